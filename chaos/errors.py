@@ -1,0 +1,86 @@
+"""One taxonomy of what can go wrong, and the exit code that each kind ends a command with.
+
+Foreign exceptions (docker, pyroute2, requests, OSError …) are translated into these at the boundary
+where they are first understood; nothing above that boundary catches a foreign type.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line. For a suite the worst wins: see :data:`SEVERITY`."""
+
+    PASS = 0
+    WEAKNESS = 1
+    USAGE = 2
+    INCONCLUSIVE = 3
+    ABORTED = 4
+    ERROR = 5
+    DIRTY = 6
+
+
+SEVERITY: tuple[Exit, ...] = (
+    Exit.DIRTY,
+    Exit.ERROR,
+    Exit.USAGE,
+    Exit.ABORTED,
+    Exit.WEAKNESS,
+    Exit.INCONCLUSIVE,
+    Exit.PASS,
+)
+"""Worst first."""
+
+
+class ChaosError(Exception):
+    """Anything that this tool reports as its own failure.
+
+    ``str(error)`` is one line for the user; ``remedy`` says what to do about it.
+    """
+
+    exit_code = Exit.ERROR
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+class InvalidInput(ChaosError):
+    """The user's definition, option or environment is wrong. Nothing has been started."""
+
+    exit_code = Exit.USAGE
+
+
+class MissingPrerequisite(InvalidInput):
+    """A program, right or file that this machine lacks; the remedy says how to get it."""
+
+
+class Leftovers(InvalidInput):
+    """Something of a dead run is still here; a new run refuses to start over it."""
+
+
+class LabError(ChaosError):
+    """The lab did not come up, or stopped doing what it is told."""
+
+
+class FaultError(ChaosError):
+    """A fault could not be injected, or one of its undos failed."""
+
+
+class ProvisionError(ChaosError):
+    """A part could not be obtained, verified or put in place."""
+
+
+class HistoryError(ChaosError):
+    """A run's folder cannot be read as a history."""
+
+
+class Aborted(ChaosError):
+    """A guard, a signal or the user stopped the run."""
+
+    exit_code = Exit.ABORTED

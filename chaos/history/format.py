@@ -1,0 +1,65 @@
+"""The history's file format: what a run leaves on disk, readable with nothing but this package.
+
+Times are absolute CLOCK_MONOTONIC nanoseconds of the machine that ran the driver (``time.monotonic_ns()``);
+pairs with wall-clock time are sampled beside them (event ``clock``).
+
+``history/scheduled.bin`` and ``history/arrivals.bin`` hold packed little-endian rows (below), appended and
+flushed at least every second. ``scheduled.bin`` is written *before* its arrivals are due, so that an arrival
+without an outcome row is a known unknown and never just absent. ``history/arrivals.json`` names the tables
+behind the small integers. ``history/events.jsonl`` (the runner) and ``history/driver.jsonl`` (the driver)
+hold one JSON object a line.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+HISTORY_VERSION = 1
+
+
+class Outcome(IntEnum):
+    """What became of one scheduled arrival. Exactly one each."""
+
+    OK = 0
+    PARTIAL = 1
+    """Answered 2xx, but shards failed, it timed out inside, or a bulk item failed."""
+    REJECTED = 2
+    """429."""
+    SERVER_ERROR = 3
+    """5xx."""
+    REFUSED = 4
+    RESET = 5
+    """The connection was closed or reset while the request was under way."""
+    TIMEOUT = 6
+    DROPPED = 7
+    """The driver itself could not send it: its pool was full. Never the cluster's fault."""
+    UNKNOWN = 8
+    """Scheduled, but no outcome was recorded (the driver died or was stopped)."""
+    CLIENT_ERROR = 9
+    """A 4xx other than 429: a fault of the request, so of this suite."""
+
+
+NO_INDEX = 255
+"""Stands for "none" in the one-byte columns ``client`` and ``node``."""
+
+SCHEDULED = np.dtype([("k", "<u8"), ("op", "u1"), ("intended", "<i8")])
+"""``k``: the arrival's number, from 0, over all operations. ``op``: index into ``operations``."""
+
+ARRIVAL = np.dtype(
+    [
+        ("k", "<u8"),
+        ("op", "u1"),
+        ("outcome", "u1"),
+        ("status", "<u2"),  # HTTP status, 0 when there was none
+        ("client", "u1"),  # index into ``clients``: the client host (its zone) that sent it
+        ("node", "u1"),  # index into ``nodes``: the node that it was sent to
+        ("attempts", "u1"),  # HTTP requests made for it
+        ("reserved", "u1"),
+        ("intended", "<i8"),  # ns: when the schedule wanted it sent. Latency counts from here
+        ("start", "<i8"),  # ns: when the driver sent it
+        ("end", "<i8"),  # ns: when the answer was there
+    ]
+)
+"""One finished arrival. Latency = end - intended; schedule lag = start - intended."""

@@ -1,0 +1,157 @@
+"""Where things live on this machine: the cache, the labs, the registry; and who is alive.
+
+As root the cache is ``/var/cache/opensearch-chaos`` and the state ``/var/lib/opensearch-chaos``;
+otherwise the user's own folders (XDG, through platformdirs). ``$OPENSEARCH_CHAOS_CACHE`` and
+``$OPENSEARCH_CHAOS_STATE`` move them, which is what tests do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import platformdirs
+import psutil
+
+APP = "opensearch-chaos"
+PREFIX = "oschaos-"
+"""Every namespace, mount and cgroup of ours begins with this and the lab's id."""
+
+
+def cache() -> Path:
+    """The folder of downloaded and assembled parts."""
+    if given := os.environ.get("OPENSEARCH_CHAOS_CACHE"):
+        return Path(given)
+    return Path("/var/cache") / APP if os.geteuid() == 0 else Path(platformdirs.user_cache_dir(APP))
+
+
+def state() -> Path:
+    """The folder of labs and of the registry."""
+    if given := os.environ.get("OPENSEARCH_CHAOS_STATE"):
+        return Path(given)
+    return Path("/var/lib") / APP if os.geteuid() == 0 else Path(platformdirs.user_state_dir(APP))
+
+
+def labs() -> Path:
+    """One folder per lab, named by its id."""
+    return state() / "labs"
+
+
+def registry() -> Path:
+    """One file per run that may have something to undo; each points to that run's ledger."""
+    return state() / "registry"
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process for good: a pid alone is reused, pid + start time + boot id is not.
+
+    ``start_ticks`` is field 22 of ``/proc/<pid>/stat`` (clock ticks since boot).
+    """
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """The identity of a running process. Raises ``ProcessLookupError`` when there is none."""
+        stat = _stat(pid)
+        if stat is None:
+            raise ProcessLookupError(pid)
+        return cls(pid, stat[1], _boot_id())
+
+    @classmethod
+    def me(cls) -> Self:
+        return cls.of(os.getpid())
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return cls(int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def alive(self) -> bool:
+        """True while that very process runs. A zombie is dead."""
+        stat = _stat(self.pid)
+        return (
+            stat is not None
+            and stat[1] == self.start_ticks
+            and stat[0] not in ("Z", "X")
+            and self.boot_id == _boot_id()
+        )
+
+    def state(self) -> str | None:
+        """The kernel's one-letter state (``R``, ``S``, ``D``, ``T`` …), None when it is gone."""
+        stat = _stat(self.pid)
+        return stat[0] if stat is not None and stat[1] == self.start_ticks else None
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State letter and start time in ticks; None when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()  # the command name may hold spaces and brackets
+    return fields[0], int(fields[19])
+
+
+def write_atomically(path: Path, data: str | bytes) -> None:
+    """Replace ``path`` so that a reader, and a crash, see the old or the new content, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    raw = data.encode() if isinstance(data, str) else data
+    try:
+        with open(temporary, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    fsync_folder(path.parent)
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make a rename or a new name in ``folder`` survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, data: Any) -> None:
+    write_atomically(path, json.dumps(data, indent=1, sort_keys=False) + "\n")
+
+
+@contextmanager
+def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
+    """Hold an exclusive flock on ``path``; yields False when not blocking and another holds it.
+
+    The kernel drops the lock with the process, so a killed owner never leaves one behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def memory_available_bytes() -> int:
+    return int(psutil.virtual_memory().available)
