@@ -1,0 +1,287 @@
+"""Evidence that a fault is in effect, and later that it is gone: measured, never assumed.
+
+An evidence object looks before (a baseline), then as often as it takes until the effect, and later its absence, is
+proven or a deadline passes. Every look returns what was expected beside what was measured, for the report.
+
+Tolerances: latency grows by what was asked, give or take the larger of 15 % and 30 ms; links that nobody touched may
+grow by 10 ms at most.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import urllib3
+
+from chaos.faults.probes import Echo, Line, Pair, Reply, direct, together
+from chaos.lab.protocol import Lab
+
+SILENCE_SECONDS = 1.0
+"""No answer for this long, where the baseline was milliseconds, counts as silence."""
+CONTROL_GROWTH_SECONDS = 0.010
+CONTROLS = 4
+"""How many untouched pairs are measured beside the touched ones."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One measurement beside its expectation, as text for people."""
+
+    what: str
+    expected: str
+    measured: str
+    ok: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {"what": self.what, "expected": self.expected, "measured": self.measured, "ok": self.ok}
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the data path."""
+
+    proven: bool
+    says: str
+    probes: list[Probe] = field(default_factory=list)
+
+
+class Evidence(Protocol):
+    """How one fault proves itself. Deadlines are in seconds."""
+
+    effect_deadline: float
+    gone_deadline: float
+
+    def before(self, lab: Lab) -> Look: ...
+
+    def in_effect(self, lab: Lab) -> Look: ...
+
+    def gone(self, lab: Lab) -> Look: ...
+
+    def close(self) -> None: ...
+
+
+def tolerance(asked: float) -> float:
+    """Seconds by which a measured latency may differ from what was asked."""
+    return max(0.15 * asked, 0.030)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
+
+
+def spread(pairs: list[Pair], count: int) -> list[Pair]:
+    """``count`` of them, evenly over the list: the same ones each time."""
+    if len(pairs) <= count:
+        return pairs
+    return [pairs[i * len(pairs) // count] for i in range(count)]
+
+
+class LinkEvidence:
+    """Common to all network faults: lines over the touched pairs, lines over untouched ones as control.
+
+    ``judge_line`` decides whether one touched pair shows the effect: (pair, baseline, existing or new, echo).
+    """
+
+    effect_deadline = 10.0
+    gone_deadline = 20.0
+
+    def __init__(
+        self,
+        touched: list[Pair],
+        untouched: list[Pair],
+        expected: Callable[[Pair, Echo | None], str],
+        shows: Callable[[Pair, Echo | None, Echo], bool],
+        *,
+        expected_existing: Callable[[Pair, Echo | None], str] | None = None,
+        shows_existing: Callable[[Pair, Echo | None, Echo], bool] | None = None,
+        silence: float = SILENCE_SECONDS,
+    ) -> None:
+        self.touched = touched
+        self.control_pairs = spread(untouched, CONTROLS)
+        self._expected, self._shows = expected, shows
+        self._expected_existing = expected_existing or expected
+        self._shows_existing = shows_existing or shows
+        self._silence = silence
+        self._baseline: dict[Pair, Echo] = {}
+        self._existing: list[Line] = []
+
+    def before(self, lab: Lab) -> Look:
+        self._existing = [Line(lab, pair) for pair in self.touched]
+        controls = [Line(lab, pair) for pair in self.control_pairs]
+        self._baseline = together([*self._existing, *controls], 5.0, pings=3)
+        for line in controls:
+            line.close()
+        probes = [
+            Probe(f"round trip {a} → {b}", "answered by the node", str(echo), echo.reply is Reply.ANSWERED)
+            for (a, b), echo in self._baseline.items()
+        ]
+        answered = sum(p.ok for p in probes)
+        return Look(answered == len(probes), f"{answered} of {len(probes)} probed pairs answer", probes)
+
+    def _controls(self, lab: Lab) -> list[Probe]:
+        lines = [Line(lab, pair) for pair in self.control_pairs]
+        probes = []
+        for (a, b), echo in together(lines, 2.0, pings=5).items():
+            base = self._baseline[(a, b)].seconds
+            if base is None:
+                continue
+            ok = echo.seconds is not None and echo.seconds - base <= CONTROL_GROWTH_SECONDS
+            probes.append(
+                Probe(
+                    f"untouched: round trip {a} → {b}",
+                    f"at most {milliseconds(base + CONTROL_GROWTH_SECONDS)}",
+                    str(echo),
+                    ok,
+                )
+            )
+        for line in lines:
+            line.close()
+        return probes
+
+    def in_effect(self, lab: Lab) -> Look:
+        fresh = [Line(lab, pair) for pair in self.touched]
+        existing = together(self._existing, self._silence, pings=3)
+        new = together(fresh, self._silence, pings=3)
+        for line in fresh:
+            line.close()
+        probes = []
+        for pair in self.touched:
+            base = self._baseline.get(pair)
+            a, b = pair
+            probes.append(
+                Probe(
+                    f"new connection {a} → {b}",
+                    self._expected(pair, base),
+                    str(new[pair]),
+                    self._shows(pair, base, new[pair]),
+                )
+            )
+            probes.append(
+                Probe(
+                    f"existing connection {a} → {b}",
+                    self._expected_existing(pair, base),
+                    str(existing[pair]),
+                    self._shows_existing(pair, base, existing[pair]),
+                )
+            )
+        controls = self._controls(lab)
+        shown = sum(p.ok for p in probes)
+        calm = sum(p.ok for p in controls)
+        return Look(
+            shown == len(probes) and calm == len(controls),
+            f"{shown} of {len(probes)} connections over {len(self.touched)} touched pairs show it; "
+            f"{calm} of {len(controls)} untouched pairs are as before",
+            probes + controls,
+        )
+
+    def gone(self, lab: Lab) -> Look:
+        lines = [Line(lab, pair) for pair in (*self.touched, *self.control_pairs)]
+        probes = []
+        for (a, b), echo in together(lines, 2.0, pings=5).items():
+            base = self._baseline.get((a, b))
+            limit = CONTROL_GROWTH_SECONDS + (base.seconds if base and base.seconds else 0.0)
+            probes.append(
+                Probe(
+                    f"round trip {a} → {b}",
+                    f"at most {milliseconds(limit)}",
+                    str(echo),
+                    echo.seconds is not None and echo.seconds <= limit,
+                )
+            )
+        for line in lines:
+            line.close()
+        well = sum(p.ok for p in probes)
+        return Look(well == len(probes), f"{well} of {len(probes)} probed pairs are as before", probes)
+
+    def close(self) -> None:
+        for line in self._existing:
+            line.close()
+        self._existing = []
+
+
+class BandwidthEvidence(LinkEvidence):
+    """A burst of pings takes as long as the asked rate says; both ways of a pair share what is capped."""
+
+    def __init__(self, touched: list[Pair], untouched: list[Pair], rate: float) -> None:
+        super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
+        self._rate = rate
+        self._size = int(min(max(rate * 1.0, 600), 512 * 1024))
+
+    def in_effect(self, lab: Lab) -> Look:
+        expected = self._size / self._rate
+        probes = []
+        for pair in self.touched:  # one at a time: together they would compete for the processor
+            seconds = Line(lab, pair).flood(self._size, expected * 3 + 2)
+            measured = f"{self._size / seconds / 1000:.1f} kB/s" if seconds else "nothing came back"
+            ok = seconds is not None and 0.85 * expected <= seconds <= 1.3 * expected + 0.3
+            probes.append(
+                Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", f"{self._rate / 1000:.1f} kB/s", measured, ok)
+            )
+        controls = self._controls(lab)
+        shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
+        return Look(
+            shown == len(probes) and calm == len(controls),
+            f"{shown} of {len(probes)} touched pairs carry what was asked; {calm} of {len(controls)} untouched are as before",
+            probes + controls,
+        )
+
+
+class ProcessEvidence:
+    """A node's process is gone, or stopped; later it runs, answers on its own host and is in a cluster."""
+
+    effect_deadline = 15.0
+    gone_deadline = 150.0
+
+    def __init__(self, nodes: list[str], *, paused: bool = False, emptied: bool = False) -> None:
+        self._nodes, self._paused, self._emptied = nodes, paused, emptied
+
+    def before(self, lab: Lab) -> Look:
+        return self._running(lab)
+
+    def in_effect(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            state = lab.process_state(node)
+            echo = direct(lab, node, 0.7)
+            if self._paused:
+                probes.append(Probe(f"process of {node}", "state T (stopped)", f"state {state}", state in ("T", "t")))
+                probes.append(Probe(f"ping inside {node}", "silent", str(echo), echo.reply is Reply.SILENT))
+            else:
+                probes.append(Probe(f"process of {node}", "gone", f"state {state}" if state else "gone", state is None))
+                probes.append(Probe(f"ping inside {node}", "refused", str(echo), echo.reply is Reply.REFUSED))
+            if self._emptied:
+                empty = lab.data_is_empty(node)
+                probes.append(Probe(f"data folder of {node}", "empty", "empty" if empty else "has files", empty))
+        shown = sum(p.ok for p in probes)
+        return Look(shown == len(probes), f"{shown} of {len(probes)} signs on {', '.join(self._nodes)}", probes)
+
+    def gone(self, lab: Lab) -> Look:
+        return self._running(lab)
+
+    def _running(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            state = lab.process_state(node)
+            probes.append(
+                Probe(f"process of {node}", "runs", f"state {state}", state is not None and state not in ("T", "t"))
+            )
+            echo = direct(lab, node, 2.0)
+            probes.append(Probe(f"ping inside {node}", "answered", str(echo), echo.reply is Reply.ANSWERED))
+            member = "no answer"
+            try:
+                status, health = lab.client(node, timeout=2.0).request(
+                    "GET", "/_cluster/health?local=true&filter_path=discovered_cluster_manager,number_of_nodes"
+                )
+                member = json.dumps(health) if status == 200 else f"status {status}"
+                joined = status == 200 and bool(health["discovered_cluster_manager"])
+            except urllib3.exceptions.HTTPError:
+                joined = False
+            probes.append(Probe(f"{node} is in a cluster", "with a cluster manager", member, joined))
+        well = sum(p.ok for p in probes)
+        return Look(well == len(probes), f"{well} of {len(probes)} signs of life on {', '.join(self._nodes)}", probes)
+
+    def close(self) -> None:
+        return

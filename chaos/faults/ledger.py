@@ -1,0 +1,174 @@
+"""The ledger: on disk, before it happens, everything that will have to be undone.
+
+One JSON object a line. An *intent* (move and inverse) is written and fsynced before the move is tried, so whatever
+dies, whenever, the file names a superset of what is in effect; inverses are idempotent, so undoing what never came
+through does no harm. The registry holds one small file per run that points here; ``recover`` needs nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos import places
+from chaos.errors import FaultError
+from chaos.faults.moves import Move, Reversible
+from chaos.places import ProcessIdentity
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An intent that has not been undone."""
+
+    number: int
+    fault: str
+    move: Move
+    inverse: Move | None
+
+
+class Ledger:
+    """The ledger of one run; thread-safe. Open it again (same path) to go on with it in another process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
+        self._file = open(path, "ab", buffering=0)
+        places.fsync_folder(path.parent)
+
+    def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
+        """Write down all these moves, in the order in which they will be made, with one fsync.
+
+        Raises FaultError when the disk does not take it: then nothing may be injected.
+        """
+        with self._lock:
+            entries = [
+                Entry(self._next + i, fault, each.move, each.inverse) for i, each in enumerate(moves)
+            ]
+            self._next += len(entries)
+            try:
+                self._append(
+                    [
+                        {
+                            "entry": entry.number,
+                            "state": "intent",
+                            "fault": fault,
+                            "move": entry.move.to_json(),
+                            "inverse": entry.inverse.to_json() if entry.inverse else None,
+                        }
+                        for entry in entries
+                    ]
+                )
+            except OSError as error:
+                raise FaultError(
+                    f"the ledger {self.path} cannot be written ({error.strerror}): nothing is injected"
+                ) from error
+        return entries
+
+    def note(self, entry: Entry, state: str, says: str | None = None) -> None:
+        """Record ``done``, ``undone`` or ``undo_failed``. A disk that is full now must not stop an undo."""
+        row: dict[str, Any] = {"entry": entry.number, "state": state}
+        if says:
+            row["says"] = says
+        with self._lock:
+            try:
+                self._append([row])
+            except OSError:
+                return
+
+    def _append(self, rows: list[dict[str, Any]]) -> None:
+        now = {"t": time.monotonic_ns(), "wall": time.time()}
+        data = b"".join(json.dumps({**row, **now}).encode() + b"\n" for row in rows)
+        size = os.fstat(self._file.fileno()).st_size
+        try:
+            written = self._file.write(data)
+            if written != len(data):
+                raise OSError(28, "No space left on device")
+            os.fsync(self._file.fileno())
+        except OSError:
+            os.ftruncate(self._file.fileno(), size)  # half a row would swallow the next one
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Whole rows only: a crash may have cut the last one."""
+    rows = []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            row = json.loads(line)
+            int(row["entry"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        rows.append(row)
+    return rows
+
+
+def standing(path: Path) -> list[Entry]:
+    """What has not been undone, last first."""
+    found: dict[int, Entry] = {}
+    for row in _rows(path):
+        if row["state"] == "intent":
+            inverse = Move.from_json(row["inverse"]) if row["inverse"] else None
+            found[row["entry"]] = Entry(row["entry"], row["fault"], Move.from_json(row["move"]), inverse)
+        elif row["state"] == "undone":
+            found.pop(row["entry"], None)
+    return [found[number] for number in sorted(found, reverse=True)]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A run that may have something to undo."""
+
+    run: str
+    ledger: Path
+    lab: str
+    owner: ProcessIdentity
+
+    @property
+    def file(self) -> Path:
+        return places.registry() / f"{self.run}.json"
+
+    def write(self) -> None:
+        places.write_json(
+            self.file,
+            {
+                "format": 1,
+                "run": self.run,
+                "ledger": str(self.ledger),
+                "lab": self.lab,
+                "owner": self.owner.to_json(),
+            },
+        )
+
+    def remove(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+
+def registrations() -> list[Registration]:
+    """Every registered run, dead or alive. A half-written file (there is none: writes are atomic) is skipped."""
+    found = []
+    for file in sorted(places.registry().glob("*.json")):
+        try:
+            data = json.loads(file.read_text())
+            found.append(
+                Registration(
+                    data["run"], Path(data["ledger"]), data["lab"], ProcessIdentity.from_json(data["owner"])
+                )
+            )
+        except (OSError, ValueError, KeyError):
+            continue
+    return found

@@ -1,0 +1,100 @@
+"""Moves: the few primitive changes that faults are made of, as plain data, each with its inverse.
+
+A fault is a list of moves made by a pure function; one applier (here) carries them out on a lab. Because a move and
+its inverse are data, they fit in the ledger, and another process can undo what this one did. Every move and every
+inverse is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.lab.protocol import Lab
+
+_OPERATIONS: dict[str, Callable[..., None]] = {
+    "toxic.add": lambda lab, **a: lab.add_toxic(**a),
+    "toxic.remove": lambda lab, **a: lab.remove_toxic(**a),
+    "proxy.disable": lambda lab, **a: lab.set_proxy(**a, enabled=False),
+    "proxy.enable": lambda lab, **a: lab.set_proxy(**a, enabled=True),
+    "neighbour.block": lambda lab, **a: lab.block_neighbour(**a),
+    "neighbour.restore": lambda lab, **a: lab.restore_neighbour(**a),
+    "node.kill": lambda lab, **a: lab.kill_node(**a),
+    "node.stop": lambda lab, **a: lab.stop_node(**a),
+    "node.start": lambda lab, **a: lab.start_node(**a),
+    "node.pause": lambda lab, **a: lab.pause_node(**a),
+    "node.resume": lambda lab, **a: lab.resume_node(**a),
+    "node.wipe": lambda lab, **a: lab.wipe_node(**a),
+}
+
+
+@dataclass(frozen=True)
+class Move:
+    """One change. ``operation`` is a key of the applier's table; ``arguments`` are JSON values."""
+
+    operation: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.operation not in _OPERATIONS:
+            raise ValueError(f"unknown move {self.operation}")
+
+    def apply(self, lab: Lab) -> None:
+        """Carry it out. Raises ChaosError."""
+        _OPERATIONS[self.operation](lab, **self.arguments)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"operation": self.operation, "arguments": self.arguments}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Move:
+        return cls(data["operation"], data["arguments"])
+
+    @property
+    def where(self) -> str:
+        """The host that it happens on; moves on different hosts do not touch each other."""
+        return str(self.arguments.get("host") or self.arguments.get("node"))
+
+    def __str__(self) -> str:
+        said = {k: v for k, v in self.arguments.items() if v not in ({}, None)}
+        return f"{self.operation} " + " ".join(f"{key}={value}" for key, value in said.items())
+
+
+@dataclass(frozen=True)
+class Reversible:
+    """A move with what takes it back; ``inverse`` is None only where nothing can (an emptied data folder)."""
+
+    move: Move
+    inverse: Move | None
+
+
+def toxic(host: str, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> Reversible:
+    return Reversible(
+        Move(
+            "toxic.add",
+            {
+                "host": host,
+                "proxy": proxy,
+                "toxic": name,
+                "kind": kind,
+                "stream": stream,
+                "attributes": attributes,
+            },
+        ),
+        Move("toxic.remove", {"host": host, "proxy": proxy, "toxic": name}),
+    )
+
+
+def refuse(host: str, proxy: str) -> Reversible:
+    where = {"host": host, "proxy": proxy}
+    return Reversible(Move("proxy.disable", where), Move("proxy.enable", where))
+
+
+def block(host: str, peer: str) -> Reversible:
+    where = {"host": host, "peer": peer}
+    return Reversible(Move("neighbour.block", where), Move("neighbour.restore", where))
+
+
+def on_node(operation: str, inverse: str | None, node: str) -> Reversible:
+    return Reversible(Move(operation, {"node": node}), Move(inverse, {"node": node}) if inverse else None)

@@ -1,0 +1,209 @@
+"""Evidence from the data path: what a process in one host gets from a node in another, right now.
+
+A *ping* is OpenSearch's own transport keep-alive: the six bytes ``ES\\xff\\xff\\xff\\xff``. The node that accepted the
+connection sends the same six bytes back (``TransportKeepAlive.receiveKeepAlive`` in the server's sources), so an
+answer is bytes that the *target node itself* returned through that very link. Toxiproxy accepts every connection,
+whatever is behind it: a connect alone proves nothing. Client hosts ask ``GET /`` over HTTP instead.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chaos.lab.protocol import Lab
+
+PING = b"ES\xff\xff\xff\xff"
+HTTP_PING = b"GET /?filter_path=version.number HTTP/1.1\r\nHost: probe\r\n\r\n"
+Pair = tuple[str, str]
+"""(host that opens the connection, node that it speaks to)"""
+
+
+class Reply(StrEnum):
+    """What became of a ping."""
+
+    ANSWERED = "answered"
+    SILENT = "silent"
+    REFUSED = "refused"
+    RESET = "reset"
+    CLOSED = "closed"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True)
+class Echo:
+    """``seconds`` is the round trip when answered."""
+
+    reply: Reply
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.reply}, {self.seconds * 1000:.1f} ms" if self.seconds is not None else str(self.reply)
+
+
+class Line:
+    """One connection of a pair, kept open over a fault's life, so that *existing* connections are judged too."""
+
+    def __init__(self, lab: Lab, pair: Pair) -> None:
+        self._lab = lab
+        self.pair = pair
+        self._socket: socket.socket | None = None
+        self._http = lab.wiring[pair[0]].kind == "client"
+        self._unanswered = 0
+        """Bytes of earlier pings that were still silent: their late echo must not pass for a new one."""
+
+    def open(self, timeout: float) -> Echo | None:
+        """Connect; None when that worked."""
+        address = (self._lab.wiring[self.pair[1]].loopback, self._lab.wiring.port(self.pair[0]))
+        try:
+            self._socket = self._lab.connect(self.pair[0], address, timeout)
+        except ConnectionRefusedError:
+            return Echo(Reply.REFUSED)
+        except TimeoutError:
+            return Echo(Reply.SILENT)
+        except OSError:
+            return Echo(Reply.UNREACHABLE)
+        self._unanswered = 0
+        return None
+
+    def ping(self, timeout: float) -> Echo:
+        """One round trip on this connection, ``timeout`` seconds at most."""
+        if self._socket is None and (failed := self.open(timeout)) is not None:
+            return failed
+        assert self._socket is not None
+        began = time.monotonic()
+        deadline = began + timeout
+        try:
+            self._socket.sendall(HTTP_PING if self._http else PING)
+            if self._http:
+                self._read_http(deadline)
+            else:
+                wanted = self._unanswered + len(PING)
+                self._unanswered = wanted
+                while self._unanswered:
+                    self._unanswered -= len(self._receive(self._unanswered, deadline))
+        except TimeoutError:
+            if self._http:
+                self.close()  # a half-read answer is of no use
+            return Echo(Reply.SILENT)
+        except ConnectionResetError:
+            self.close()
+            return Echo(Reply.RESET)
+        except EOFError:
+            self.close()
+            return Echo(Reply.CLOSED)
+        except OSError:
+            self.close()
+            return Echo(Reply.RESET)
+        return Echo(Reply.ANSWERED, time.monotonic() - began)
+
+    def flood(self, size: int, timeout: float) -> float | None:
+        """Seconds for ``size`` bytes of pings to come back, None when they do not within ``timeout``."""
+        count = max(size // len(PING), 1)
+        if self._socket is None and self.open(timeout) is not None:
+            return None
+        assert self._socket is not None
+        began = time.monotonic()
+        deadline = began + timeout
+        data = PING * count
+        missing = len(data)
+        self._socket.setblocking(False)
+        try:
+            while missing:
+                if time.monotonic() > deadline:
+                    return None
+                if data:
+                    with suppress(BlockingIOError):
+                        data = data[self._socket.send(data[:16384]) :]
+                try:
+                    got = self._socket.recv(65536)
+                    if not got:
+                        return None
+                    missing -= len(got)
+                except BlockingIOError:
+                    time.sleep(0.001)
+        except OSError:
+            return None
+        finally:
+            self.close()
+        return time.monotonic() - began
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        assert self._socket is not None
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        data = self._socket.recv(size)
+        if not data:
+            raise EOFError
+        return data
+
+    def _read_http(self, deadline: float) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._receive(65536, deadline)
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = 0
+        for line in head.lower().split(b"\r\n"):
+            if line.startswith(b"content-length:"):
+                length = int(line.partition(b":")[2])
+        while len(body) < length:
+            body += self._receive(65536, deadline)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+
+def together(lines: list[Line], timeout: float, *, pings: int = 1) -> dict[Pair, Echo]:
+    """Ping all lines at once; of several pings the fastest counts (noise only ever adds). Silent beats nothing."""
+
+    def measure(line: Line) -> Echo:
+        best: Echo | None = None
+        for _ in range(pings):
+            echo = line.ping(timeout)
+            if echo.seconds is None:
+                return echo
+            if best is None or best.seconds is None or echo.seconds < best.seconds:
+                best = echo
+        assert best is not None
+        return best
+
+    if not lines:
+        return {}
+    with ThreadPoolExecutor(min(len(lines), 32)) as pool:
+        return {line.pair: echo for line, echo in zip(lines, pool.map(measure, lines), strict=True)}
+
+
+def direct(lab: Lab, node: str, timeout: float) -> Echo:
+    """A transport ping from inside the node's own host: past every proxy."""
+    began = time.monotonic()
+    try:
+        sock = lab.connect(node, (lab.wiring[node].loopback, 9300), timeout)
+    except ConnectionRefusedError:
+        return Echo(Reply.REFUSED)
+    except TimeoutError:
+        return Echo(Reply.SILENT)
+    except OSError:
+        return Echo(Reply.UNREACHABLE)
+    with sock:
+        try:
+            sock.sendall(PING)
+            got = b""
+            while len(got) < len(PING):
+                part = sock.recv(len(PING))
+                if not part:
+                    return Echo(Reply.CLOSED)
+                got += part
+        except TimeoutError:
+            return Echo(Reply.SILENT)
+        except OSError:
+            return Echo(Reply.RESET)
+    return Echo(Reply.ANSWERED, time.monotonic() - began)

@@ -1,0 +1,77 @@
+"""``opensearch-chaos recover``: undo what dead runners left, from the registry, the ledgers and the names alone.
+
+First the ledgers of dead runs are undone on labs that are to live on (a ``lab up``); then every lab without a living
+owner or lease is taken away. Safe to run twice, or in two processes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from chaos import places
+from chaos.errors import ChaosError
+from chaos.faults.ledger import Ledger, registrations, standing
+from chaos.faults.lifecycle import undo_entries
+from chaos.lab import sweep
+from chaos.lab.local import LocalLab
+
+
+@dataclass
+class Recovered:
+    """What was done, and what could not be."""
+
+    undone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.problems
+
+
+def leftovers() -> list[sweep.Leftover]:
+    """What a new run must not start over: dead runs' faults, and dead owners' namespaces, processes, folders."""
+    found = sweep.leftovers()
+    for registration in registrations():
+        if registration.owner.alive():
+            continue
+        for entry in standing(registration.ledger):
+            found.append(sweep.Leftover(f"fault of run {registration.run}: {entry.move}", registration.lab))
+        if not standing(registration.ledger):
+            found.append(sweep.Leftover(f"registry entry of run {registration.run}", registration.lab))
+    return found
+
+
+def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
+    """Undo and remove everything whose owner is dead."""
+    result = Recovered()
+    with places.locked(places.state() / "recover.lock"):
+        orphaned = {record.id for record in sweep.known() if record.orphaned}
+        for registration in registrations():
+            if registration.owner.alive():
+                continue
+            entries = standing(registration.ledger)
+            if entries and registration.lab not in orphaned:
+                try:
+                    lab = LocalLab.attach(registration.lab)
+                except ChaosError:
+                    entries = []  # the lab is gone, and with it all that was done to it
+                else:
+                    ledger = Ledger(registration.ledger)
+                    failed = undo_entries(lab, ledger, entries)
+                    ledger.close()
+                    result.problems += failed
+                    done = len(entries) - len(failed)
+                    result.undone.append(f"{done} of {len(entries)} moves of run {registration.run}")
+                    says(result.undone[-1] + " undone")
+                    if failed:
+                        continue
+            registration.remove()
+        for id in sorted(orphaned):
+            says(f"taking lab {id} away")
+            problems = sweep.destroy(id)
+            result.problems += problems
+            if not problems:
+                result.removed.append(id)
+    return result

@@ -1,0 +1,54 @@
+"""A node's opensearch.yml and environment, made from the topology. Pure but for writing the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from chaos.definitions import NodeSpec, Topology
+from chaos.lab.wiring import HTTP, TRANSPORT, Wiring
+
+LOG4J2 = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%c{1.}] [%node_name]%marker %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def node_settings(topology: Topology, node: NodeSpec, wiring: Wiring, data: Path, logs: Path) -> dict[str, Any]:
+    """The settings of one node, the topology's last so that it can override every one of ours.
+
+    Binding *and* publishing a loopback address keeps OpenSearch's bootstrap checks from being enforced, so a lab
+    starts on machines that allow few open files (see the reference manual's "Bootstrap checks").
+    """
+    managers = [n for n in topology.nodes if n.is_cluster_manager]
+    settings: dict[str, Any] = {
+        "cluster.name": f"oschaos-{wiring.lab}",
+        "node.name": node.name,
+        "node.roles": list(node.roles),
+        "node.attr.zone": node.zone,
+        "network.host": wiring[node.name].loopback,
+        "http.port": HTTP,
+        "transport.port": TRANSPORT,
+        "discovery.seed_hosts": [f"{wiring[n.name].loopback}:{TRANSPORT}" for n in managers],
+        "path.data": str(data),
+        "path.logs": str(logs),
+    }
+    if node.is_cluster_manager:
+        settings["cluster.initial_cluster_manager_nodes"] = [n.name for n in managers]
+    settings.update(topology.settings.node)
+    settings.update(node.settings)
+    return settings
+
+
+def write(folder: Path, settings: dict[str, Any]) -> None:
+    """opensearch.yml (JSON is YAML) and log4j2.properties, readable by the node's uid."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{key}: {json.dumps(value)}" for key, value in settings.items()]
+    (folder / "opensearch.yml").write_text("\n".join(lines) + "\n")
+    (folder / "log4j2.properties").write_text(LOG4J2)

@@ -1,0 +1,374 @@
+"""The local lab: a real cluster on this machine, each node in a network namespace with its own Toxiproxy.
+
+Everything that it makes carries the lab's id in its name and is written down (``lab.json``) before it is made, so
+another process can find it and take it away: see :mod:`chaos.lab.sweep`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from chaos import places
+from chaos.definitions import NodeSpec, Topology
+from chaos.errors import InvalidInput, LabError
+from chaos.lab import config, network, processes
+from chaos.lab.parts import Parts
+from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.wiring import BLACK_HOLE, HTTP, TOXIPROXY, Wiring
+from chaos.netsock import Client
+from chaos.places import ProcessIdentity, write_json
+
+ID = re.compile(r"[a-z0-9][a-z0-9-]{0,15}")
+START_SECONDS = 180.0
+"""How long a node may take until it answers HTTP; generous, because CI machines are shared."""
+
+Progress = Callable[[str], None]
+
+
+def _frozen(topology: Topology) -> dict[str, Any]:
+    """The resolved topology as JSON that its model reads back: sizes need their unit again."""
+    data = topology.model_dump(mode="json")
+    for node in data["nodes"]:
+        node["heap"] = f"{node['heap']}B"
+    return data
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is written down before anything of a lab exists."""
+
+    id: str
+    owner: ProcessIdentity
+    lease: bool
+    """True for ``lab up``: it is meant to outlive the process that made it."""
+    parts: Parts
+    created: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "id": self.id,
+            "kind": "local",
+            "owner": self.owner.to_json(),
+            "lease": self.lease,
+            "parts": self.parts.to_json(),
+            "created": self.created,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Manifest:
+        return cls(
+            data["id"],
+            ProcessIdentity.from_json(data["owner"]),
+            data["lease"],
+            Parts.from_json(data["parts"]),
+            data["created"],
+        )
+
+
+class LocalLab:
+    """A running (or starting) local lab. Make one with :meth:`create`, find one with :meth:`attach`."""
+
+    kind = "local"
+
+    def __init__(self, manifest: Manifest, topology: Topology) -> None:
+        self.manifest = manifest
+        self.id = manifest.id
+        self.topology = topology
+        self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
+        self.folder = places.labs() / manifest.id
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    # ---- making and finding -------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, topology: Topology, parts: Parts, *, id: str, lease: bool = False) -> LocalLab:
+        """Write the lab down; nothing runs yet. Raises InvalidInput when the id is taken or not a name."""
+        if not ID.fullmatch(id):
+            raise InvalidInput(f"'{id}' cannot name a lab: use up to 16 of a-z, 0-9 and '-'")
+        folder = places.labs() / id
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            raise InvalidInput(
+                f"a lab named '{id}' is already there",
+                remedy=f"choose another name or run: opensearch-chaos lab down {id}",
+            ) from None
+        folder.chmod(0o755)
+        manifest = Manifest(id, ProcessIdentity.me(), lease, parts, time.time())
+        write_json(folder / "topology.json", _frozen(topology))
+        write_json(folder / "lab.json", manifest.to_json())
+        return cls(manifest, topology)
+
+    @classmethod
+    def attach(cls, id: str) -> LocalLab:
+        """A lab that another process made. Raises InvalidInput when there is none."""
+        folder = places.labs() / id
+        try:
+            manifest = Manifest.from_json(json.loads((folder / "lab.json").read_text()))
+            topology = Topology.model_validate_json((folder / "topology.json").read_bytes())
+        except FileNotFoundError:
+            there = ", ".join(sorted(p.name for p in places.labs().glob("*"))) or "none"
+            raise InvalidInput(f"there is no lab named '{id}' (labs here: {there})") from None
+        return cls(manifest, topology)
+
+    def up(self, progress: Progress = lambda _: None) -> None:
+        """Build the network, start everything and wait until the cluster is complete and green.
+
+        Raises LabError naming the node that failed and its own last error. The caller takes the lab down.
+        """
+        processes.raise_open_files_limit()
+        progress(f"building {len(self.wiring.hosts)} hosts")
+        network.build(self.wiring)
+        for name in ("data", "logs", "config", "run"):
+            (self.folder / name).mkdir(exist_ok=True)
+            (self.folder / name).chmod(0o755)
+        os.chown(self.folder / "run", processes.NODE_UID, processes.NODE_UID)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
+        progress(f"starting {len(self.topology.nodes)} OpenSearch {self.topology.version} nodes")
+        for node in self.topology.nodes:
+            self._prepare(node)
+            self.start_node(node.name)
+        self._await_complete(progress)
+        self._configure()
+        progress("cluster is green")
+
+    def down(self) -> list[str]:
+        """Take everything away, logs excepted; returns what would not go (empty: clean)."""
+        from chaos.lab.sweep import destroy
+
+        problems = destroy(self.id)
+        processes.reap(child.pid for child in self._children.values())
+        return problems
+
+    # ---- Toxiproxy ----------------------------------------------------------------------------
+
+    def _start_toxiproxy(self, host_name: str) -> None:
+        host = self.wiring[host_name]
+        process = processes.spawn(
+            host,
+            [str(self.manifest.parts.toxiproxy), "-host", TOXIPROXY[0], "-port", str(TOXIPROXY[1])],
+            log=self.folder / "logs" / f"toxiproxy-{host_name}.log",
+            identity=self.folder / "run" / f"toxiproxy-{host_name}.json",
+            cwd=self.folder / "run",
+            env={"LOG_LEVEL": "warn", "PATH": "/usr/bin:/bin"},
+        )
+        self._children[f"toxiproxy-{host_name}"] = process
+
+        def answers() -> bool:
+            if process.poll() is not None:
+                raise LabError(f"Toxiproxy of {host_name} ended with {process.returncode}: {self._tail(process_log)}")
+            try:
+                host.namespace.connect(TOXIPROXY, 1.0).close()
+            except OSError:
+                return False
+            return True
+
+        process_log = self.folder / "logs" / f"toxiproxy-{host_name}.log"
+        if not processes.wait_until(answers, 20):
+            raise LabError(f"Toxiproxy of {host_name} does not listen after 20 s: {self._tail(process_log)}")
+        ToxiproxyServer(host).populate(self.wiring.proxies(host))
+
+    # ---- nodes --------------------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeSpec:
+        for node in self.topology.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def _prepare(self, node: NodeSpec) -> None:
+        settings = config.node_settings(
+            self.topology, node, self.wiring, self.folder / "data" / node.name, self.folder / "logs"
+        )
+        config.write(self.folder / "config" / node.name, settings)
+        # the node writes its keystore into its configuration folder
+        for folder in (self.folder / kind / node.name for kind in ("config", "data", "run")):
+            folder.mkdir(exist_ok=True)
+            os.chown(folder, processes.NODE_UID, processes.NODE_UID)
+
+    def start_node(self, node: str) -> None:
+        """Start a node's process; nothing to do when it runs. Does not wait for it to join."""
+        if self.process_state(node) is not None:
+            return
+        command = self.manifest.parts.command(
+            self.node(node), self.folder / "config" / node, self.folder / "run" / node
+        )
+        self._children[node] = processes.spawn(
+            self.wiring[node],
+            command,
+            log=self.log(node),
+            identity=self._identity_file(node),
+            cwd=self.folder / "run" / node,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder / "run" / node), "LANG": "C.UTF-8"},
+        )
+
+    def log(self, node: str) -> Path:
+        return self.folder / "logs" / f"{node}.log"
+
+    def _identity_file(self, node: str) -> Path:
+        return self.folder / "run" / f"node-{node}.json"
+
+    def identity(self, node: str) -> ProcessIdentity | None:
+        """The node's process as last started; it may be dead."""
+        try:
+            return ProcessIdentity.from_json(json.loads(self._identity_file(node).read_text()))
+        except FileNotFoundError:
+            return None
+
+    def process_state(self, node: str) -> str | None:
+        identity = self.identity(node)
+        return identity.state() if identity is not None and identity.alive() else None
+
+    def _signal(self, node: str, number: signal.Signals) -> bool:
+        identity = self.identity(node)
+        return identity is not None and processes.send(identity, number)
+
+    def _await_gone(self, node: str, seconds: float) -> None:
+        def gone() -> bool:
+            identity = self.identity(node)
+            if identity is not None:
+                processes.reap([identity.pid])
+            return self.process_state(node) is None
+
+        if not processes.wait_until(gone, seconds, every=0.005):
+            raise LabError(f"the process of {node} is still there after {seconds:g} s")
+
+    def kill_node(self, node: str) -> None:
+        self._signal(node, signal.SIGKILL)
+        self._await_gone(node, 10)
+
+    def stop_node(self, node: str) -> None:
+        self._signal(node, signal.SIGTERM)
+        self._await_gone(node, 60)
+
+    def pause_node(self, node: str) -> None:
+        self._signal(node, signal.SIGSTOP)
+
+    def resume_node(self, node: str) -> None:
+        self._signal(node, signal.SIGCONT)
+
+    def wipe_node(self, node: str) -> None:
+        if self.process_state(node) is not None:
+            raise LabError(f"the data folder of {node} cannot be emptied: it runs")
+        data = self.folder / "data" / node
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        os.chown(data, processes.NODE_UID, processes.NODE_UID)
+
+    def data_is_empty(self, node: str) -> bool:
+        return not any((self.folder / "data" / node).iterdir())
+
+    # ---- reaching it --------------------------------------------------------------------------
+
+    def client(self, node: str, *, timeout: float = 5.0) -> Client:
+        host = self.wiring[node]
+        return Client(host.loopback, HTTP, namespace=host.namespace, timeout=timeout)
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        return self.wiring[host].namespace.connect(address, timeout)
+
+    # ---- capabilities -------------------------------------------------------------------------
+
+    def lacks(self, capability: str) -> str | None:
+        return None if capability in ("links", "drop", "process", "data") else f"a local lab has no '{capability}'"
+
+    def add_toxic(
+        self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]
+    ) -> None:
+        ToxiproxyServer(self.wiring[host]).add_toxic(proxy, toxic, kind, stream, attributes)
+
+    def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:
+        ToxiproxyServer(self.wiring[host]).remove_toxic(proxy, toxic)
+
+    def set_proxy(self, host: str, proxy: str, enabled: bool) -> None:
+        ToxiproxyServer(self.wiring[host]).set_enabled(proxy, enabled)
+
+    def block_neighbour(self, host: str, peer: str) -> None:
+        network.set_neighbour(self.wiring[host], self.wiring[peer], BLACK_HOLE)
+
+    def restore_neighbour(self, host: str, peer: str) -> None:
+        network.set_neighbour(self.wiring[host], self.wiring[peer], self.wiring[peer].mac)
+
+    # ---- coming up ----------------------------------------------------------------------------
+
+    def _await_complete(self, progress: Progress) -> None:
+        """Until every node has every other in its own view and the cluster is green."""
+        expected = len(self.topology.nodes)
+        deadline = time.monotonic() + START_SECONDS
+        clients = {node.name: self.client(node.name, timeout=2.0) for node in self.topology.nodes}
+        waiting = set(clients)
+        while waiting:
+            for name in sorted(waiting):
+                if self.process_state(name) is None:
+                    raise LabError(f"node {name} died at start: {self.last_error(name)}")
+                try:
+                    status, health = clients[name].request(
+                        "GET", "/_cluster/health?local=true&filter_path=status,number_of_nodes"
+                    )
+                except urllib3.exceptions.HTTPError:
+                    continue
+                if status == 200 and health["number_of_nodes"] == expected and health["status"] == "green":
+                    waiting.discard(name)
+                    progress(f"{name} is up ({expected - len(waiting)} of {expected})")
+            if waiting and time.monotonic() > deadline:
+                errors = "; ".join(f"{name}: {self.last_error(name)}" for name in sorted(waiting))
+                raise LabError(f"no complete green cluster after {START_SECONDS:g} s: {errors}")
+            if waiting:
+                time.sleep(0.1)
+
+    def _configure(self) -> None:
+        """Put the topology's cluster settings and zone weights."""
+        any_node = self.client(self.topology.nodes[0].name, timeout=30.0)
+        if self.topology.settings.cluster:
+            self._must(any_node.request("PUT", "/_cluster/settings", body={"persistent": self.topology.settings.cluster}))
+        if self.topology.weights:
+            weights = {zone: str(weight) for zone, weight in self.topology.weights.items()}
+            self._must(
+                any_node.request(
+                    "PUT",
+                    "/_cluster/routing/awareness/zone/weights",
+                    body={"weights": weights, "_version": -1},
+                )
+            )
+
+    @staticmethod
+    def _must(answer: tuple[int, Any]) -> None:
+        if answer[0] != 200:
+            raise LabError(f"the cluster refused its topology's settings: {answer[0]} {answer[1]}")
+
+    def last_error(self, node: str) -> str:
+        """The node's own last error line, for people."""
+        lines = self._lines(self.log(node))
+        for line in reversed(lines):
+            if re.search(r"\[(ERROR|FATAL)|Exception|Error:|uncaught", line) and not line.startswith(("\t", "    at")):
+                return line.strip()[:500]
+        return lines[-1].strip()[:500] if lines else "it wrote nothing"
+
+    def _tail(self, path: Path) -> str:
+        lines = self._lines(path)
+        return lines[-1].strip()[:300] if lines else "it wrote nothing"
+
+    @staticmethod
+    def _lines(path: Path) -> list[str]:
+        try:
+            with open(path, "rb") as file:
+                file.seek(max(0, path.stat().st_size - 65536))
+                return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        except FileNotFoundError:
+            return []

@@ -1,0 +1,129 @@
+"""Network namespaces, the bridge that joins them, and neighbour entries; through pyroute2.
+
+The bridge lives in a namespace of its own: in the root namespace a running Docker engine
+(``bridge-nf-call-iptables=1``, FORWARD policy DROP) would drop the hosts' traffic without a word. Every neighbour
+entry is permanent from the start, so there is no ARP, and cutting a directed pair is one netlink message: the
+neighbour's hardware address becomes one that nobody has.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from pyroute2 import IPRoute, netns
+from pyroute2.netlink.exceptions import NetlinkError
+
+from chaos.errors import LabError, MissingPrerequisite
+from chaos.lab.wiring import NETNS_FOLDER, Host, Wiring
+from chaos.netsock import Namespace
+from chaos.places import PREFIX
+
+PERMANENT = 0x80
+"""NUD_PERMANENT, linux/neighbour.h."""
+PREFIX_LENGTH = 24
+
+
+def namespaces(prefix: str = PREFIX) -> list[str]:
+    """Names of the namespaces that begin with ``prefix``."""
+    if not NETNS_FOLDER.is_dir():
+        return []
+    return sorted(entry.name for entry in NETNS_FOLDER.iterdir() if entry.name.startswith(prefix))
+
+
+@contextmanager
+def _route(namespace: str) -> Iterator[IPRoute]:
+    try:
+        with IPRoute(netns=namespace) as route:
+            yield route
+    except NetlinkError as error:
+        raise LabError(f"network of {namespace}: {error}") from error
+
+
+def build(wiring: Wiring) -> None:
+    """Create every namespace, the bridge and the cables. Raises LabError; the caller sweeps what is half there."""
+    if os.geteuid() != 0:
+        raise MissingPrerequisite(
+            "a local lab needs root, for network namespaces", remedy="run it as root (sudo)"
+        )
+    try:
+        for name in (wiring.bridge_namespace, *(host.namespace_name for host in wiring.hosts)):
+            netns.create(name)
+    except OSError as error:
+        raise LabError(f"cannot create a network namespace: {error.strerror}") from error
+    with _route(wiring.bridge_namespace) as route:
+        route.link("add", ifname="br", kind="bridge")
+        bridge = route.link_lookup(ifname="br")[0]
+        route.link("set", index=bridge, state="up")
+        for host in wiring.hosts:
+            port = f"h{host.index}"
+            route.link(
+                "add",
+                ifname=port,
+                kind="veth",
+                peer={"ifname": "eth0", "address": host.mac, "net_ns_fd": host.namespace_name},
+            )
+            route.link("set", index=route.link_lookup(ifname=port)[0], master=bridge, state="up")
+    for host in wiring.hosts:
+        with host.namespace.entered():
+            Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
+        with _route(host.namespace_name) as route:
+            card = route.link_lookup(ifname="eth0")[0]
+            route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
+            route.link("set", index=card, state="up")
+            route.addr("add", index=card, address=host.bridge_address, prefixlen=PREFIX_LENGTH)
+            for peer in wiring.hosts:
+                if peer != host:
+                    route.neigh(
+                        "replace", dst=peer.bridge_address, lladdr=peer.mac, ifindex=card, state=PERMANENT
+                    )
+
+
+def set_neighbour(host: Host, peer: Host, mac: str) -> None:
+    """Make packets host → peer go to hardware address ``mac``. Idempotent."""
+    with _route(host.namespace_name) as route:
+        card = route.link_lookup(ifname="eth0")[0]
+        route.neigh("replace", dst=peer.bridge_address, lladdr=mac, ifindex=card, state=PERMANENT)
+
+
+def neighbour(host: Host, peer: Host) -> str | None:
+    """The hardware address to which packets host → peer go now."""
+    with _route(host.namespace_name) as route:
+        for entry in route.get_neighbours(dst=peer.bridge_address):
+            return str(entry.get_attr("NDA_LLADDR"))
+    return None
+
+
+def processes_in(names: list[str]) -> dict[int, str]:
+    """Every process that lives in one of these namespaces: pid → namespace name."""
+    inodes = {}
+    for name in names:
+        try:
+            inodes[Namespace(NETNS_FOLDER / name).inode] = name
+        except FileNotFoundError:
+            continue
+    found = {}
+    for pid in psutil.pids():
+        try:
+            inode = os.stat(f"/proc/{pid}/ns/net").st_ino
+        except OSError:
+            continue
+        if inode in inodes and pid != os.getpid():
+            found[pid] = inodes[inode]
+    return found
+
+
+def remove(name: str) -> None:
+    """Take a namespace away; nothing to do when it is gone."""
+    try:
+        netns.remove(name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EINVAL):
+            raise LabError(f"cannot remove network namespace {name}: {error.strerror}") from error
+        (NETNS_FOLDER / name).unlink(missing_ok=True)

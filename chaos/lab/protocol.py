@@ -1,0 +1,75 @@
+"""What a lab can do for faults, load and observation, whatever it is made of.
+
+Faults speak to these methods and never to a concrete lab. A lab that lacks a capability says why, in words.
+Moves and their inverses are idempotent: recovery applies an inverse without knowing whether the move came through.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.definitions import NodeSpec, Topology
+from chaos.lab.wiring import Wiring
+from chaos.netsock import Client
+
+CAPABILITIES = {
+    "links": "toxics on directed links",
+    "drop": "packets of a directed pair vanish at layer 3",
+    "process": "signal, kill, stop and start a node's process",
+    "data": "empty a node's data folder",
+}
+
+
+class Lab(Protocol):
+    """A topology that runs somewhere."""
+
+    id: str
+    kind: str
+    topology: Topology
+    wiring: Wiring
+
+    def lacks(self, capability: str) -> str | None:
+        """None when the lab can do it; else the reason why it cannot."""
+
+    def node(self, name: str) -> NodeSpec: ...
+
+    def client(self, node: str, *, timeout: float = 5.0) -> Client:
+        """HTTP to a node over a path of its own, that no fault touches."""
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        """A TCP connection as that host's processes would open it."""
+
+    # moves on links
+    def add_toxic(
+        self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]
+    ) -> None: ...
+
+    def remove_toxic(self, host: str, proxy: str, toxic: str) -> None: ...
+
+    def set_proxy(self, host: str, proxy: str, enabled: bool) -> None: ...
+
+    def block_neighbour(self, host: str, peer: str) -> None: ...
+
+    def restore_neighbour(self, host: str, peer: str) -> None: ...
+
+    # moves on processes
+    def kill_node(self, node: str) -> None: ...
+
+    def stop_node(self, node: str) -> None: ...
+
+    def start_node(self, node: str) -> None: ...
+
+    def pause_node(self, node: str) -> None: ...
+
+    def resume_node(self, node: str) -> None: ...
+
+    def wipe_node(self, node: str) -> None: ...
+
+    def process_state(self, node: str) -> str | None:
+        """The kernel's letter for the node's process (``T`` when stopped), None when it is gone."""
+
+    def data_is_empty(self, node: str) -> bool: ...
+
+    def log(self, node: str) -> Path: ...

@@ -1,0 +1,151 @@
+"""Finding what dead owners left, and taking it away, from the names alone.
+
+Nothing here needs the process that made a lab, its memory, or a complete manifest: namespaces carry the lab's id,
+every process of a lab lives in one of them, and the folder carries the id too. So this works after a SIGKILL at any
+moment and is safe to run twice or by two processes at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos import places
+from chaos.lab import network, processes
+from chaos.places import PREFIX, ProcessIdentity
+
+KEPT_LOGS = 20
+"""How many dead labs' logs are kept."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something whose owner is dead and that no lease keeps."""
+
+    what: str
+    lab: str
+    remedy: str = "run: opensearch-chaos recover"
+
+
+@dataclass(frozen=True)
+class LabRecord:
+    """What the disk and the kernel say of one lab id."""
+
+    id: str
+    owner_alive: bool
+    lease: bool
+    namespaces: tuple[str, ...]
+    folder: Path | None
+
+    @property
+    def orphaned(self) -> bool:
+        """True when nobody will take it away: its owner is dead, and either it was no ``lab up`` or that never finished."""
+        return not self.owner_alive and not self.lease
+
+
+def logs() -> Path:
+    """Where the logs of labs that are gone are kept."""
+    return places.state() / "logs"
+
+
+def known() -> list[LabRecord]:
+    """Every lab of which there is a folder or a namespace."""
+    ids: dict[str, list[str]] = {}
+    for name in network.namespaces():
+        folders = [p.name for p in places.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
+        # ids may hold dashes: the longest folder name that fits is the lab; without a folder, up to the first dash
+        id = max(folders, key=len) if folders else name.removeprefix(PREFIX).split("-")[0]
+        ids.setdefault(id, []).append(name)
+    for folder in places.labs().glob("*"):
+        ids.setdefault(folder.name, [])
+    records = []
+    for id, names in sorted(ids.items()):
+        folder = places.labs() / id
+        owner_alive = lease = False
+        try:
+            manifest = json.loads((folder / "lab.json").read_text())
+            owner_alive = ProcessIdentity.from_json(manifest["owner"]).alive()
+            lease = bool(manifest["lease"]) and (folder / "leased").exists()
+        except (OSError, ValueError, KeyError):
+            owner_alive = _young(folder)
+        records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
+    return records
+
+
+def _young(folder: Path) -> bool:
+    """A folder without a manifest belongs to someone who is about to write it, for a few seconds."""
+    import time
+
+    try:
+        return time.time() - folder.stat().st_mtime < 5
+    except FileNotFoundError:
+        return False
+
+
+def leftovers() -> list[Leftover]:
+    """Everything that a dead owner left on this machine."""
+    found = []
+    for record in known():
+        if not record.orphaned:
+            continue
+        living = network.processes_in(list(record.namespaces))
+        for pid, namespace in sorted(living.items()):
+            found.append(Leftover(f"process {pid} in {namespace}", record.id))
+        found += [Leftover(f"network namespace {name}", record.id) for name in record.namespaces]
+        if record.folder is not None:
+            found.append(Leftover(f"lab folder {record.folder}", record.id))
+    return found
+
+
+def destroy(id: str) -> list[str]:
+    """Take the lab with this id away: processes, namespaces, folder; keep its logs. Returns what would not go."""
+    with places.locked(places.state() / f"destroy-{id}.lock"):
+        problems = _destroy(id)
+    (places.state() / f"destroy-{id}.lock").unlink(missing_ok=True)
+    return problems
+
+
+def _destroy(id: str) -> list[str]:
+    problems = []
+    others = [r.id for r in known() if r.id != id and r.id.startswith(f"{id}-")]
+    names = [
+        name
+        for name in network.namespaces(f"{PREFIX}{id}-")
+        if not any(name.startswith(f"{PREFIX}{other}-") for other in others)
+    ]
+    for _ in range(3):  # a process may have been started while the first round looked
+        living = network.processes_in(names)
+        if not living:
+            break
+        stuck = processes.end(living)
+        problems = [f"process {pid} in {living[pid]} does not die" for pid in stuck]
+    if problems:
+        return problems
+    for name in names:
+        network.remove(name)
+    folder = places.labs() / id
+    if folder.is_dir():
+        _keep_logs(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            problems.append(f"folder {folder} cannot be removed")
+    return problems
+
+
+def _keep_logs(folder: Path) -> None:
+    if not (folder / "logs").is_dir():
+        return
+    kept = logs()
+    kept.mkdir(parents=True, exist_ok=True)
+    target = kept / folder.name
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        os.replace(folder / "logs", target)
+    except OSError:
+        return
+    oldest = sorted((p for p in kept.iterdir()), key=lambda p: p.stat().st_mtime, reverse=True)
+    for path in oldest[KEPT_LOGS:]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""One Toxiproxy server, spoken to through toxiproxy-python's API consumer from inside its host.
+
+toxiproxy-python 0.1.1 keeps host and port in class globals, has no timeout and takes HTTP 500 for success. Every
+host's server listens on the same loopback address, so the globals never change: what differs is the namespace
+that the calling thread is in. This adapter adds that, a hard timeout (deleting a toxic can hang: Toxiproxy
+issue 558) and the check of every status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import requests
+from toxiproxy.api import APIConsumer
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+from chaos.errors import FaultError
+from chaos.lab.wiring import Host, Proxy
+
+TIMEOUT_SECONDS = 4.0
+
+
+class ToxiproxyServer:
+    """The Toxiproxy of one host. Every method raises FaultError when the server does not do as told."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def _call(self, verb: Callable[..., requests.Response], path: str, **options: Any) -> requests.Response:
+        try:
+            with self.host.namespace.entered():
+                answer = verb(path, timeout=TIMEOUT_SECONDS, **options)
+        except (NotFound, InvalidToxic, ProxyExists) as error:
+            raise FaultError(f"Toxiproxy of {self.host.name} refused {path}: {error}") from error
+        except (requests.RequestException, OSError) as error:
+            raise FaultError(
+                f"Toxiproxy of {self.host.name} does not answer {path} within {TIMEOUT_SECONDS:g} s: {error}"
+            ) from error
+        if answer.status_code >= 400:
+            raise FaultError(
+                f"Toxiproxy of {self.host.name} answered {answer.status_code} to {path}: {answer.text[:200]}"
+            )
+        return answer
+
+    def version(self) -> str:
+        return str(self._call(APIConsumer.get, "/version").json()["version"])
+
+    def populate(self, proxies: list[Proxy]) -> None:
+        """Create all these proxies in one request."""
+        self._call(APIConsumer.post, "/populate", json=[{**asdict(proxy), "enabled": True} for proxy in proxies])
+
+    def proxies(self) -> dict[str, Any]:
+        """Name → proxy with its toxics, as the server sees them. Proves nothing about the data path."""
+        return dict(self._call(APIConsumer.get, "/proxies").json())
+
+    def add_toxic(self, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
+        """Add a toxic that holds for every connection (toxicity 1); one of that name is replaced."""
+        toxic = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
+        if name in self._toxics(proxy):
+            self.remove_toxic(proxy, name)
+        self._call(APIConsumer.post, f"/proxies/{proxy}/toxics", json=toxic)
+
+    def remove_toxic(self, proxy: str, name: str) -> None:
+        """Remove a toxic; fine when it is not there."""
+        if name in self._toxics(proxy):
+            self._call(APIConsumer.delete, f"/proxies/{proxy}/toxics/{name}")
+
+    def _toxics(self, proxy: str) -> set[str]:
+        return {toxic["name"] for toxic in self._call(APIConsumer.get, f"/proxies/{proxy}/toxics").json()}
+
+    def set_enabled(self, proxy: str, enabled: bool) -> None:
+        """A disabled proxy refuses new connections and has closed the ones it had."""
+        self._call(APIConsumer.post, f"/proxies/{proxy}", json={"enabled": enabled})

@@ -1,0 +1,146 @@
+"""Sockets that live in another network namespace.
+
+A socket belongs to the network namespace of the thread that *created* it, for good. So a process reaches into
+a lab's hosts without running there: enter, create the socket, leave; connecting happens afterwards and needs
+no privilege. This is the one way in which runner, sampler and load driver reach nodes, and it adds no hop
+that a fault could touch. See ``setns(2)``: the call changes the calling thread only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection
+
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _setns(descriptor: int) -> None:
+    if _libc.setns(descriptor, CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"setns: {os.strerror(number)}")
+
+
+class Namespace:
+    """A network namespace by the path of its handle, e.g. ``/run/netns/oschaos-ab12-a-data``."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Run the block with the calling *thread* in this namespace. Do not yield to other greenlets inside.
+
+        Raises ``FileNotFoundError`` when the namespace is gone.
+        """
+        home = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            there = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _setns(there)
+            finally:
+                os.close(there)
+            try:
+                yield
+            finally:
+                _setns(home)
+        finally:
+            os.close(home)
+
+    def socket(self, kind: int = socket.SOCK_STREAM) -> socket.socket:
+        """A new IPv4 socket in this namespace."""
+        with self.entered():
+            return socket.socket(socket.AF_INET, kind)
+
+    def connect(self, address: tuple[str, int], timeout: float) -> socket.socket:
+        """A TCP connection from this namespace. ``timeout`` in seconds; raises ``OSError``."""
+        sock = self.socket()
+        try:
+            sock.settimeout(timeout)
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException:
+            with suppress(OSError):
+                sock.close()
+            raise
+        return sock
+
+    @property
+    def inode(self) -> int:
+        """What ``/proc/<pid>/ns/net`` shows for processes that live here."""
+        return self.path.stat().st_ino
+
+
+def connection_class(namespace: Namespace | None) -> type[HTTPConnection]:
+    """An urllib3 connection class whose sockets are created in ``namespace`` (None: where we are)."""
+    if namespace is None:
+        return HTTPConnection
+
+    class NamespacedConnection(HTTPConnection):
+        def _new_conn(self) -> socket.socket:
+            # the same translation of errors as urllib3's own, which this overrides
+            try:
+                with namespace.entered():
+                    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                timeout = self.timeout
+                if isinstance(timeout, int | float):
+                    sock.settimeout(timeout)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                try:
+                    sock.connect((self._dns_host, self.port))
+                except BaseException:
+                    sock.close()
+                    raise
+                return sock
+            except TimeoutError as error:
+                raise urllib3.exceptions.ConnectTimeoutError(
+                    self, f"connecting to {self.host} timed out after {self.timeout} s"
+                ) from error
+            except OSError as error:
+                raise urllib3.exceptions.NewConnectionError(self, f"cannot connect: {error}") from error
+
+    return NamespacedConnection
+
+
+class Client:
+    """A small JSON-over-HTTP client of one server, each request with a deadline of its own, no retries.
+
+    For probes, sampling and administration over the direct path; load goes through opensearch-py.
+    Thread-safe. ``timeout`` is for each connect and read, in seconds.
+    """
+
+    def __init__(self, host: str, port: int, *, namespace: Namespace | None = None, timeout: float = 5.0) -> None:
+        self._pool = urllib3.HTTPConnectionPool(
+            host, port, maxsize=4, retries=False, timeout=urllib3.Timeout(connect=timeout, read=timeout)
+        )
+        self._pool.ConnectionCls = connection_class(namespace)  # type: ignore[assignment]
+
+    def request(
+        self, method: str, path: str, *, body: Any = None, timeout: float | None = None
+    ) -> tuple[int, Any]:
+        """Status and decoded JSON body (text when it is none). Raises ``urllib3.exceptions.HTTPError``."""
+        options: dict[str, Any] = {} if body is None else {"json": body}
+        if isinstance(body, bytes | str):
+            options = {"body": body, "headers": {"Content-Type": "application/x-ndjson"}}
+        if timeout is not None:
+            options["timeout"] = urllib3.Timeout(connect=timeout, read=timeout)
+        answer = self._pool.request(method, path, **options)
+        try:
+            return answer.status, answer.json() if answer.data else None
+        except ValueError:
+            return answer.status, answer.data.decode(errors="replace")
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+__all__ = ["Client", "Namespace", "connection_class"]

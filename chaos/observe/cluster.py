@@ -1,0 +1,156 @@
+"""Questions to a cluster over the direct path: who is elected, how is it, where are its shards.
+
+Every call has a deadline of its own and asks for *local* views where a cluster manager may be missing: without
+``local=true`` such calls wait 30 s for one and then fail.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+
+from chaos.errors import LabError
+from chaos.lab.protocol import Lab
+
+STATE = (
+    "/_cluster/state/cluster_manager_node,nodes,routing_table,version?local=true&filter_path="
+    "version,cluster_manager_node,nodes.*.name,routing_table.indices.*.shards"
+)
+
+
+@dataclass(frozen=True)
+class ShardCopy:
+    """One line of the routing table. ``node`` is a name, None while unassigned; ``state`` as OpenSearch says it."""
+
+    index: str
+    shard: int
+    primary: bool
+    state: str
+    node: str | None
+    relocating_to: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """The cluster as one node sees it. ``version`` grows with every change of the state."""
+
+    seen_by: str
+    version: int
+    leader: str | None
+    nodes: frozenset[str]
+    copies: tuple[ShardCopy, ...]
+
+    @property
+    def status(self) -> str:
+        """green, yellow or red, as OpenSearch computes it from the routing table."""
+        if any(copy.primary and copy.state not in ("STARTED", "RELOCATING") for copy in self.copies):
+            return "red"
+        good = all(copy.state in ("STARTED", "RELOCATING") for copy in self.copies)
+        return "green" if good else "yellow"
+
+
+def view(lab: Lab, node: str, timeout: float = 2.0) -> View | None:
+    """What ``node`` believes; None when it does not answer in time."""
+    client = lab.client(node, timeout=timeout)
+    try:
+        status, state = client.request("GET", STATE)
+    except urllib3.exceptions.HTTPError:
+        return None
+    finally:
+        client.close()
+    return parse(node, state) if status == 200 else None
+
+
+def parse(node: str, state: dict[str, Any]) -> View:
+    """A view from the answer of ``_cluster/state``."""
+    names = {id: entry["name"] for id, entry in state.get("nodes", {}).items()}
+    copies = []
+    for index, table in state.get("routing_table", {}).get("indices", {}).items():
+        for shard, group in table["shards"].items():
+            for copy in group:
+                copies.append(
+                    ShardCopy(
+                        index,
+                        int(shard),
+                        bool(copy["primary"]),
+                        copy["state"],
+                        names.get(copy["node"], copy["node"]) if copy["node"] else None,
+                        names.get(copy["relocating_node"]) if copy.get("relocating_node") else None,
+                    )
+                )
+    leader = state.get("cluster_manager_node") or state.get("master_node")
+    return View(node, int(state["version"]), names.get(leader) if leader else None, frozenset(names.values()), tuple(copies))
+
+
+def views(lab: Lab, timeout: float = 2.0) -> list[View]:
+    """Every node's view, those that answer in time."""
+    names = [node.name for node in lab.topology.nodes]
+    with ThreadPoolExecutor(len(names)) as pool:
+        return [seen for seen in pool.map(lambda name: view(lab, name, timeout), names) if seen is not None]
+
+
+def newest(seen: list[View]) -> View | None:
+    """The view to believe: of those that have a leader, the one with the highest version."""
+    led = [each for each in seen if each.leader is not None]
+    return max(led, key=lambda each: each.version, default=None)
+
+
+def elected(lab: Lab) -> str | None:
+    """The elected cluster manager by the word of most nodes that answer; None when most see none."""
+    votes = Counter(each.leader for each in views(lab))
+    if not votes:
+        return None
+    return votes.most_common(1)[0][0]
+
+
+def administer(lab: Lab, method: str, path: str, body: Any = None, timeout: float = 60.0) -> tuple[int, Any]:
+    """One administrative request, through the elected manager, or else any node that answers.
+
+    Raises LabError when no node takes it.
+    """
+    leader = elected(lab)
+    order = ([leader] if leader else []) + [n.name for n in lab.topology.nodes if n.name != leader]
+    last = "no node answers"
+    for name in order:
+        client = lab.client(name, timeout=timeout)
+        try:
+            return client.request(method, path, body=body)
+        except urllib3.exceptions.ConnectTimeoutError as error:
+            last = str(error)
+        except urllib3.exceptions.NewConnectionError as error:
+            last = str(error)
+        except urllib3.exceptions.HTTPError as error:
+            raise LabError(f"{method} {path} on {name}: {error}") from error
+        finally:
+            client.close()
+    raise LabError(f"{method} {path}: {last}")
+
+
+def await_green(
+    lab: Lab, seconds: float, *, stable: float = 0.0, stopped: Callable[[], bool] = lambda: False
+) -> tuple[bool, float]:
+    """Until all nodes are in and the cluster is green, and stays so for ``stable`` seconds.
+
+    Returns whether that was reached within ``seconds``, and the seconds until green began (or the wait's length).
+    """
+    expected = {node.name for node in lab.topology.nodes}
+    began = time.monotonic()
+    since: float | None = None
+    while True:
+        now = time.monotonic()
+        seen = newest(views(lab))
+        if seen is not None and seen.nodes >= expected and seen.status == "green":
+            since = since if since is not None else now
+            if now - since >= stable:
+                return True, since - began
+        else:
+            since = None
+        if now - began > seconds or stopped():
+            return False, now - began
+        time.sleep(0.2)
