@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+from opensearchpy import OpenSearch
+from opensearchpy.connection import Urllib3HttpConnection
 from urllib3.connection import HTTPConnection
 
 CLONE_NEWNET = 0x40000000
@@ -143,4 +145,17 @@ class Client:
         self._pool.close()
 
 
-__all__ = ["Client", "Namespace", "connection_class"]
+def opensearch(host: str, port: int, *, namespace: Namespace | None = None, timeout: float = 60.0) -> OpenSearch:
+    """An opensearch-py client of one node, over the same direct path; no retries."""
+
+    class DirectConnection(Urllib3HttpConnection):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.pool.ConnectionCls = connection_class(namespace)
+
+    return OpenSearch(
+        hosts=[{"host": host, "port": port}], connection_class=DirectConnection, timeout=timeout, max_retries=0
+    )
+
+
+__all__ = ["Client", "Namespace", "connection_class", "opensearch"]

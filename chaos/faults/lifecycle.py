@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from chaos.errors import ChaosError, FaultError
 from chaos.faults.evidence import Evidence, Look
@@ -23,7 +23,7 @@ from chaos.lab.protocol import Lab
 class Events(Protocol):
     """Where what happens is written: :class:`chaos.history.EventWriter`."""
 
-    def write(self, kind: str, **fields: object) -> None: ...
+    def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int: ...
 
 
 @dataclass
@@ -85,11 +85,11 @@ class Lifecycle:
             self._events.write("fault.failed", fault=fault.id, stage="inject", says="; ".join(failed))
             self.undo(fault.id)
             raise FaultError(f"{fault.kind} could not be injected: {failed[0]}")
-        look = self._until(evidence.in_effect, evidence.effect_deadline)
+        look, since = self._until(evidence.in_effect, evidence.effect_deadline)
         proven = look.proven and before.proven
         self._look(fault, "effect", look, proven)
         if proven:
-            self._events.write("fault.in_effect", fault=fault.id)
+            self._events.write("fault.in_effect", t=since, fault=fault.id)
         return proven
 
     def undo(self, id: str) -> bool:
@@ -104,11 +104,11 @@ class Lifecycle:
             self._active.remove(active)
         if active.problems:
             self._events.write("fault.failed", fault=id, stage="undo", says="; ".join(active.problems))
-        look = self._until(active.evidence.gone, active.evidence.gone_deadline)
+        look, since = self._until(active.evidence.gone, active.evidence.gone_deadline)
         active.evidence.close()
         self._look(active.fault, "gone", look)
         if look.proven and not active.problems:
-            self._events.write("fault.gone", fault=id)
+            self._events.write("fault.gone", t=since, fault=id)
         return look.proven and not active.problems
 
     def undo_all(self) -> bool:
@@ -139,12 +139,14 @@ class Lifecycle:
         with ThreadPoolExecutor(min(len(hosts), 16)) as pool:
             return [failure for failure in pool.map(work, hosts.values()) if failure]
 
-    def _until(self, look: Callable[[Lab], Look], deadline: float) -> Look:
+    def _until(self, look: Callable[[Lab], Look], deadline: float) -> tuple[Look, int]:
+        """The proving look, or the last one, and when it began (monotonic ns): the effect was there by then."""
         end = time.monotonic() + deadline
         while True:
+            began = time.monotonic_ns()
             seen = look(self._lab)
             if seen.proven or time.monotonic() >= end or self._stopped():
-                return seen
+                return seen, began
             time.sleep(0.05)
 
     def _look(self, fault: Fault, stage: str, look: Look, proven: bool | None = None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.lab.protocol import Lab
+from chaos.observe import administration
 
 _OPERATIONS: dict[str, Callable[..., None]] = {
     "toxic.add": lambda lab, **a: lab.add_toxic(**a),
@@ -26,6 +27,11 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "node.pause": lambda lab, **a: lab.pause_node(**a),
     "node.resume": lambda lab, **a: lab.resume_node(**a),
     "node.wipe": lambda lab, **a: lab.wipe_node(**a),
+    "zone.decommission": administration.decommission,
+    "zone.recommission": administration.recommission,
+    "zone.weights": administration.set_weights,
+    "index.create": administration.create_index,
+    "index.delete": administration.delete_index,
 }
 
 
@@ -54,7 +60,7 @@ class Move:
     @property
     def where(self) -> str:
         """The host that it happens on; moves on different hosts do not touch each other."""
-        return str(self.arguments.get("host") or self.arguments.get("node"))
+        return str(self.arguments.get("host") or self.arguments.get("node") or "cluster")
 
     def __str__(self) -> str:
         said = {k: v for k, v in self.arguments.items() if v not in ({}, None)}

@@ -39,14 +39,6 @@ START_SECONDS = 180.0
 Progress = Callable[[str], None]
 
 
-def _frozen(topology: Topology) -> dict[str, Any]:
-    """The resolved topology as JSON that its model reads back: sizes need their unit again."""
-    data = topology.model_dump(mode="json")
-    for node in data["nodes"]:
-        node["heap"] = f"{node['heap']}B"
-    return data
-
-
 @dataclass(frozen=True)
 class Manifest:
     """What is written down before anything of a lab exists."""
@@ -110,7 +102,7 @@ class LocalLab:
             ) from None
         folder.chmod(0o755)
         manifest = Manifest(id, ProcessIdentity.me(), lease, parts, time.time())
-        write_json(folder / "topology.json", _frozen(topology))
+        write_json(folder / "topology.json", topology.to_json())
         write_json(folder / "lab.json", manifest.to_json())
         return cls(manifest, topology)
 
@@ -120,16 +112,17 @@ class LocalLab:
         folder = places.labs() / id
         try:
             manifest = Manifest.from_json(json.loads((folder / "lab.json").read_text()))
-            topology = Topology.model_validate_json((folder / "topology.json").read_bytes())
+            topology = Topology.from_json(json.loads((folder / "topology.json").read_text()))
         except FileNotFoundError:
             there = ", ".join(sorted(p.name for p in places.labs().glob("*"))) or "none"
             raise InvalidInput(f"there is no lab named '{id}' (labs here: {there})") from None
         return cls(manifest, topology)
 
-    def up(self, progress: Progress = lambda _: None) -> None:
+    def up(self, progress: Progress = lambda _: None, check: Callable[[], None] = lambda: None) -> None:
         """Build the network, start everything and wait until the cluster is complete and green.
 
-        Raises LabError naming the node that failed and its own last error. The caller takes the lab down.
+        ``check`` is called often and may raise, to give up. Raises LabError naming the node that failed and its
+        own last error. The caller takes the lab down.
         """
         processes.raise_open_files_limit()
         progress(f"building {len(self.wiring.hosts)} hosts")
@@ -142,9 +135,10 @@ class LocalLab:
             list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         progress(f"starting {len(self.topology.nodes)} OpenSearch {self.topology.version} nodes")
         for node in self.topology.nodes:
+            check()
             self._prepare(node)
             self.start_node(node.name)
-        self._await_complete(progress)
+        self._await_complete(progress, check)
         self._configure()
         progress("cluster is green")
 
@@ -307,13 +301,14 @@ class LocalLab:
 
     # ---- coming up ----------------------------------------------------------------------------
 
-    def _await_complete(self, progress: Progress) -> None:
+    def _await_complete(self, progress: Progress, check: Callable[[], None]) -> None:
         """Until every node has every other in its own view and the cluster is green."""
         expected = len(self.topology.nodes)
         deadline = time.monotonic() + START_SECONDS
         clients = {node.name: self.client(node.name, timeout=2.0) for node in self.topology.nodes}
         waiting = set(clients)
         while waiting:
+            check()
             for name in sorted(waiting):
                 if self.process_state(name) is None:
                     raise LabError(f"node {name} died at start: {self.last_error(name)}")

@@ -23,13 +23,15 @@ class Parts:
     agent: str | None
     toxiproxy: str
     toxiproxy_version: str
+    notes: tuple[str, ...] = ()
+    """How distribution and runtime differ from the official ones."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Parts:
-        return cls(**{**data, "java_flags": tuple(data["java_flags"])})
+        return cls(**{**data, "java_flags": tuple(data["java_flags"]), "notes": tuple(data["notes"])})
 
     def command(self, node: NodeSpec, config: Path, scratch: Path) -> list[str]:
         """The node's command line. ``scratch`` is its temporary folder."""

@@ -1,0 +1,5 @@
+"""``python -m chaos`` is ``opensearch-chaos``."""
+
+from chaos.cli import main
+
+main()

@@ -1,0 +1,143 @@
+"""Did the experiment really happen? Proof of every fault, every step and every phase of the plan.
+
+A fault counts as proven when the last evidence of both stages, ``effect`` and ``gone``, is a proof on the
+data path; a fault that was never proven says nothing about the cluster, so nothing that was measured under
+it may stand (chaos-tools, section 2, item 10). A plan of which a step never ran is vacuous: its run is not
+a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.checks.record import Record, Span
+
+REQUIRED = ("effect", "gone")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that should have happened or been proven, and was not.
+
+    From ``since`` on (ns; None: over the whole run) what was measured cannot be laid at the cluster's door.
+    """
+
+    says: str
+    since: int | None
+
+
+@dataclass(frozen=True)
+class FaultRecord:
+    """One fault as it went. Times in ns, None where it never got there; ``stages``: the last evidence."""
+
+    fault: str
+    kind: str
+    says: str
+    colour: str | None
+    targets: tuple[str, ...]
+    links: tuple[str, ...]
+    phase: str | None
+    command: int
+    in_effect: int | None
+    undo: int | None
+    gone: int | None
+    stages: Mapping[str, Mapping[str, Any]]
+    failures: tuple[str, ...]
+
+    @property
+    def proven(self) -> bool:
+        return not self.gaps
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        found = []
+        due = {"effect": self.command, "gone": self.undo or self.gone or self.command}
+        for stage in REQUIRED:
+            evidence = self.stages.get(stage)
+            if evidence is not None and evidence.get("proven") is True:
+                continue
+            why = str(evidence.get("says") or "the probes did not agree") if evidence else "there is no evidence"
+            shown = "in effect" if stage == "effect" else "gone"
+            found.append(Gap(f"{self.says}: not proven to be {shown} ({why})", due[stage]))
+        return tuple(found)
+
+
+def faults(record: Record) -> tuple[FaultRecord, ...]:
+    """Every fault that was commanded, in order."""
+    found = []
+    for command in record.of_kind("fault.command"):
+        name = command["fault"]
+        own = [event for event in record.events if event.get("fault") == name]
+
+        def when(kind: str, events: list[dict[str, Any]] = own) -> int | None:
+            return next((int(event["t"]) for event in events if event["kind"] == kind), None)
+
+        stages = {
+            str(event.get("stage")): event for event in own if event["kind"] == "fault.evidence"
+        }  # later evidence of a stage replaces earlier: probes are repeated until they agree
+        phase = next((span.name for span in record.spans if span.holds(int(command["t"]))), None)
+        found.append(
+            FaultRecord(
+                fault=str(name),
+                kind=str(command.get("fault_kind") or "fault"),
+                says=str(command.get("says") or command.get("fault_kind") or name),
+                colour=command.get("colour"),
+                targets=tuple(str(target) for target in command.get("targets") or ()),
+                links=tuple(" → ".join(map(str, link)) for link in command.get("links") or ()),
+                phase=phase,
+                command=int(command["t"]),
+                in_effect=when("fault.in_effect"),
+                undo=when("fault.undo"),
+                gone=when("fault.gone"),
+                stages=stages,
+                failures=tuple(
+                    f"{event.get('stage')}: {event.get('says')}" for event in own if event["kind"] == "fault.failed"
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _undone(record: Record, span: Span) -> int:
+    return len({event.get("fault") for event in record.within(span, "fault.undo")})
+
+
+def step_gaps(record: Record) -> tuple[Gap, ...]:
+    """Phases that did not run to their end, and planned steps of phases that ran without a trace of them."""
+    gaps = []
+    for planned in record.planned_phases:
+        name = planned["name"]
+        span = record.span(name)
+        if span is None:
+            gaps.append(Gap(f"the phase {name} never ran", record.last_seen))
+            continue
+        if not span.complete:
+            how = f"ended as {span.reason}" if span.reason else "has no end"
+            gaps.append(Gap(f"the phase {name} {how}", span.start))
+        undo = planned.get("undo") or []
+        wanted = {
+            "inject": (len(planned.get("inject") or []), len(record.within(span, "fault.command"))),
+            "action": (len(planned.get("do") or []), len(record.within(span, "action.command"))),
+            "undo": (1 if "all" in undo else len(undo), _undone(record, span)),
+        }
+        for step, (expected, seen) in wanted.items():
+            if seen < expected:
+                gaps.append(Gap(f"in {name} only {seen} of {expected} planned {step} steps are recorded", span.start))
+        for command in record.within(span, "action.command"):
+            done = [e for e in record.of_kind("action.done") if e.get("action") == command.get("action")]
+            if not done or done[-1].get("ok") is not True:
+                why = str(done[-1].get("says") or "") if done else "it has no end"
+                says = f"{command.get('says') or command.get('action')}: the action did not succeed ({why})"
+                gaps.append(Gap(says, int(command["t"])))
+    return tuple(gaps)
+
+
+def vacuous_operations(record: Record) -> tuple[Gap, ...]:
+    """Operations that never once succeeded: whatever holds for them holds for nothing."""
+    return tuple(
+        Gap(f"no {op.name} was ever good, so nothing was shown about {op.name}s", None)
+        for op in record.operations
+        if not record.arrivals[op.name].good.any()
+    )

@@ -1,0 +1,69 @@
+"""Good arrivals: what share of the users' requests was answered fully and in time.
+
+A = good / SCHEDULED, per operation and phase (load-and-measurement, section 4, request availability). Good
+is outcome ok and latency, from the intended start, within the objective. A partial answer, a slow one, an
+arrival without an outcome and one that the driver dropped are all not good: leaving them out is how outages
+vanish.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from chaos.checks import text
+from chaos.checks.measure import Measure
+from chaos.checks.record import OUTCOMES, Record, Span
+
+FEWEST = 100
+"""Arrivals in a phase below which a share says nothing."""
+
+
+def needed(comparison: str, target: float) -> int:
+    """Arrivals without which a share is not compared with the target.
+
+    For ``>= p`` at least 1 / (1 - p): with fewer, one single bad arrival would already miss the target, so
+    that the verdict hung on one request. (Certifying p with 95 % confidence takes ln 0.05 / ln p, three times
+    as many; a single run does not claim that.) Never fewer than :data:`FEWEST`.
+    """
+    if comparison in (">=", ">") and target < 1:
+        return max(FEWEST, math.ceil(1 / (1 - target) - 1e-6))
+    return FEWEST
+
+
+def table(record: Record, op: str, span: Span) -> dict[str, float | int | dict[str, int] | None]:
+    """Counts of one operation in one phase: scheduled, good, share, late (ok but too slow), by outcome."""
+    arrivals = record.in_phase(op, span)
+    scheduled, good = len(arrivals), int(arrivals.good.sum())
+    ok = arrivals.outcome == OUTCOMES["ok"]
+    return {
+        "scheduled": scheduled,
+        "good": good,
+        "share": good / scheduled if scheduled else None,
+        "late": int((ok & ~arrivals.good).sum()),
+        "outcomes": {
+            name: int(number)
+            for name, code in OUTCOMES.items()
+            if (number := int(np.count_nonzero(arrivals.outcome == code)))
+        },
+    }
+
+
+def measure(record: Record, op: str, span: Span, comparison: str = "<", target: float = 1.0) -> Measure:
+    """The share of good arrivals; no value with fewer than :func:`needed` arrivals."""
+    counts = table(record, op, span)
+    scheduled, good = int(counts["scheduled"]), int(counts["good"])  # type: ignore[arg-type]
+    least = needed(comparison, target)
+    if scheduled < least:
+        return Measure.missing(
+            "share",
+            f"only {text.count(scheduled)} arrivals in the phase, {text.count(least)} needed for this target",
+            **counts,
+        )
+    return Measure(
+        good / scheduled,
+        "share",
+        f"{text.count(good)} good of {text.count(scheduled)} scheduled",
+        evidence=dict(counts),
+    )

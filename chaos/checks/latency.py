@@ -1,0 +1,48 @@
+"""Latency quantiles from the intended start, with arrivals that got no answer counted as longer than any.
+
+The q-quantile is the ceil(q * n)-th smallest of all n scheduled arrivals (nearest rank: a latency that
+somebody really saw). Taken over the answered ones alone it would improve when answers stop coming; so when
+the rank falls among the unanswered it is censored and reads "> timeout" (load-and-measurement, sections 1.2
+and 5).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from chaos.checks import text
+from chaos.checks.good import FEWEST
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.record import Floats, Record, Span
+
+QUANTILES: dict[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+
+
+def quantile(latency: Floats, q: float) -> float:
+    """Nearest-rank quantile in seconds, inf where the rank has no answer. ``ValueError`` when empty."""
+    if not len(latency):
+        raise ValueError("no arrivals")
+    rank = max(1, math.ceil(q * len(latency) - 1e-9))
+    return float(np.partition(latency, rank - 1)[rank - 1])
+
+
+def needed(q: float) -> int:
+    """Arrivals without which the quantile is only the largest value: 1 / (1 - q), at least 100."""
+    return max(FEWEST, math.ceil(1 / (1 - q) - 1e-6))
+
+
+def measure(record: Record, op: str, span: Span, name: str) -> Measure:
+    """One quantile of one operation in one phase; ``name`` is a key of :data:`QUANTILES`."""
+    q = QUANTILES[name]
+    latency = record.in_phase(op, span).latency
+    n, answered = len(latency), int(np.isfinite(latency).sum())
+    if n < needed(q):
+        return Measure.missing("seconds", f"only {n} arrivals in the phase, {needed(q)} are needed for {name}")
+    says = f"{answered} answered of {n} scheduled, {text.percent(1 - answered / n)} without an answer"
+    evidence = {"scheduled": n, "answered": answered, "unanswered_share": 1 - answered / n}
+    value = quantile(latency, q)
+    if math.isinf(value):
+        return Measure(record.request_timeout, "seconds", says, Bound.MORE_THAN, evidence)
+    return Measure(value, "seconds", says, evidence=evidence)

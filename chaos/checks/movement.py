@@ -1,0 +1,46 @@
+"""Shard copies that the cluster began to build on a node that held none of that shard before.
+
+Counted from the sampler's events in the phase. Seeing no move means something only while the sampler saw
+the cluster: without one answered sample, or with a stretch of more than 10 s without one, the count is a
+lower bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.record import SECOND, Record, Span
+
+BLIND = 10.0
+"""Seconds without an answered sample after which moves may have been missed."""
+
+
+def longest_blind(record: Record, span: Span) -> float | None:
+    """The longest stretch of the phase (s) without an answered sample; None when there was none at all."""
+    seen = [int(event["t"]) for event in record.within(span, "sample") if int(event.get("ok") or 0) > 0]
+    if not seen:
+        return None
+    edges = [span.start, *seen, span.end]
+    return max(b - a for a, b in itertools.pairwise(edges)) / SECOND
+
+
+def measure(record: Record, span: Span) -> Measure:
+    """Shard copies that began to move in one phase."""
+    blind = longest_blind(record, span)
+    if blind is None:
+        return Measure.missing("count", "the cluster answered no sample in this phase")
+    moves = record.within(span, "cluster.shard_moved")
+    evidence = {
+        "moves": [
+            {key: event.get(key) for key in ("index", "shard", "node")} | {"at": record.since_start(int(event["t"]))}
+            for event in moves[:100]
+        ],
+        "longest_blind_seconds": blind,
+    }
+    if blind > BLIND:
+        says = f"no answer from the cluster for {blind:.0f} s of the phase; moves may have been missed"
+        if not moves:
+            return Measure.missing("count", says, **evidence)
+        return Measure(float(len(moves)), "count", says, Bound.AT_LEAST, evidence)
+    return Measure(float(len(moves)), "count", "copies that began to be built elsewhere", evidence=evidence)

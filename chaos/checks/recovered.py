@@ -1,0 +1,42 @@
+"""Time until the cluster was green again: from the phase's first undo to the end of its last non-green
+stretch.
+
+0 when it was green all the time. Without an undo in the phase the clock starts at its first action (a
+recommission, say). An unknown status is not green. Not green at the phase's end is censored: "> T".
+"""
+
+from __future__ import annotations
+
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.movement import longest_blind
+from chaos.checks.record import SECOND, Record, Span
+
+
+def measure(record: Record, span: Span) -> Measure:
+    """Seconds from undo to green in one phase."""
+    starts = record.within(span, "fault.undo") or record.within(span, "action.command")
+    if not starts:
+        return Measure.missing("seconds", "nothing was undone in this phase, so there is no start to count from")
+    if longest_blind(record, span) is None:
+        return Measure.missing("seconds", "the cluster answered no sample in this phase")
+    start = int(starts[0]["t"])
+    statuses = record.of_kind("cluster.status")
+    before = [event for event in statuses if int(event["t"]) <= start]
+    after = [event for event in statuses if start < int(event["t"]) < span.end]
+    if not before and not after:
+        return Measure.missing("seconds", "the cluster's status is not in the history")
+    what = record.words(starts[0])
+    green = bool(before) and before[-1].get("status") == "green"
+    over = start
+    trail = [{"at": record.since_start(start), "status": before[-1].get("status") if before else "unknown"}]
+    for event in after:
+        now = event.get("status") == "green"
+        if now and not green:
+            over = int(event["t"])
+        green = now
+        trail.append({"at": record.since_start(int(event["t"])), "status": event.get("status")})
+    evidence = {"statuses": trail, "from": what}
+    if green:
+        return Measure((over - start) / SECOND, "seconds", f"green, counted from: {what}", evidence=evidence)
+    value = (span.end - start) / SECOND
+    return Measure(value, "seconds", "not green at the end of the phase", Bound.MORE_THAN, evidence)

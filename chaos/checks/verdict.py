@@ -1,0 +1,536 @@
+"""From a history to findings: every expectation judged, and one outcome for the run.
+
+The worst of these wins: error (ours), aborted (a guard), weakness (the cluster's), inconclusive (not
+proven, not valid, too little data), pass. Clean or dirty is a separate answer. Missing data is never a
+pass: a run whose events stop without ``run.end`` is an error, and an experiment that expects nothing proves
+nothing.
+
+What may stand when something was not proven: a finding that was over before the gap opened stands as it is;
+a pass or a failure measured under an unproven fault, or with instruments that were not valid, is
+inconclusive. Lost acknowledged writes stand always: whatever the fault was, the cluster had said yes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from chaos.checks import (
+    evidence,
+    good,
+    latency,
+    movement,
+    outage,
+    recovered,
+    regained,
+    summary,
+    text,
+    validity,
+    writes,
+)
+from chaos.checks.measure import Bound, Measure, Verdict, judge
+from chaos.checks.record import Expectation, HistoryLike, Record, Span
+from chaos.errors import SEVERITY, Exit
+from chaos.history.reader import History
+from chaos.places import write_json
+
+FINDINGS_VERSION = 1
+STAGES = ("before", "effect", "gone")
+
+
+class Outcome(StrEnum):
+    """The outcome of a run, worst first."""
+
+    ERROR = "error"
+    ABORTED = "aborted"
+    WEAKNESS = "weakness"
+    INCONCLUSIVE = "inconclusive"
+    PASS = "pass"
+
+
+class Counts(StrEnum):
+    """What a finding does to the run's outcome."""
+
+    PASS = "pass"
+    WEAKNESS = "weakness"
+    INCONCLUSIVE = "inconclusive"
+    KNOWN_WEAKNESS = "known_weakness"
+    UNEXPECTED_PASS = "unexpected_pass"
+
+
+EXIT = {
+    Outcome.PASS: Exit.PASS,
+    Outcome.WEAKNESS: Exit.WEAKNESS,
+    Outcome.INCONCLUSIVE: Exit.INCONCLUSIVE,
+    Outcome.ABORTED: Exit.ABORTED,
+    Outcome.ERROR: Exit.ERROR,
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expectation in one phase, judged."""
+
+    id: str
+    title: str
+    metric: str
+    op: str | None
+    phase: str | None
+    target: str
+    measure: Measure
+    verdict: Verdict
+    counts_as: Counts
+    known_weakness: str | None
+    says: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "title": self.title,
+            "metric": self.metric,
+            "op": self.op,
+            "phase": self.phase,
+            "target": self.target,
+            "measured": self.measure.value,
+            "measured_text": self.measure.text,
+            "bound": self.measure.bound.value,
+            "verdict": self.verdict.value,
+            "counts_as": self.counts_as.value,
+            "known_weakness": self.known_weakness,
+            "says": self.says,
+            "evidence": self.measure.evidence,
+        }
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why the outcome is not better than ``outcome``."""
+
+    outcome: Outcome
+    says: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that the checks say about a run. ``clean`` None: nobody recorded whether clean-up succeeded."""
+
+    outcome: Outcome
+    summary: str
+    clean: bool | None
+    reasons: tuple[Reason, ...]
+    findings: tuple[Finding, ...]
+    tables: dict[str, Any]
+    validity: dict[str, Any]
+    faults: list[dict[str, Any]]
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> Exit:
+        return exit_code(self.outcome, self.clean)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FINDINGS_VERSION,
+            "outcome": self.outcome.value,
+            "summary": self.summary,
+            "clean": self.clean,
+            "exit_code": int(self.exit_code),
+            "reasons": [{"outcome": reason.outcome.value, "says": reason.says} for reason in self.reasons],
+            "findings": [finding.to_json() for finding in self.findings],
+            "tables": self.tables,
+            "validity": self.validity,
+            "faults": self.faults,
+            "run": self.run,
+        }
+
+
+def worst(outcomes: list[Outcome]) -> Outcome:
+    """The worst of some outcomes; of none, pass."""
+    order = list(Outcome)
+    return min(outcomes, key=order.index, default=Outcome.PASS)
+
+
+def exit_code(outcome: Outcome | str, clean: bool | None) -> Exit:
+    """The command's exit code of one run. Dirty wins; an unknown clean-up is no pass."""
+    codes = [EXIT[Outcome(outcome)]]
+    if clean is False:
+        codes.append(Exit.DIRTY)
+    elif clean is None:
+        codes.append(Exit.INCONCLUSIVE)
+    return min(codes, key=SEVERITY.index)
+
+
+def evaluate(history: HistoryLike) -> Findings:
+    """Judge a run. Pure: the same history gives the same findings, on any machine."""
+    record = Record(history)
+    faults = evidence.faults(record)
+    conditions = validity.conditions(record)
+    gaps = [gap for fault in faults for gap in fault.gaps]
+    gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record)]
+    gaps += [
+        evidence.Gap(f"{condition.what}: {condition.measured}, and the limit is {condition.limit}", None)
+        for condition in conditions
+        if not condition.ok
+    ]
+    reasons = _run_reasons(record)
+    findings, broken = _findings(record, gaps)
+    reasons += [Reason(Outcome.ERROR, says) for says in broken]
+    reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps]
+    weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
+    for finding in findings:
+        if finding.counts_as in weak:
+            reasons.append(Reason(Outcome.WEAKNESS, f"{finding.title}: {finding.says}"))
+        elif finding.counts_as is Counts.INCONCLUSIVE:
+            reasons.append(Reason(Outcome.INCONCLUSIVE, f"{finding.title}: {finding.says}"))
+    if not findings:
+        reasons.append(Reason(Outcome.INCONCLUSIVE, "the experiment expects nothing, so nothing was tested"))
+    outcome = worst([reason.outcome for reason in reasons])
+    tables = _tables(record)
+    shown = [_fault_json(record, fault) for fault in faults]
+    return Findings(
+        outcome=outcome,
+        summary=summary.sentence(
+            outcome.value,
+            tables,
+            [{"outcome": reason.outcome.value, "says": reason.says} for reason in reasons],
+            [finding.to_json() for finding in findings],
+            shown,
+        ),
+        clean=_clean(record),
+        reasons=tuple(reasons),
+        findings=tuple(findings),
+        tables=tables,
+        validity={
+            "valid": all(condition.ok for condition in conditions),
+            "checks": [condition.to_json() for condition in conditions],
+            "windows_seconds": validity.widths(record),
+            "client_errors": validity.client_errors(record),
+        },
+        faults=shown,
+        run=_run_json(record),
+    )
+
+
+def judge_folder(run_folder: Path) -> dict[str, Any]:
+    """Judge a run's folder and write its ``findings.json``. Returns what was written.
+
+    Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
+    """
+    findings = evaluate(History.open(run_folder)).to_json()
+    write_json(run_folder / "findings.json", findings)
+    return findings
+
+
+# -- the run -------------------------------------------------------------------------------------
+
+
+def _run_reasons(record: Record) -> list[Reason]:
+    reasons = []
+    end = record.first("run.end")
+    if end is None:
+        where = record.spans[-1].name if record.spans else None
+        place = f"in the phase {where}" if where else "before the first phase"
+        reasons.append(Reason(Outcome.ERROR, f"The runner died {place}; the history ends there"))
+    elif end.get("reason") == "error":
+        reasons.append(Reason(Outcome.ERROR, "The runner ended with an error"))
+    for event in record.of_kind("error"):
+        reasons.insert(0, Reason(Outcome.ERROR, str(event.get("says") or "an error without a message")))
+    wrong = validity.client_errors(record)
+    if wrong:
+        reasons.append(
+            Reason(Outcome.ERROR, f"{text.plural(wrong, 'request')} of the load were refused as wrong (4xx)")
+        )
+    for event in record.of_kind("guard.tripped"):
+        says = f"The guard {event.get('guard')} tripped: {event.get('says')}"
+        reasons.append(Reason(Outcome.ABORTED, says))
+    for event in record.of_kind("abort"):
+        reasons.append(Reason(Outcome.ABORTED, str(event.get("says") or "aborted")))
+    if end is not None and end.get("reason") == "aborted":
+        reasons.append(Reason(Outcome.ABORTED, "The run was aborted"))
+    return reasons
+
+
+def _clean(record: Record) -> bool | None:
+    if record.clean is None:
+        return None
+    return record.clean.get("clean") is True
+
+
+# -- the findings --------------------------------------------------------------------------------
+
+
+def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
+    op = expectation.op
+    if op is not None:
+        if op not in record.arrivals:
+            return Measure.missing("count", f"the load has no {op}s")
+        if expectation.quantity == "good":
+            return good.measure(record, op, span, expectation.comparison, expectation.value)
+        if expectation.quantity == "regained":
+            return regained.measure(record, op, span)
+        if expectation.quantity == "outage":
+            return outage.measure(record, op, span)
+        if expectation.quantity in latency.QUANTILES:
+            return latency.measure(record, op, span, expectation.quantity)
+    cluster: dict[str, Callable[[Record, Span], Measure]] = {
+        "shards.moved": movement.measure,
+        "cluster.recovered": recovered.measure,
+    }
+    if expectation.metric in cluster:
+        return cluster[expectation.metric](record, span)
+    return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
+
+
+def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], list[str]]:
+    """All findings, and what went wrong inside a check (our own error, never the cluster's)."""
+    findings: list[Finding] = []
+    broken: list[str] = []
+    used: dict[str, int] = {}
+
+    def unique(name: str) -> str:
+        used[name] = used.get(name, 0) + 1
+        return name if used[name] == 1 else f"{name}#{used[name]}"
+
+    for expectation in record.expectations:
+        group = []
+        for phase in expectation.phases or (None,):
+            try:
+                measure, verdict, says = _judged(record, expectation, phase, gaps)
+            except Exception as error:  # a broken check must not lose the others' findings
+                broken.append(f"the check of {expectation.text} failed: {type(error).__name__}: {error}")
+                measure = Measure.missing("count", broken[-1])
+                verdict, says = Verdict.INCONCLUSIVE, broken[-1]
+            name = expectation.metric + (f"@{phase}" if phase else "")
+            group.append(
+                Finding(
+                    id=unique(name),
+                    title=expectation.text + (f" in {phase}" if phase else ""),
+                    metric=expectation.metric,
+                    op=expectation.op,
+                    phase=phase,
+                    target=expectation.text.removeprefix(expectation.metric).strip(),
+                    measure=measure,
+                    verdict=verdict,
+                    counts_as=Counts.PASS,
+                    known_weakness=expectation.known_weakness,
+                    says=says,
+                )
+            )
+        findings += _counted(group)
+    findings += [replace(item, id=unique(item.id)) for item in _conditions_met(record, gaps)]
+    return findings, broken
+
+
+def _judged(
+    record: Record, expectation: Expectation, phase: str | None, gaps: list[evidence.Gap]
+) -> tuple[Measure, Verdict, str]:
+    if phase is None:
+        # Of the whole run: the acknowledged writes. A loss stands whatever was proven about the fault.
+        measure = writes.measure(record)
+        verdict = judge(measure, expectation.comparison, expectation.value)
+        return _undermined(measure, verdict, None, gaps, stands=verdict is Verdict.FAIL)
+    span = record.span(phase)
+    if span is None:
+        return _none(f"the phase {phase} never ran")
+    if not span.complete:
+        how = f"ended as {span.reason}" if span.reason else "has no end: the runner died in it"
+        return _none(f"the phase {phase} {how}")
+    measure = _measure(record, expectation, span)
+    verdict = judge(measure, expectation.comparison, expectation.value)
+    return _undermined(measure, verdict, span, gaps)
+
+
+def _none(why: str) -> tuple[Measure, Verdict, str]:
+    return Measure.missing("count", why), Verdict.INCONCLUSIVE, why
+
+
+def _undermined(
+    measure: Measure, verdict: Verdict, span: Span | None, gaps: list[evidence.Gap], stands: bool = False
+) -> tuple[Measure, Verdict, str]:
+    """The verdict after the gaps in the evidence have been held against it."""
+    if verdict is Verdict.INCONCLUSIVE or stands:
+        return measure, verdict, measure.says
+    for gap in gaps:
+        if span is None or gap.since is None or span.end > gap.since:
+            return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {gap.says}"
+    return measure, verdict, measure.says
+
+
+def _counted(group: list[Finding]) -> list[Finding]:
+    """What each finding of one expectation counts as; a known weakness belongs to the expectation as a whole.
+
+    It is still there when any of its phases fails; only when all of them pass the note has to go.
+    """
+    all_pass = all(finding.verdict is Verdict.PASS for finding in group)
+
+    def counts(finding: Finding) -> Counts:
+        known = finding.known_weakness is not None
+        if finding.verdict is Verdict.INCONCLUSIVE:
+            return Counts.INCONCLUSIVE
+        if finding.verdict is Verdict.FAIL:
+            return Counts.KNOWN_WEAKNESS if known else Counts.WEAKNESS
+        return Counts.UNEXPECTED_PASS if known and all_pass else Counts.PASS
+
+    def says(finding: Finding, counted: Counts) -> str:
+        if counted is Counts.UNEXPECTED_PASS:
+            return f"{finding.says}; expected to fail ({finding.known_weakness}): remove the note"
+        return finding.says
+
+    return [replace(item, counts_as=(counted := counts(item)), says=says(item, counted)) for item in group]
+
+
+def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
+    """Phases with ``until`` expect their condition within its time, without a line of ``expect``."""
+    findings = []
+    for planned in record.planned_phases:
+        until, span = planned.get("until"), record.span(planned["name"])
+        if not until:
+            continue
+        limit = float(until.get("within") or 0)
+        wanted = [word for word, on in (("green", until.get("green")),) if on]
+        if until.get("stable"):
+            wanted.append(f"stable for {text.seconds(float(until['stable']))}")
+        condition = text.listed(wanted) or "its condition"
+        if span is None or not span.complete:
+            measure, verdict, says = _none(f"the phase {planned['name']} did not run to its end")
+        elif span.reason == "deadline":
+            measure = Measure(span.seconds, "seconds", f"not {condition} by then", Bound.MORE_THAN)
+            measure, verdict, says = _undermined(measure, Verdict.FAIL, span, gaps)
+        else:
+            measure = Measure(span.seconds, "seconds", f"{condition} after that time")
+            measure, verdict, says = _undermined(measure, Verdict.PASS, span, gaps)
+        name = planned["name"]
+        finding = Finding(
+            id=f"until@{name}",
+            title=f"{condition} within {text.seconds(limit)} in {name}",
+            metric="until",
+            op=None,
+            phase=name,
+            target=f"<= {text.seconds(limit)}",
+            measure=measure,
+            verdict=verdict,
+            counts_as=Counts.PASS,
+            known_weakness=None,
+            says=says,
+        )
+        findings += _counted([finding])
+    return findings
+
+
+# -- the tables ----------------------------------------------------------------------------------
+
+
+def _tables(record: Record) -> dict[str, Any]:
+    """Figures for every operation and phase, expected or not. Every number is JSON; None is no data."""
+    tables: dict[str, Any] = {
+        "phases": [
+            {
+                "name": span.name,
+                "start": record.since_start(span.start),
+                "end": record.since_start(span.end),
+                "scripted_wait": span.scripted_wait,
+                "reason": span.reason,
+            }
+            for span in record.spans
+        ],
+        "good": {},
+        "latency": {},
+        "outage": {},
+        "regained": {},
+    }
+    for op in record.operations:
+        name = op.name
+        tables["good"][name] = {span.name: good.table(record, name, span) for span in record.spans}
+        tables["latency"][name] = {span.name: _latency_row(record, name, span) for span in record.spans}
+        out = outage.of_run(record, name)
+        tables["outage"][name] = {
+            "phases": out.phases,
+            "scripted": out.scripted,
+            "own": out.own,
+            "total": out.total,
+            "budget": outage.budget_shares(out.total),
+            "budget_own": outage.budget_shares(out.own),
+        }
+        tables["regained"][name] = {
+            span.name: _measure_json(regained.measure(record, name, span)) for span in record.spans
+        }
+    tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
+    tables["recovered"] = {
+        span.name: _measure_json(recovered.measure(record, span))
+        for span in record.spans
+        if record.within(span, "fault.undo", "action.command")
+    }
+    lost = writes.measure(record)
+    differing = sum(int(lost.evidence.get(f"{name}_count") or 0) for name in ("diverged", "wrong_content"))
+    tables["writes"] = _measure_json(lost) | {
+        "differing": differing,
+        "acknowledged": lost.evidence.get("acknowledged"),
+    }
+    return tables
+
+
+def _measure_json(measure: Measure) -> dict[str, Any]:
+    return {
+        "value": measure.value,
+        "text": measure.text,
+        "bound": measure.bound.value,
+        "says": measure.says,
+        "trigger": measure.evidence.get("trigger") or measure.evidence.get("from"),
+    }
+
+
+def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
+    values = record.in_phase(op, span).latency
+    answered = sum(1 for value in values if math.isfinite(value))
+    row: dict[str, Any] = {"scheduled": len(values), "answered": answered}
+    for name in latency.QUANTILES:
+        found = latency.measure(record, op, span, name)
+        row[name] = {"value": found.value, "text": found.text, "bound": found.bound.value}
+    return row
+
+
+def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
+    return {
+        "fault": fault.fault,
+        "kind": fault.kind,
+        "says": fault.says,
+        "colour": fault.colour,
+        "targets": list(fault.targets),
+        "links": list(fault.links),
+        "phase": fault.phase,
+        "command": record.since_start(fault.command),
+        "in_effect": record.since_start(fault.in_effect),
+        "undo": record.since_start(fault.undo),
+        "gone": record.since_start(fault.gone),
+        "proven": fault.proven,
+        "gaps": [gap.says for gap in fault.gaps],
+        "failures": list(fault.failures),
+        "stages": {
+            stage: {
+                "proven": item.get("proven") is True,
+                "says": str(item.get("says") or ""),
+                "probes": item.get("probes") or [],
+                "at": record.since_start(int(item["t"])),
+            }
+            for stage in STAGES
+            if (item := fault.stages.get(stage)) is not None
+        },
+    }
+
+
+def _run_json(record: Record) -> dict[str, Any]:
+    experiment = record.plan.get("experiment") or {}
+    end = record.first("run.end")
+    return {
+        "name": record.plan.get("run"),
+        "experiment": experiment.get("name"),
+        "hash": record.plan.get("hash"),
+        "seed": record.plan.get("seed"),
+        "started": record.plan.get("started"),
+        "ended": end.get("reason") if end else None,
+        "seconds": record.since_start(record.last_seen),
+    }

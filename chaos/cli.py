@@ -1,0 +1,379 @@
+"""The command line, thin: options in, one line of error out, exit codes of :mod:`chaos.errors`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import chaos
+from chaos.errors import SEVERITY, ChaosError, Exit, InvalidInput
+
+app = typer.Typer(
+    name="opensearch-chaos",
+    help="Chaos experiments on real OpenSearch clusters, with verdicts that can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no_args_is_help=True)
+app.add_typer(lab_app, name="lab")
+
+Definitions = Annotated[list[Path], typer.Argument(help="Experiment files.", metavar="EXPERIMENT...")]
+Home = Annotated[
+    Path | None,
+    typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),
+]
+TopologyOption = Annotated[
+    str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
+]
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+
+
+@app.callback(invoke_without_command=True)
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        out.print(chaos.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    experiments: Definitions,
+    out_folder: Annotated[Path, typer.Option("--out", help="Where run folders go.")] = Path("reports"),
+    seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
+    topology: TopologyOption = None,
+    on: Annotated[str | None, typer.Option("--on", help="Run on this lab (from `lab up`).", metavar="LAB")] = None,
+    opensearch_home: Home = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
+) -> None:
+    """Run experiments; the worst outcome is the exit code."""
+    from chaos.console import Reporter
+    from chaos.definitions import load_experiment
+    from chaos.lab import supply
+    from chaos.lab.local import LocalLab
+    from chaos.run import RunOptions
+    from chaos.run import run as run_one
+
+    loaded = _all(lambda file: load_experiment(file, topology=topology), experiments)
+    if dry_run:
+        for experiment in loaded:
+            _print_plan(experiment, seed if seed is not None else experiment.seed)
+        return
+    lab = None
+    if on is not None:
+        lab = LocalLab.attach(on)
+        for experiment in loaded:
+            if experiment.topology.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
+                raise InvalidInput(
+                    f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {experiment.topology.name}",
+                    remedy=f"start one with: opensearch-chaos lab up {experiment.topology.name}",
+                )
+    codes = []
+    for experiment in loaded:
+        reporter = Reporter(quiet=quiet)
+        reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
+        parts = lab.manifest.parts if lab else supply.parts(
+            experiment.topology, reporter.line, opensearch_home=opensearch_home
+        )
+        try:
+            result = run_one(
+                experiment,
+                RunOptions(
+                    out=out_folder,
+                    command=_again(experiment.file, seed if seed is not None else experiment.seed, topology),
+                    seed=seed,
+                    lab=lab,
+                    parts=parts,
+                ),
+                reporter,
+            )
+        finally:
+            reporter.close()
+        _print_verdict(experiment.name, result.folder, result.findings)
+        codes.append(result.exit_code)
+        if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
+            break
+    raise typer.Exit(int(min(codes, key=SEVERITY.index)))
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(help="Experiment or topology files, or folders of them.")],
+) -> None:
+    """Check definitions; needs no cluster. Errors name file, line and column."""
+    from chaos.definitions import load_experiment, load_topology
+
+    found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
+    if not found:
+        raise InvalidInput(f"no definitions in {', '.join(map(str, files))}", remedy="name a .yaml file or a folder")
+
+    def check(file: Path) -> str:
+        if _is_topology(file):
+            return f"topology {load_topology(file).name}"
+        return f"experiment {load_experiment(file).name}"
+
+    for file, what in zip(found, _all(check, found), strict=True):
+        out.print(f"{file}: valid {what}", markup=False)
+
+
+@app.command()
+def plan(
+    experiments: Definitions,
+    seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
+    topology: TopologyOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Print every step with its inverse; needs no cluster and changes nothing."""
+    from chaos.definitions import load_experiment
+
+    for experiment in _all(lambda file: load_experiment(file, topology=topology), experiments):
+        _print_plan(experiment, seed if seed is not None else experiment.seed, as_json=as_json)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...")],
+) -> None:
+    """Judge runs again and redraw their reports, from their folders alone."""
+    from chaos.checks import judge
+    from chaos.report import render
+
+    codes = []
+    for folder in runs:
+        if not (folder / "plan.json").is_file():
+            raise InvalidInput(f"{folder} is no run folder (it has no plan.json)", remedy="name a folder under reports/")
+        findings = judge(folder)
+        render(folder)
+        _print_verdict(findings_name(folder), folder, findings)
+        codes.append(Exit(findings["exit_code"]))
+    raise typer.Exit(int(min(codes, key=SEVERITY.index)))
+
+
+@app.command()
+def recover() -> None:
+    """Undo and remove everything that dead runs left on this machine."""
+    from chaos.faults.recover import recover as recover_all
+
+    result = recover_all(lambda text: out.print(text, markup=False))
+    for problem in result.problems:
+        out.print(f"could not: {problem}", markup=False)
+    if not result.clean:
+        raise typer.Exit(int(Exit.DIRTY))
+    if not result.removed and not result.undone:
+        out.print("nothing is left behind")
+    else:
+        out.print(f"clean: {len(result.removed)} labs removed, {len(result.undone)} runs undone")
+
+
+@app.command()
+def doctor() -> None:
+    """List every prerequisite, what was found, and the remedy for what was not."""
+    from chaos.faults.recover import leftovers
+    from chaos.provision.doctor import examine
+
+    table = Table("", "prerequisite", "found", "remedy", box=None, pad_edge=False)
+    bad = False
+    for item in examine():
+        bad |= not item.ok and not item.optional
+        table.add_row("ok" if item.ok else "optional" if item.optional else "MISSING", item.name, item.found, item.remedy or "")
+    left = leftovers()
+    bad |= bool(left)
+    table.add_row(
+        "ok" if not left else "LEFT",
+        "leftovers of dead runs",
+        f"{len(left)}" if left else "none",
+        "opensearch-chaos recover" if left else "",
+    )
+    out.print(table)
+    raise typer.Exit(int(Exit.USAGE) if bad else 0)
+
+
+# ---- lab ----------------------------------------------------------------------------------------------
+
+
+@lab_app.command("up")
+def lab_up(
+    topology: Annotated[str, typer.Argument(help="A topology's name or file.")] = "3az",
+    name: Annotated[str | None, typer.Option("--name", help="The lab's name; default the topology's.")] = None,
+    port: Annotated[int | None, typer.Option(help="Loopback port; default a free one.", min=1, max=65535)] = None,
+    opensearch_home: Home = None,
+) -> None:
+    """Start a cluster that stays until `lab down`."""
+    from chaos.console import Reporter
+    from chaos.definitions import load_topology
+    from chaos.lab import desk, supply
+
+    spec = load_topology(topology)
+    reporter = Reporter()
+    try:
+        parts = supply.parts(spec, reporter.line, opensearch_home=opensearch_home)
+        where = desk.up(spec, parts, id=name or spec.name[:16].strip("-"), port=port, reporter=reporter)
+    finally:
+        reporter.close()
+    out.print(f"lab {where.id}: {where.url}   (opensearch-chaos lab status {where.id})", markup=False)
+
+
+@lab_app.command("status")
+def lab_status(name: Annotated[str | None, typer.Argument(help="A lab; default all.")] = None) -> None:
+    """Show labs, their nodes and how they are."""
+    from chaos.lab import desk
+
+    labs = desk.status(name)
+    if not labs:
+        out.print("no labs")
+    for lab in labs:
+        out.print(f"lab {lab.id}: {lab.state}   {lab.url or ''}", markup=False)
+        table = Table("node", "zone", "roles", "process", "address", box=None, pad_edge=False)
+        for row in lab.nodes:
+            table.add_row(*row)
+        out.print(table)
+
+
+@lab_app.command(
+    "exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def lab_exec(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A lab.")],
+    host: Annotated[str, typer.Argument(help="A node, or client-<zone>.")],
+) -> None:
+    """Run a command in a host of a lab: opensearch-chaos lab exec 3az a-data -- curl 127.0.2.2:9200"""
+    from chaos.lab import desk
+
+    if not context.args:
+        raise InvalidInput("no command is given", remedy="for example: opensearch-chaos lab exec 3az client-a -- bash")
+    raise typer.Exit(desk.execute(name, host, context.args))
+
+
+@lab_app.command("down")
+def lab_down(name: Annotated[str | None, typer.Argument(help="A lab; may be left out when there is one.")] = None) -> None:
+    """Take a lab away; its nodes' logs are kept."""
+    from chaos.lab import desk
+
+    id, logs, problems = desk.down(name)
+    for problem in problems:
+        out.print(f"could not: {problem}", markup=False)
+    if problems:
+        raise typer.Exit(int(Exit.DIRTY))
+    out.print(f"lab {id} is gone; its logs are in {logs}", markup=False)
+
+
+# ---- helpers ------------------------------------------------------------------------------------------
+
+
+def _all(do: Any, files: list[Path]) -> list[Any]:
+    """Do it for every file and report all errors at once."""
+    results, errors = [], []
+    for file in files:
+        try:
+            results.append(do(file))
+        except InvalidInput as error:
+            errors.append(str(error))
+    if errors:
+        raise InvalidInput("\n".join(errors))
+    return results
+
+
+def _is_topology(file: Path) -> bool:
+    try:
+        return any(line.replace(" ", "").startswith("kind:topology") for line in file.read_text().splitlines())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _again(file: Path, seed: int, topology: str | None) -> str:
+    options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
+    shown = os.path.relpath(file) if not os.path.relpath(file).startswith("..") else file.name
+    return shlex.join(["opensearch-chaos", "run", shown, *options])
+
+
+def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:
+    from chaos import plan as planning
+
+    steps = list(planning.steps(experiment, seed))
+    if as_json:
+        print(json.dumps({"experiment": experiment.to_json(), "seed": seed, "steps": steps}, indent=1))
+        return
+    out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)
+    for operation in experiment.load.operations:
+        out.print(
+            f"  load: {operation.name} {operation.operation} {operation.rate.text}, good within "
+            f"{operation.good_within.text}, from zones {', '.join(experiment.client_zones)}",
+            markup=False,
+        )
+    phase = None
+    for step in steps:
+        if step["phase"] != phase:
+            phase = step["phase"]
+            out.print(f"phase {phase}", markup=False)
+        out.print(f"  {step['step']}", markup=False)
+        for key in ("mechanism", "resolved"):
+            if step.get(key):
+                out.print(f"    {key}: {step[key]}", markup=False)
+        for move in step.get("moves", []):
+            out.print(f"    move: {move}", markup=False)
+        inverse = step.get("inverse")
+        for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
+            out.print(f"    inverse: {line}", markup=False)
+    for expectation in experiment.expect:
+        known = f" (known weakness: {expectation.known_weakness})" if expectation.known_weakness else ""
+        out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
+
+
+def findings_name(folder: Path) -> str:
+    return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
+
+
+_SIGN = {
+    "pass": "pass          ",
+    "weakness": "WEAKNESS      ",
+    "inconclusive": "inconclusive  ",
+    "known_weakness": "known weakness",
+    "unexpected_pass": "UNEXPECTED    ",
+}
+
+
+def _print_verdict(name: str, folder: Path, findings: dict[str, Any]) -> None:
+    out.print(f"{name}: {findings['outcome'].upper()}  {findings['summary']}", markup=False)
+    for finding in findings["findings"]:
+        line = f"  {_SIGN[finding['counts_as']]}  {finding['title']}: {finding['measured_text']}"
+        if finding["counts_as"] not in ("pass",):
+            line += f"  ({finding['known_weakness'] or finding['says']})"
+        out.print(line, markup=False)
+    clean = findings.get("clean")
+    out.print(f"  clean-up: {'clean' if clean else 'DIRTY' if clean is False else 'unknown'}", markup=False)
+    out.print(f"  report: {folder / 'report.html'}", markup=False)
+
+
+def main() -> None:
+    """Entry point: one line for every failure that we know, never a traceback for a user's mistake."""
+    try:
+        code = app(standalone_mode=False)  # click hands an exit code back instead of raising it
+        raise SystemExit(code if isinstance(code, int) else 0)
+    except ChaosError as error:
+        print(f"opensearch-chaos: {error}", file=sys.stderr)
+        raise SystemExit(int(error.exit_code)) from None
+    except (typer.Abort, KeyboardInterrupt):
+        print("opensearch-chaos: interrupted", file=sys.stderr)
+        raise SystemExit(int(Exit.ABORTED)) from None
+    except Exception as error:
+        if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
+            print(f"opensearch-chaos: {error.format_message()}", file=sys.stderr)
+            raise SystemExit(int(Exit.USAGE)) from None
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The kinds of action as data: an operator's or controller's moves that are no faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, GetJsonSchemaHandler, StrictBool, StrictInt, model_validator
+from pydantic_core import core_schema
+
+from chaos.definitions.base import replaced
+from chaos.definitions.faults import Step
+from chaos.definitions.units import Duration
+
+
+class ActionParams(Step):
+    """What every action shares: nothing but a kind and a sentence."""
+
+
+class Decommission(ActionParams):
+    """Take a zone out of the cluster by OpenSearch's own decommission API."""
+
+    kind = "decommission"
+    zone: str = Field(description="the zone that leaves; its weight must be 0 by then")
+    no_delay: StrictBool = Field(default=False, description="skip draining; the right choice in an outage")
+    delay_timeout: Duration | None = Field(
+        default=None, description="how long the zone drains; OpenSearch's default is 120s"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Decommission:
+        if self.no_delay and self.delay_timeout:
+            raise ValueError("no_delay and delay_timeout exclude each other: OpenSearch answers 400 to both")
+        return self
+
+    def describe(self) -> str:
+        if self.no_delay:
+            return f"decommission zone {self.zone} without delay"
+        drained = f", draining {self.delay_timeout.text}" if self.delay_timeout is not None else ""
+        return f"decommission zone {self.zone}{drained}"
+
+
+class Recommission(ActionParams):
+    """Let a decommissioned zone join again."""
+
+    kind = "recommission"
+    zone: str = Field(description="the zone that comes back")
+
+    def describe(self) -> str:
+        return f"recommission zone {self.zone}"
+
+
+class Weights(ActionParams):
+    """Set the weights of the zones; in YAML a plain mapping of zone to weight."""
+
+    kind = "weights"
+    weights: dict[str, StrictInt] = Field(description="zone to weight; 0 is a standby zone")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_mapping(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not (set(value) == {"weights"} and isinstance(value["weights"], dict)):
+            return {"weights": value}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        plain = {
+            "type": "object",
+            "description": "zone to weight; 0 is a standby zone",
+            "additionalProperties": {"type": "integer", "minimum": 0},
+            "minProperties": 1,
+        }
+        return replaced(handler, schema, plain)
+
+    def describe(self) -> str:
+        listed = ", ".join(f"{zone} {weight}" for zone, weight in self.weights.items())
+        return f"set the zones' weights to {listed}"
+
+
+ACTIONS: dict[str, type[ActionParams]] = {action.kind: action for action in (Decommission, Recommission, Weights)}
+"""Every kind of action that a definition can name."""

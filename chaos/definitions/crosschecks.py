@@ -1,0 +1,311 @@
+"""What only the whole experiment with its topology can tell: steps that contradict each other,
+selectors that match nothing, expectations about what is not there.
+
+The phases are walked in order with the state that they make: which faults are active, what the
+weights are, which zone is decommissioned.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.definitions.actions import Decommission, Recommission, Weights
+from chaos.definitions.expectations import OPERATIONS, WHOLE_RUN
+from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
+from chaos.definitions.faults import FAULTS, FaultParams
+from chaos.definitions.selectors import (
+    LinkSelector,
+    NodeSelector,
+    candidates,
+    fixed,
+    resolve_links,
+    resolve_nodes,
+)
+from chaos.definitions.source import Loc, Problem, did_you_mean
+from chaos.definitions.topology import AWARENESS, FORCED, Topology, check_weights, unknown_zone
+from chaos.definitions.units import Duration
+from chaos.errors import InvalidInput
+
+
+@dataclass
+class _State:
+    """What is so at this point of the experiment."""
+
+    topology: Topology
+    active: list[FaultParams] = field(default_factory=list)
+    weights: dict[str, int] | None = None
+    decommissioned: str | None = None
+
+
+def check(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
+    """Every contradiction, with the path to it."""
+    yield from _load(file, topology)
+    state = _State(topology, weights=dict(topology.weights) if topology.weights is not None else None)
+    for name, phase in file.phases.items():
+        if name == "all":
+            yield Problem(("phases", name), 'a phase cannot be named "all", which means every phase', at_key=True)
+        yield from _undo(name, phase, state)
+        yield from _inject(name, phase, state)
+        yield from _do(name, phase, state)
+    yield from _expect(file)
+    yield from _guards(file)
+
+
+def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
+    client = file.load.client
+    for index, zone in enumerate(client.zones or ()):
+        if zone not in topology.zones:
+            yield Problem(("load", "client", "zones", index), unknown_zone(zone, topology))
+    names = [node.name for node in topology.nodes]
+    if client.node is not None and client.node not in names:
+        yield Problem(("load", "client", "node"), _unknown_node(client.node, topology))
+
+
+# ------------------------------------------------------------------------------------------- the steps
+
+
+def _undo(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
+    for index, label in enumerate(phase.undo):
+        gone = state.active if label == "all" else [f for f in state.active if label in (f.name, f.kind)]
+        if not gone:
+            labels = dict.fromkeys(fault.label for fault in state.active)
+            now = f"active here: {', '.join(labels)}" if labels else "no fault is active here"
+            what = "there is nothing to undo" if label == "all" else f"{label} is not active"
+            guess = ""
+            if label != "all" and label not in FAULTS and labels:
+                guess = f"; {did_you_mean(label, labels)}" if len(labels) == 1 else ""
+            yield Problem(("phases", name, "undo", index), f"{what} in phase {name}: {now}{guess}")
+        state.active = [fault for fault in state.active if fault not in gone]
+
+
+def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
+    if phase.inject is None:
+        return
+    for kind, index, fault in phase.inject.in_order():  # type: ignore[attr-defined]
+        loc: Loc = ("phases", name, "inject", kind, index)
+        key = "links" if isinstance(fault.selector, LinkSelector) else "target"
+        problems = list(_selector(fault.selector, state.topology, (*loc, key)))
+        yield from problems
+        if fault.name is not None and (fault.name in FAULTS or fault.name == "all"):
+            yield Problem((*loc, "name"), f'the name "{fault.name}" already means something to undo')
+        for other in state.active:
+            if fault.name is not None and other.name == fault.name:
+                yield Problem((*loc, "name"), f'the name "{fault.name}" is taken by a fault that is still active')
+            elif not problems and other.kind == kind and fault.name is None and _same(fault, other, state.topology):
+                yield Problem(
+                    loc,
+                    f"{kind} is already active on {'links ' if key == 'links' else ''}{fault.selector.text}: "
+                    "expected it undone first, or a name for the second one",
+                )
+        state.active.append(fault)
+
+
+def _same(one: FaultParams, other: FaultParams, topology: Topology) -> bool:
+    """Whether two faults hit the same, as far as the topology alone can tell."""
+    if one.selector == other.selector:
+        return True
+    if not (fixed(one.selector) and fixed(other.selector)):
+        return False
+    try:
+        return _hit(one.selector, topology) == _hit(other.selector, topology)
+    except InvalidInput:
+        return False
+
+
+def _hit(selector: NodeSelector | LinkSelector, topology: Topology) -> frozenset[Any]:
+    if isinstance(selector, LinkSelector):
+        return resolve_links(selector, topology.nodes, topology.zones)
+    return frozenset(resolve_nodes(selector, topology.nodes))
+
+
+def _selector(selector: NodeSelector | LinkSelector, topology: Topology, loc: Loc) -> Iterator[Problem]:
+    """Unknown names, and selectors that match nothing whoever is elected and whatever is drawn."""
+    sides = [side for side in selector.sides] if isinstance(selector, LinkSelector) else []
+    nodes = [side.nodes for side in sides if side.nodes] if sides else [selector]
+    problems = []
+    for zone in [side.zone for side in sides] + [chosen.zone for chosen in nodes]:  # type: ignore[union-attr]
+        if zone is not None and zone not in topology.zones:
+            problems.append(unknown_zone(zone, topology))
+    for chosen in nodes:
+        assert isinstance(chosen, NodeSelector)
+        problems += _names(chosen, topology)
+    if not problems:
+        problems += _matches(selector, [n for n in nodes if isinstance(n, NodeSelector)], topology)
+    yield from (Problem(loc, says) for says in dict.fromkeys(problems))
+
+
+def _names(chosen: NodeSelector, topology: Topology) -> Iterator[str]:
+    if chosen.node is not None and chosen.node not in [node.name for node in topology.nodes]:
+        yield _unknown_node(chosen.node, topology)
+    for key, value, known in (
+        ("role", chosen.role, dict.fromkeys(role for node in topology.nodes for role in node.roles)),
+        ("group", chosen.group, dict.fromkeys(node.group for node in topology.nodes)),
+    ):
+        if value is not None and value not in known:
+            yield f"no node of topology {topology.name} has {key} {value}: {did_you_mean(value, known)}"
+
+
+def _matches(selector: NodeSelector | LinkSelector, chosen: list[NodeSelector], topology: Topology) -> Iterator[str]:
+    for nodes in chosen:
+        found = candidates(nodes, topology.nodes)
+        count = 1 if nodes.elected else len(found)
+        if not found:
+            yield f"{nodes.text!r} matches no node of topology {topology.name}"
+        elif nodes.pick is not None and nodes.pick > count:
+            listed = "the elected one" if nodes.elected else ", ".join(found)
+            yield f"{nodes.text!r} matches only {count} of topology {topology.name}: {listed}"
+        else:
+            continue
+        return
+    if isinstance(selector, LinkSelector) and not _any_link(selector, topology):
+        yield f"{selector.text!r} matches no link of topology {topology.name}: expected hosts at both ends"
+
+
+def _any_link(selector: LinkSelector, topology: Topology) -> bool:
+    """Whether some election gives it a link. What is drawn is of no matter: a draw has as many nodes."""
+    managers = [node.name for node in topology.nodes if "cluster_manager" in node.roles]
+    needs = any(side.nodes is not None and side.nodes.elected for side in selector.sides)
+    for elected in managers if needs else [None]:
+        try:
+            resolve_links(selector, topology.nodes, topology.zones, elected=elected, rng=random.Random(0))
+            return True
+        except InvalidInput:
+            continue
+    return False
+
+
+def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
+    if phase.do is None:
+        return
+    for kind, _, action in phase.do.in_order():  # type: ignore[attr-defined]
+        loc: Loc = ("phases", name, "do", kind)
+        if isinstance(action, Weights):
+            yield from _weights(action, state, loc)
+        elif action.zone not in state.topology.zones:
+            yield Problem((*loc, "zone"), unknown_zone(action.zone, state.topology))
+        elif isinstance(action, Decommission):
+            yield from _decommission(action, state, loc)
+        elif isinstance(action, Recommission):
+            yield from _recommission(action, state, loc)
+
+
+def _weights(action: Weights, state: _State, loc: Loc) -> Iterator[Problem]:
+    yield from check_weights(action.weights, state.topology, loc)
+    out = state.decommissioned
+    if out is not None and action.weights.get(out, 0) != 0:
+        yield Problem(
+            (*loc, out),
+            f"zone {out} is decommissioned here, and OpenSearch keeps its weight at 0: expected a recommission before",
+        )
+    state.weights = dict(action.weights)
+
+
+def _decommission(action: Decommission, state: _State, loc: Loc) -> Iterator[Problem]:
+    """OpenSearch's preconditions (opensearch-ha notes, section 3.2)."""
+    zone, topology = action.zone, state.topology
+    if not topology.awareness():
+        yield Problem(
+            loc,
+            f"decommission needs forced awareness of the zone, which topology {topology.name} has not: "
+            f"expected {AWARENESS} and {FORCED} in its settings",
+        )
+    if state.decommissioned is not None:
+        yield Problem(
+            (*loc, "zone"),
+            f"zone {state.decommissioned} is already decommissioned here: "
+            "OpenSearch takes one at a time, so expected a recommission before",
+        )
+    elif state.weights is None:
+        yield Problem(
+            (*loc, "zone"),
+            f"topology {topology.name} sets no weights, and OpenSearch decommissions only a zone whose "
+            "weight is 0: expected standby or weights there, or a weights action before that sets it to 0",
+        )
+    elif state.weights.get(zone, 0) != 0:
+        yield Problem(
+            (*loc, "zone"),
+            f"the weight of zone {zone} is {state.weights[zone]} here, and OpenSearch decommissions only a "
+            "zone whose weight is 0: expected a weights action before that sets it to 0",
+        )
+    state.decommissioned = zone
+
+
+def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Problem]:
+    if state.decommissioned != action.zone:
+        now = f"zone {state.decommissioned} is" if state.decommissioned else "no zone is"
+        yield Problem(
+            (*loc, "zone"),
+            f"zone {action.zone} is not decommissioned here ({now}): expected a decommission of it before",
+        )
+    state.decommissioned = None
+
+
+# ------------------------------------------------------------------------------- expectations, guards
+
+
+def _expect(file: ExperimentFile) -> Iterator[Problem]:
+    loads = [op for op in OPERATIONS if getattr(file.load, op) is not None]
+    seen: dict[tuple[str, str, str], int] = {}
+    for index, given in enumerate(file.expect):
+        metric: str = given.metric  # type: ignore[attr-defined]
+        loc: Loc = ("expect", index)
+        op = metric.partition(".")[0]
+        if op in OPERATIONS and op not in loads:
+            yield Problem(
+                (*loc, metric),
+                f"{metric} needs a {op} load, and there is none: expected load.{op}, or a metric of "
+                f"{' or '.join(loads)}",
+                at_key=True,
+            )
+        phases: tuple[str, ...] = given.phase  # type: ignore[attr-defined]
+        known = [*file.phases, "all"]
+        bad = [phase for phase in phases if phase not in known]
+        for position, phase in enumerate(phases):
+            if phase in bad:
+                yield Problem((*loc, "phase", position), f'there is no phase "{phase}": {did_you_mean(phase, known)}')
+        if bad:
+            continue
+        judged = judged_in(metric, phases, file)
+        if metric == "cluster.recovered":
+            yield from _recovered(judged, phases, file, loc)
+        text = given.wanted.text  # type: ignore[attr-defined]
+        for phase in judged if metric not in WHOLE_RUN else ("",):
+            first = seen.setdefault((metric, phase, text), index)
+            if first != index:
+                where = f" in phase {phase}" if phase else ""
+                yield Problem(loc, f"{metric} {text}{where} is already expectation {first + 1}: expected it once")
+
+
+def _recovered(judged: tuple[str, ...], phases: tuple[str, ...], file: ExperimentFile, loc: Loc) -> Iterator[Problem]:
+    if not judged:
+        yield Problem(
+            loc,
+            "cluster.recovered counts from a phase's undo, and no phase undoes anything: expected a phase with undo",
+        )
+    for position, phase in enumerate(phases):
+        if phase != "all" and not file.phases[phase].undo:
+            yield Problem(
+                (*loc, "phase", position),
+                f"cluster.recovered counts from a phase's undo, and phase {phase} undoes nothing: "
+                "expected a phase with undo",
+            )
+
+
+def _guards(file: ExperimentFile) -> Iterator[Problem]:
+    timed = Duration(sum(phase.for_ for phase in file.phases.values() if phase.for_ is not None))
+    if timed > file.guards.max:
+        where: Loc = ("guards", "max") if "max" in file.guards.model_fields_set else ("phases",)
+        yield Problem(
+            where,
+            f"the phases with `for` take {timed.text}, and guards.max ends the run after "
+            f"{file.guards.max.text}: expected more than {timed.text}",
+        )
+
+
+def _unknown_node(name: str, topology: Topology) -> str:
+    return (
+        f"node {name} is not in topology {topology.name}: {did_you_mean(name, [node.name for node in topology.nodes])}"
+    )

@@ -1,0 +1,221 @@
+"""What users want, as data: a metric, a comparison, and the phases that it is judged in."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic_core import core_schema
+
+from chaos.definitions.base import OneOrMore, Strict
+from chaos.definitions.units import Duration, Malformed, Percent
+
+Unit = Literal["percent", "duration", "count"]
+OPERATIONS = ("read", "write")
+_PER_OPERATION: dict[str, Unit] = {
+    "good": "percent",
+    "regained": "duration",
+    "outage": "duration",
+    "p50": "duration",
+    "p90": "duration",
+    "p99": "duration",
+    "p99.9": "duration",
+}
+METRICS: dict[str, Unit] = {
+    **{f"{op}.{quantity}": unit for op in OPERATIONS for quantity, unit in _PER_OPERATION.items()},
+    "shards.moved": "count",
+    "acknowledged.lost": "count",
+    "cluster.recovered": "duration",
+}
+"""Every metric that an expectation can name, and its unit."""
+
+WHOLE_RUN = frozenset({"acknowledged.lost"})
+"""Metrics of the whole run: they take no phase."""
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+}
+_SIGN = r"(?:>=|<=|==|=|<|>)"
+_UNITS: dict[Unit, tuple[str, str]] = {
+    "percent": ("a percentage", '">= 99.9%"'),
+    "duration": ("a duration", '"<= 10s"'),
+    "count": ("a count", '0 or "<= 3"'),
+}
+
+
+class Comparison(Strict):
+    """``>= 99.9%`` taken apart. ``value`` is in the unit's base: fraction, seconds or a number."""
+
+    unit: Unit
+    comparison: Literal[">=", "<=", "<", ">", "=="]
+    value: float
+    text: str
+
+    @classmethod
+    def parse(cls, given: Any, unit: Unit) -> Comparison:
+        """Read an expectation's value. Raises :class:`Malformed`."""
+        if isinstance(given, Comparison):
+            return given
+        what, example = _UNITS[unit]
+        wanted = f"expected {what} with a comparison, for example {example}"
+        if isinstance(given, bool) or not isinstance(given, str | int):
+            raise Malformed(f"cannot read {given!r}: {wanted}")
+        match = re.fullmatch(rf"({_SIGN})?\s*(\S.*)", str(given).strip())
+        if match is None:
+            raise Malformed(f"cannot read {given!r}: {wanted}")
+        sign, amount = match.groups()
+        if unit != "count" and not sign:
+            raise Malformed(f"{given!r} has no comparison: {wanted}")
+        try:
+            value, text = _amount(amount, unit)
+        except Malformed as error:
+            raise Malformed(f"cannot compare with {amount!r}: {wanted} ({error.message})") from None
+        exactly = sign in (None, "=", "==")
+        return cls(
+            unit=unit,
+            comparison="==" if exactly else sign,  # type: ignore[arg-type]
+            value=value,
+            text=f"{'=' if exactly else sign} {text}",
+        )
+
+
+def _amount(text: str, unit: Unit) -> tuple[float, str]:
+    if unit == "percent":
+        percent = Percent.parse(text)
+        return float(percent), percent.text
+    if unit == "duration":
+        duration = Duration.parse(text)
+        return float(duration), duration.text
+    if not re.fullmatch(r"[0-9]+", text, re.ASCII):
+        raise Malformed("a count is a whole number without a unit")
+    return float(text), str(int(text))
+
+
+class _ComparisonSchema:
+    """Publishes a comparison as the string (or, for a count, also the integer) that people write."""
+
+    unit: ClassVar[Unit]
+    pattern: ClassVar[str]
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        text = {"type": "string", "pattern": cls.pattern}
+        what, example = _UNITS[cls.unit]
+        note = {"description": f"{what} with a comparison, for example {example}"}
+        if cls.unit == "count":
+            return {"anyOf": [{"type": "integer", "minimum": 0}, text], **note}
+        return {**text, **note}
+
+
+class _OfPercent(_ComparisonSchema):
+    unit = "percent"
+    pattern = rf"^{_SIGN}\s*{Percent.pattern()}$"
+
+
+class _OfDuration(_ComparisonSchema):
+    unit = "duration"
+    pattern = rf"^{_SIGN}\s*{Duration.pattern()}$"
+
+
+class _OfCount(_ComparisonSchema):
+    unit = "count"
+    pattern = rf"^{_SIGN}?\s*[0-9]+$"
+
+
+def _field(schema: type[_ComparisonSchema]) -> Any:
+    return Annotated[Comparison, BeforeValidator(lambda given: Comparison.parse(given, schema.unit)), schema]
+
+
+_TYPES: dict[Unit, Any] = {
+    "percent": _field(_OfPercent),
+    "duration": _field(_OfDuration),
+    "count": _field(_OfCount),
+}
+
+
+class _ExpectationBase(Strict):
+    phase: OneOrMore[str] = Field(
+        default=("all",), description="a phase, a list of phases, or all; each is judged on its own"
+    )
+    known_weakness: str | None = Field(
+        default=None,
+        min_length=1,
+        description="why this is known to fail; the run fails when it passes, so that the note goes",
+    )
+
+    @model_validator(mode="after")
+    def _one_metric(self) -> _ExpectationBase:
+        named = self.named
+        if len(named) != 1:
+            got = f"got {len(named)}: {', '.join(named)}" if named else "got none"
+            raise ValueError(f"expected exactly one metric, {got}; the metrics are {', '.join(METRICS)}")
+        if named[0] in WHOLE_RUN and "phase" in self.model_fields_set:
+            raise ValueError(f"{named[0]} is of the whole run: expected no phase")
+        return self
+
+    @property
+    def named(self) -> list[str]:
+        """The metrics that were written."""
+        fields = type(self).model_fields
+        return [str(fields[name].alias) for name in fields if fields[name].alias and getattr(self, name)]
+
+    @property
+    def metric(self) -> str:
+        return self.named[0]
+
+    @property
+    def wanted(self) -> Comparison:
+        fields = type(self).model_fields
+        found = next(name for name in fields if fields[name].alias and getattr(self, name))
+        comparison: Comparison = getattr(self, found)
+        return comparison
+
+
+def _exactly_one(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": [metric]} for metric in METRICS]
+    for metric in sorted(WHOLE_RUN):
+        schema.setdefault("dependentSchemas", {})[metric] = {"not": {"required": ["phase"]}}
+
+
+ExpectationFile = create_model(
+    "ExpectationFile",
+    __base__=_ExpectationBase,
+    __doc__="One line of `expect`: exactly one metric, where it is judged, a note if it is known to fail.",
+    **{  # type: ignore[call-overload]
+        re.sub(r"[^a-z0-9]", "_", metric): (_TYPES[unit] | None, Field(default=None, alias=metric))
+        for metric, unit in METRICS.items()
+    },
+)
+ExpectationFile.model_config["json_schema_extra"] = _exactly_one
+
+
+class Expectation(Strict):
+    """An expectation, resolved: every phase that it is judged in by name.
+
+    ``op`` is ``read`` or ``write``, or None for a metric of the cluster; ``quantity`` is the metric
+    without the operation. ``value`` is a fraction, seconds or a count, as ``unit`` says.
+    ``phases`` is empty for a metric of the whole run.
+    """
+
+    metric: str
+    op: str | None
+    quantity: str
+    unit: Unit
+    phases: tuple[str, ...]
+    comparison: Literal[">=", "<=", "<", ">", "=="]
+    value: float
+    text: str
+    known_weakness: str | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether a measured value, in the same unit, is as wanted. NaN never is."""
+        return _COMPARE[self.comparison](value, self.value)

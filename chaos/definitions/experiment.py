@@ -1,0 +1,447 @@
+"""An experiment: topology, load, phases with faults and actions, expectations, guards.
+
+The classes named ``…File`` are the shape that people write (and the published JSON Schema);
+the others are what everything else uses: phases in order, selectors parsed, "all" expanded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializeAsAny,
+    StrictBool,
+    StrictInt,
+    WithJsonSchema,
+    create_model,
+    field_serializer,
+    model_validator,
+)
+
+from chaos.definitions.actions import ACTIONS, ActionParams
+from chaos.definitions.base import API_VERSION, OneOrMore, Strict
+from chaos.definitions.expectations import Expectation, ExpectationFile
+from chaos.definitions.faults import FAULTS, FaultParams, Step
+from chaos.definitions.selectors import NAME
+from chaos.definitions.topology import Topology
+from chaos.definitions.units import (
+    NORMAL_FORM,
+    Duration,
+    Malformed,
+    PositiveDuration,
+    PositiveRate,
+    Rate,
+)
+
+# ------------------------------------------------------------------------------------------------ load
+
+_GOOD = r"ok within"
+
+
+def _good(value: Any) -> Any:
+    if isinstance(value, Duration):
+        return value
+    match = re.fullmatch(rf"{_GOOD}\s+(\S.*)", str(value).strip())
+    if match is None:
+        raise Malformed(f"cannot read {value!r}: expected 'ok within' and a duration, for example 'ok within 100ms'")
+    return match[1]
+
+
+Objective = Annotated[
+    PositiveDuration,
+    BeforeValidator(_good),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^{_GOOD} {Duration.pattern()}$",
+            "description": "answered fully and within this time of its intended start",
+            "examples": ["ok within 100ms"],
+        }
+    ),
+]
+
+_RATE = Field(description="arrivals per second, open loop, for example 100/s")
+_WHAT_IS_GOOD = Field(description="for example 'ok within 100ms'")
+
+
+class ReadFile(Strict):
+    """The reading half of the load."""
+
+    rate: PositiveRate = _RATE
+    good: Objective = _WHAT_IS_GOOD
+    operation: Literal["search", "get"] = "search"
+
+
+class WriteFile(Strict):
+    """The writing half of the load."""
+
+    rate: PositiveRate = _RATE
+    good: Objective = _WHAT_IS_GOOD
+    operation: Literal["index"] = "index"
+
+
+class Client(Strict):
+    """How the load's clients behave. ``timeout`` in seconds; ``zones`` None: where weights are above 0."""
+
+    kind: Literal["load-balancer", "pinned", "opensearch-py"] = "load-balancer"
+    timeout: PositiveDuration = Field(default=Duration(5), description="of one request, for example 5s")
+    zones: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="where the clients are; default the zones with a weight above 0",
+    )
+    node: str | None = Field(default=None, description="the one node that a pinned client talks to")
+
+    @model_validator(mode="after")
+    def _node_if_pinned(self) -> Client:
+        if self.kind == "pinned" and self.node is None:
+            raise ValueError("a pinned client talks to one node: expected node, for example a-data")
+        if self.kind != "pinned" and self.node is not None:
+            raise ValueError(f"only a pinned client has a node, and this one is a {self.kind}")
+        return self
+
+
+Arrivals = Literal["uniform", "poisson"]
+
+
+class LoadFile(Strict):
+    """The load as written."""
+
+    read: ReadFile | None = Field(default=None, description="searches or gets")
+    write: WriteFile | None = Field(default=None, description="index requests")
+    arrivals: Arrivals = Field(default="uniform", description="uniform or poisson")
+    documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
+    client: Client = Field(default_factory=Client, description="default a load balancer")
+
+    @model_validator(mode="after")
+    def _something(self) -> LoadFile:
+        if self.read is None and self.write is None:
+            raise ValueError("a load without operations: expected read, write or both")
+        return self
+
+
+class Operation(Strict):
+    """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds."""
+
+    name: Literal["read", "write"]
+    rate: Rate
+    good_within: Duration
+    operation: Literal["search", "get", "index"]
+
+
+class Load(Strict):
+    """The load, resolved."""
+
+    read: Operation | None = None
+    write: Operation | None = None
+    arrivals: Arrivals = "uniform"
+    documents: int = 2000
+    client: Client = Field(default_factory=Client)
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Those that there are, read first."""
+        return tuple(operation for operation in (self.read, self.write) if operation is not None)
+
+
+# ---------------------------------------------------------------------------------------------- phases
+
+
+class Until(Strict):
+    """A phase that ends by a condition: green, and green for ``stable``, at the latest ``within``."""
+
+    green: Literal[True] = Field(default=True, description="true: every copy of every shard is there")
+    stable: Duration = Field(default=Duration(0), description="for this long without a break, for example 10s")
+    within: PositiveDuration = Field(description="the deadline, for example 180s")
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Until:
+        if self.stable >= self.within:
+            raise ValueError(
+                f"stable {self.stable.text} cannot be seen within {self.within.text}: "
+                "expected a deadline that is longer"
+            )
+        return self
+
+
+class _Ordered(Strict):
+    """A mapping of kind to parameters that remembers the order in which the kinds were written."""
+
+    _order: tuple[str, ...] = PrivateAttr(())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember(cls, value: Any, handler: ModelWrapValidatorHandler[_Ordered]) -> _Ordered:
+        made = handler(value)
+        if isinstance(value, dict):
+            if not value:
+                raise ValueError("nothing is named here: expected at least one kind, or leave the key out")
+            made._order = tuple(value)
+        return made
+
+    def in_order(self) -> tuple[tuple[str, int, Step], ...]:
+        """Kind, index within the kind, parameters; as written."""
+        fields = {field.alias: name for name, field in type(self).model_fields.items()}
+        steps = []
+        for kind in self._order:
+            given = getattr(self, fields[kind])
+            listed = given if isinstance(given, tuple) else (given,)
+            steps += [(kind, index, step) for index, step in enumerate(listed)]
+        return tuple(steps)
+
+
+def _python_name(kind: str) -> str:
+    return kind.replace(".", "_")
+
+
+_AT_LEAST_ONE = {"minProperties": 1}
+
+InjectFile = create_model(
+    "InjectFile",
+    __base__=_Ordered,
+    __doc__="Faults to inject: kind to parameters, or to a list of them.",
+    **{  # type: ignore[call-overload]
+        _python_name(kind): (OneOrMore[model] | None, Field(default=None, alias=kind))  # type: ignore[valid-type]
+        for kind, model in FAULTS.items()
+    },
+)
+InjectFile.model_config["json_schema_extra"] = _AT_LEAST_ONE
+
+DoFile = create_model(
+    "DoFile",
+    __base__=_Ordered,
+    __doc__="Actions to take: kind to parameters.",
+    **{  # type: ignore[call-overload]
+        _python_name(kind): (model | None, Field(default=None, alias=kind)) for kind, model in ACTIONS.items()
+    },
+)
+DoFile.model_config["json_schema_extra"] = _AT_LEAST_ONE
+
+
+def _for_or_until(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": ["for"]}, {"required": ["until"]}]
+
+
+class PhaseFile(Strict):
+    """A phase as written: exactly one of ``for`` and ``until``; steps run as undo, inject, do."""
+
+    model_config = ConfigDict(json_schema_extra=_for_or_until)
+
+    for_: PositiveDuration | None = Field(default=None, alias="for", description="how long, for example 30s")
+    until: Until | None = Field(default=None, description="a condition with a deadline, instead of for")
+    undo: OneOrMore[str] = Field(default=(), description="fault kinds or names to undo, or all")
+    inject: InjectFile | None = Field(  # type: ignore[valid-type]
+        None, description="faults, for example {node.kill: {target: zone c}}"
+    )
+    do: DoFile | None = Field(  # type: ignore[valid-type]
+        None, description="actions, for example {recommission: {zone: c}}"
+    )
+    scripted_wait: StrictBool = Field(
+        default=False, description="this phase waits on purpose; its outage seconds are shown apart"
+    )
+
+    @model_validator(mode="after")
+    def _one_end(self) -> PhaseFile:
+        if (self.for_ is None) == (self.until is None):
+            got = "got both" if self.until else "got neither"
+            raise ValueError(f"a phase ends by time or by a condition: expected one of for and until, {got}")
+        return self
+
+
+def _step(kinds: Mapping[str, type[Step]]) -> BeforeValidator:
+    """Reads a step's normal form back into the class of its kind."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, dict) and value.get("kind") in kinds:
+            kind = kinds[value["kind"]]
+            rest = {key: item for key, item in value.items() if key != "kind"}
+            return kind.model_validate(rest, context={NORMAL_FORM: True})
+        return value
+
+    return BeforeValidator(read)
+
+
+class Phase(Strict):
+    """A phase, resolved. Exactly one of ``duration`` (seconds) and ``until`` is set."""
+
+    name: str
+    duration: Duration | None = None
+    until: Until | None = None
+    undo: tuple[str, ...] = ()
+    inject: tuple[Annotated[SerializeAsAny[FaultParams], _step(FAULTS)], ...] = ()
+    do: tuple[Annotated[SerializeAsAny[ActionParams], _step(ACTIONS)], ...] = ()
+    scripted_wait: bool = False
+
+    @property
+    def longest(self) -> Duration:
+        """How long it may take at most, in seconds."""
+        if self.duration is not None:
+            return self.duration
+        assert self.until is not None
+        return self.until.within
+
+
+# ---------------------------------------------------------------------------------------------- guards
+
+
+class Guards(Strict):
+    """What ends a run early: the cluster red for longer than this, or the run longer than ``max``."""
+
+    cluster_red: PositiveDuration | None = Field(
+        default=None, alias="cluster.red", description="abort when red for longer, for example 20s"
+    )
+    max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the run takes longer")
+
+
+# ------------------------------------------------------------------------------------------ experiment
+
+WORD = r"^[a-z][a-z0-9_-]*$"
+"""Names of phases and tags."""
+_Word = Annotated[str, Field(pattern=WORD)]
+
+
+class ExperimentFile(Strict):
+    """An experiment as written."""
+
+    api_version: Literal["opensearch-chaos/v1"] = Field(alias="apiVersion", description=API_VERSION)
+    kind: Literal["experiment"] = Field(default="experiment", description="may be left out")
+    name: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(
+        description="small letters, digits and dashes, for example zone-network-slowdown"
+    )
+    description: str = Field(default="", description="one or two lines for people")
+    tags: tuple[_Word, ...] = Field(default=(), description="for choosing among experiments")
+    seed: StrictInt = Field(default=1, ge=0, description="decides everything that is drawn")
+    topology: str = Field(min_length=1, description="a topology's name or its file's path")
+    load: LoadFile = Field(description="read, write or both, for example {read: {rate: 100/s, good: ok within 100ms}}")
+    phases: dict[_Word, PhaseFile] = Field(min_length=1, description="at least one, in order")
+    expect: tuple[ExpectationFile, ...] = Field(  # type: ignore[valid-type]
+        min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
+    )
+    guards: Guards = Field(default_factory=Guards, description="for example {cluster.red: 20s, max: 8m}")
+
+
+class Experiment(Strict):
+    """An experiment, resolved: this is what a run is planned from."""
+
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    seed: int = 1
+    file: Path
+    topology: Topology
+    load: Load
+    phases: tuple[Phase, ...]
+    expect: tuple[Expectation, ...]
+    guards: Guards = Field(default_factory=Guards)
+
+    @field_serializer("file")
+    def _file(self, file: Path) -> str:
+        return str(file)
+
+    @property
+    def client_zones(self) -> tuple[str, ...]:
+        """The zones that clients send from."""
+        return self.load.client.zones or self.topology.active_zones
+
+    def phase(self, name: str) -> Phase:
+        """The phase of that name. Raises ``KeyError``."""
+        for phase in self.phases:
+            if phase.name == name:
+                return phase
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The normal form, JSON-able: durations in seconds, rates per second, sizes in bytes, fractions
+        0..1, selectors as text, each step with its ``kind``. :meth:`from_json` reads it back."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Experiment:
+        """From :meth:`to_json`, as it stands in a run's ``plan.json``."""
+        return cls.model_validate(data, context={NORMAL_FORM: True})
+
+
+def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
+    """The experiment that a valid file means, on this topology."""
+    operations = {
+        name: Operation(
+            name=name,  # type: ignore[arg-type]
+            rate=given.rate,
+            good_within=given.good,
+            operation=given.operation,
+        )
+        for name, given in (("read", file.load.read), ("write", file.load.write))
+        if given is not None
+    }
+    return Experiment(
+        name=file.name,
+        description=file.description,
+        tags=file.tags,
+        seed=file.seed,
+        file=path,
+        topology=topology,
+        load=Load(
+            **operations,
+            arrivals=file.load.arrivals,
+            documents=file.load.documents,
+            client=file.load.client,
+        ),
+        phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
+        expect=tuple(_expectation(given, file) for given in file.expect),
+        guards=file.guards,
+    )
+
+
+def _phase(name: str, file: PhaseFile) -> Phase:
+    return Phase(
+        name=name,
+        duration=file.for_,
+        until=file.until,
+        undo=file.undo,
+        inject=_steps(file.inject),
+        do=_steps(file.do),
+        scripted_wait=file.scripted_wait,
+    )
+
+
+def _steps(file: BaseModel | None) -> tuple[Any, ...]:
+    return tuple(step for _, _, step in file.in_order()) if isinstance(file, _Ordered) else ()
+
+
+def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tuple[str, ...]:
+    """The phases that an expectation means, by name: "all" expanded, in the experiment's order.
+
+    ``cluster.recovered`` counts from a phase's undo, so "all" means those that undo something.
+    """
+    if metric == "acknowledged.lost":
+        return ()
+    if "all" not in phases:
+        return phases
+    return tuple(name for name, phase in file.phases.items() if metric != "cluster.recovered" or phase.undo)
+
+
+def _expectation(given: Any, file: ExperimentFile) -> Expectation:
+    metric, wanted = given.metric, given.wanted
+    op, _, quantity = metric.partition(".")
+    if op not in ("read", "write"):
+        op, quantity = None, metric
+    return Expectation(
+        metric=metric,
+        op=op,
+        quantity=quantity,
+        unit=wanted.unit,
+        phases=judged_in(metric, given.phase, file),
+        comparison=wanted.comparison,
+        value=wanted.value,
+        text=f"{metric} {wanted.text}",
+        known_weakness=given.known_weakness,
+    )

@@ -1,0 +1,249 @@
+"""From a file to a definition, or to every reason why not, each with its file, line and column."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+import chaos
+from chaos.definitions import crosschecks
+from chaos.definitions import experiment as experiments
+from chaos.definitions import topology as topologies
+from chaos.definitions.experiment import WORD, Experiment, ExperimentFile
+from chaos.definitions.selectors import NAME
+from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
+from chaos.definitions.topology import VERSION, Topology, TopologyFile
+from chaos.errors import InvalidInput
+
+_M = TypeVar("_M", bound=BaseModel)
+SUFFIXES = (".yaml", ".yml")
+
+
+def load_experiment(path: str | Path, *, topology: str | Path | Topology | None = None) -> Experiment:
+    """Read an experiment with its topology.
+
+    ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names.
+    Raises :class:`InvalidInput`, whose message has one line ``file:line:column: …`` per error.
+    """
+    path = Path(path)
+    source = Source.read(path)
+    file = _validated(source, ExperimentFile, "experiment")
+    errors: list[str] = []
+    found: Topology | None = None
+    named = topology if topology is not None else source.data.get("topology")
+    if isinstance(named, Topology):
+        found = named
+    elif isinstance(named, str | Path) and str(named):
+        try:
+            where = _find(named, near=path)
+        except InvalidInput as error:
+            if topology is not None:
+                errors.append(error.message)
+            else:
+                source.add([Problem(("topology",), error.message)])
+        else:
+            try:
+                found = _topology(where)
+            except InvalidInput as error:
+                errors.append(error.message)
+    if file is not None and found is not None:
+        source.add(crosschecks.check(file, found))
+    errors = source.errors() + errors
+    if errors or file is None or found is None:
+        raise InvalidInput("\n".join(errors))
+    return experiments.resolve(file, found, path)
+
+
+def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> Topology:
+    """Read a topology by its name (a file without suffix) or its path.
+
+    ``near`` is the experiment file from which it is named. A name is looked for beside that file, in
+    ``topologies`` beside and above its folder, in ``./topologies`` and in those that come with this
+    package. Raises :class:`InvalidInput` as :func:`load_experiment`.
+    """
+    return _topology(_find(name_or_path, near=Path(near) if near is not None else None))
+
+
+def _topology(path: Path) -> Topology:
+    source = Source.read(path)
+    file = _validated(source, TopologyFile, "topology")
+    if file is not None:
+        source.add(topologies.check(file))
+    source.raise_if_wrong()
+    assert file is not None  # _validated has added at least one problem otherwise
+    return topologies.resolve(file, shown(path))
+
+
+# ------------------------------------------------------------------------------------ where things are
+
+
+def topology_folders(near: Path | None = None) -> list[Path]:
+    """Where a topology's name is looked for, first to last."""
+    folders: list[Path] = []
+    if near is not None:
+        here = near.parent
+        # experiments/controls/x.yaml finds topologies/ beside experiments/, too
+        folders += [here, here.parent / "topologies", here.parent.parent / "topologies"]
+    folders.append(Path("topologies"))
+    package = Path(chaos.__file__).parent
+    folders += [package / "topologies", package.parent / "topologies"]
+    return list({folder.resolve(): folder for folder in folders}.values())
+
+
+def _find(name_or_path: str | Path, near: Path | None) -> Path:
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or "/" in text or text.endswith(SUFFIXES):
+        given = Path(text).expanduser()
+        tried = [given] if given.is_absolute() or near is None else [near.parent / given, given]
+        for path in tried:
+            if path.is_file():
+                return path
+        looked = " and ".join(dict.fromkeys(shown(path) for path in tried))
+        raise InvalidInput(f"there is no topology file {text}: looked at {looked}")
+    folders = topology_folders(near)
+    for folder in folders:
+        for suffix in SUFFIXES:
+            if (folder / f"{text}{suffix}").is_file():
+                return folder / f"{text}{suffix}"
+    known = sorted({path.stem for folder in folders for path in _topologies_in(folder)})
+    looked = ", ".join(shown(folder) for folder in folders)
+    exist = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known)}" if known else "there are none"
+    near_by = did_you_mean(text, known)
+    guess = f"; {near_by}" if near_by.startswith("did") else ""
+    raise InvalidInput(f"there is no topology {text}: looked in {looked}; {exist}{guess}")
+
+
+def _topologies_in(folder: Path) -> Iterator[Path]:
+    """Topology files of a folder; beside an experiment there are other definitions, too."""
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in SUFFIXES:
+            continue
+        try:
+            if Source.read(path).data.get("kind") == "topology":
+                yield path
+        except InvalidInput:
+            continue
+
+
+# -------------------------------------------------------------------------- pydantic's errors, located
+
+
+def _validated(source: Source, model: type[_M], kind: str) -> _M | None:
+    """The model, or None with the reasons added to the source."""
+    given = source.data.get("kind", "experiment")
+    if given in ("experiment", "topology") and given != kind:
+        source.add([Problem(("kind",), f"this file is of kind {given}, and of kind {kind} was expected")])
+        source.raise_if_wrong()
+    try:
+        return model.model_validate(source.data)
+    except ValidationError as error:
+        source.add(_problems(error, model))
+        return None
+
+
+def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
+    for detail in error.errors(include_url=False):
+        loc: Loc = tuple(detail["loc"])
+        if loc and loc[-1] == "[key]":  # a mapping's key that does not fit
+            yield Problem(loc[:-1], f"{_name(loc[:-1])}{_says(detail)}", at_key=True)
+        elif detail["type"] == "extra_forbidden":
+            known = did_you_mean(str(loc[-1]), _keys(model, loc[:-1]))
+            yield Problem(loc, f'unknown key "{loc[-1]}": {known}', at_key=True)
+        elif detail["type"] == "missing":
+            expected = _description(model, loc)
+            yield Problem(loc, f'"{loc[-1]}" is missing{f": expected {expected}" if expected else ""}')
+        else:
+            yield Problem(loc, f"{_name(loc)}{_says(detail)}")
+
+
+def _name(loc: Loc) -> str:
+    """The last named part of a path, as the beginning of a sentence about it."""
+    names = [part for part in loc if isinstance(part, str)]
+    return f"{names[-1]}: " if names else ""
+
+
+_EXPECTED: dict[str, str] = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_PATTERNS = {
+    f"^{NAME}$": "small letters, digits, dashes, dots and underscores",
+    WORD: "small letters, digits, dashes and underscores, a letter first",
+    VERSION: "a full version such as 3.8.0",
+}
+_BOUNDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "greater_than_equal": lambda ctx: f"{ctx['ge']} or more",
+    "greater_than": lambda ctx: f"more than {ctx['gt']}",
+    "less_than_equal": lambda ctx: f"{ctx['le']} or less",
+    "literal_error": lambda ctx: str(ctx["expected"]).replace("'", "").replace("True", "true"),
+    "string_pattern_mismatch": lambda ctx: _PATTERNS.get(ctx["pattern"], f"text like {ctx['pattern']}"),
+    "string_too_short": lambda ctx: "some text",
+    "too_short": lambda ctx: f"at least {ctx['min_length']}",
+}
+
+
+def _says(detail: Any) -> str:
+    context = detail.get("ctx") or {}
+    if detail["type"] == "value_error":
+        return str(context["error"])
+    given = detail["input"]
+    if isinstance(given, dict | list | tuple):
+        got = "nothing" if not given else "a mapping" if isinstance(given, dict) else "a list"
+        quotes = ""
+    else:
+        got = str(given).lower() if isinstance(given, bool) else repr(given)
+        quotes = " (put it in quotes)" if detail["type"] == "string_type" else ""
+    if detail["type"] in _EXPECTED:
+        return f"expected {_EXPECTED[detail['type']]}, got {got}{quotes}"
+    if detail["type"] in _BOUNDS:
+        return f"expected {_BOUNDS[detail['type']](context)}, got {got}"
+    return f"{detail['msg']}, got {got}"
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models inside an annotation, through Optional, Annotated, tuple and dict."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in typing.get_args(annotation):
+        yield from _models(inner)
+
+
+def _walk(model: type[BaseModel], loc: Iterable[str | int]) -> type[BaseModel] | None:
+    """The model that stands at ``loc`` below ``model``."""
+    current: type[BaseModel] | None = model
+    for part in loc:
+        if current is None:
+            return None
+        for name, info in current.model_fields.items():
+            if part == (info.alias or name):
+                current = next(_models(info.annotation), None)
+                break
+    return current
+
+
+def _keys(model: type[BaseModel], loc: Loc) -> list[str]:
+    found = _walk(model, loc)
+    return [info.alias or name for name, info in found.model_fields.items()] if found else []
+
+
+def _description(model: type[BaseModel], loc: Loc) -> str | None:
+    found = _walk(model, loc[:-1])
+    for name, info in found.model_fields.items() if found else ():
+        if loc[-1] == (info.alias or name):
+            return info.description
+    return None

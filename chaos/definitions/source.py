@@ -1,0 +1,243 @@
+"""One YAML file with the position of everything in it, and the errors that point there.
+
+The file is composed into YAML's own tree of nodes, which carries a line and a column for every key
+and value. Plain Python data is made from it for pydantic, and an error's location, given as a path of
+keys, is walked through the same tree to find where a person has to look.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from chaos.errors import InvalidInput
+
+_TAG = "tag:yaml.org,2002:"
+_TYPED = {f"{_TAG}{name}" for name in ("int", "float", "bool")}
+_TEXT = {f"{_TAG}{name}" for name in ("str", "timestamp")}
+
+Loc = tuple[str | int, ...]
+"""A path of keys and indices into a file."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: where, and what with what was expected. ``at_key`` points to the key."""
+
+    loc: Loc
+    says: str
+    at_key: bool = False
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """``did you mean "x"?`` for the nearest known word, else the list of all."""
+    known = list(known)
+    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return f"expected {'one of ' if len(known) > 1 else ''}{', '.join(known) or 'none here'}"
+
+
+def shown(path: Path) -> str:
+    """A path as short as a person would write it: relative to here when it is below."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+@dataclass
+class Source:
+    """A parsed file: ``data`` as plain Python, and where each part of it stands."""
+
+    path: Path
+    data: dict[str, Any]
+    root: Node
+    problems: list[Problem] = field(default_factory=list)
+    lines: list[tuple[int, int, str]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Source:
+        """Parse a file. Raises :class:`InvalidInput` with every problem that keeps it from being
+        a mapping of text keys without duplicates and without empty values."""
+        name = shown(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise InvalidInput(f"{name}: there is no such file{_neighbours(path)}") from None
+        except IsADirectoryError:
+            raise InvalidInput(f"{name}: this is a folder, and a YAML file was expected") from None
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{name}: not UTF-8 text (byte {error.start}), and a YAML file was expected") from None
+        except OSError as error:
+            raise InvalidInput(f"{name}: cannot be read: {os.strerror(error.errno or 0)}") from None
+        try:
+            root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
+        except MarkedYAMLError as error:
+            raise InvalidInput(_syntax(name, text, error)) from None
+        except YAMLError as error:  # a character that YAML does not allow has no mark
+            raise InvalidInput(f"{name}:1:1: not YAML: {' '.join(str(error).split())}") from None
+        if root is None:
+            raise InvalidInput(f"{name}:1:1: the file is empty, and a mapping of keys was expected")
+        if not isinstance(root, MappingNode):
+            line, column = _mark(root)
+            raise InvalidInput(f"{name}:{line}:{column}: this is {_shape(root)}, and a mapping of keys was expected")
+        source = cls(path, {}, root)
+        source.data = source._plain(root, ())
+        source.raise_if_wrong()
+        return source
+
+    # ------------------------------------------------------------------------------ plain data
+
+    def _plain(self, node: Node, above: tuple[Node, ...]) -> Any:
+        if any(node is other for other in above):
+            self._wrong(node, "this anchor contains itself, and a value that ends was expected")
+            return None
+        above = (*above, node)
+        if isinstance(node, SequenceNode):
+            return [self._plain(item, above) for item in node.value]
+        if isinstance(node, MappingNode):
+            return self._mapping(node, above)
+        assert isinstance(node, ScalarNode)
+        if node.tag in _TYPED:
+            return _construct(node)
+        if node.tag in _TEXT:
+            return node.value
+        if node.tag == f"{_TAG}null":
+            self._wrong(node, "nothing is given here, and a value was expected")
+            return None
+        tag = str(node.tag).replace(_TAG, "!!")
+        self._wrong(node, f"the tag {tag} means nothing here, and plain YAML was expected")
+        return None
+
+    def _mapping(self, node: MappingNode, above: tuple[Node, ...]) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        first: dict[str, Node] = {}
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                continue
+            if not isinstance(key, ScalarNode) or key.tag not in _TEXT:
+                what = key.value if isinstance(key, ScalarNode) else _shape(key)
+                self._wrong(key, f"the key {what} is not text, and a name was expected (put it in quotes)")
+            elif key.value in first:
+                line, _ = _mark(first[key.value])
+                self._wrong(key, f'the key "{key.value}" is already in line {line}, and each may stand once')
+            else:
+                first[key.value] = key
+                if isinstance(value, ScalarNode) and value.tag == f"{_TAG}null":
+                    self._wrong(key, f'"{key.value}" has no value: expected one, or the key left out')
+                else:
+                    data[key.value] = self._plain(value, above)
+        for merged in _merged(node):
+            if not isinstance(merged, MappingNode):
+                self._wrong(merged, f"<< takes in {_shape(merged)}, and a mapping was expected")
+            elif any(merged is other for other in above):
+                self._wrong(merged, "this anchor contains itself, and a value that ends was expected")
+            else:
+                for key, value in self._mapping(merged, (*above, merged)).items():
+                    data.setdefault(key, value)
+        return data
+
+    # -------------------------------------------------------------------------------- problems
+
+    def _wrong(self, node: Node, says: str) -> None:
+        self.lines.append((*_mark(node), says))
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self.lines.append((*self.position(problem.loc, at_key=problem.at_key), problem.says))
+
+    def position(self, loc: Sequence[str | int], *, at_key: bool = False) -> tuple[int, int]:
+        """Line and column, from 1, of the value at ``loc`` (or of its key). Parts of the path that
+        are not in the file, such as a missing key or pydantic's own tags, are skipped."""
+        node: Node = self.root
+        key: Node = self.root
+        for part in loc:
+            if (found := _child(node, part)) is not None:
+                key, node = found
+        return _mark(key if at_key else node)
+
+    def errors(self) -> list[str]:
+        """Every problem as ``file:line:column: …``, in the file's order, each once."""
+        ordered = dict.fromkeys(sorted(self.lines, key=lambda entry: entry[:2]))
+        return [f"{shown(self.path)}:{line}:{column}: {says}" for line, column, says in ordered]
+
+    def raise_if_wrong(self) -> None:
+        if self.lines:
+            raise InvalidInput("\n".join(self.errors()))
+
+
+def _construct(node: ScalarNode) -> Any:
+    return YAML(typ="safe", pure=True).constructor.construct_object(node)
+
+
+def _merged(node: MappingNode) -> Iterator[Node]:
+    for key, value in node.value:
+        if key.tag == f"{_TAG}merge":
+            yield from value.value if isinstance(value, SequenceNode) else [value]
+
+
+def _child(node: Node, part: str | int) -> tuple[Node, Node] | None:
+    """The key node and the value node below ``node``; for a list item both are the item."""
+    if isinstance(node, SequenceNode):
+        if isinstance(part, int) and 0 <= part < len(node.value):
+            return node.value[part], node.value[part]
+        return None
+    if not isinstance(node, MappingNode):
+        return None
+    for key, value in node.value:
+        if isinstance(key, ScalarNode) and key.tag != f"{_TAG}merge" and key.value == part:
+            return key, value
+    for merged in _merged(node):
+        if (found := _child(merged, part)) is not None:
+            return found
+    return None
+
+
+def _mark(node: Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _shape(node: Node) -> str:
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    return "a list" if isinstance(node, SequenceNode) else "a single value"
+
+
+def _syntax(name: str, text: str, error: MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    problem = " ".join(str(error.problem or error.context or "it cannot be parsed").split())
+    context = " ".join(str(error.context or "").split())
+    source = text.splitlines()[line - 1] if 0 < line <= len(text.splitlines()) else ""
+    hint = "well-formed YAML was expected"
+    if ">" in source[max(0, column - 2) : column]:
+        hint = 'a comparison was perhaps meant: put it in quotes, as in ">= 99.9%"'
+    elif "\t" in source[:column]:
+        hint = "indentation with spaces was expected"
+    where = f" {context}" if context and context != problem else ""
+    return f"{name}:{line}:{column}: not YAML:{where + ':' if where else ''} {problem}; {hint}"
+
+
+def _neighbours(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f", nor a folder {shown(path.parent)}"
+    names = {file.stem: file.name for file in sorted(path.parent.glob("*.yaml"))}
+    near = difflib.get_close_matches(path.stem, names, n=1)
+    if near:
+        return f"; did you mean {shown(path.parent / names[near[0]])}?"
+    return f"; in {shown(path.parent)} there {_is_or_are(names.values())}" if names else ""
+
+
+def _is_or_are(names: Iterable[str]) -> str:
+    names = list(names)
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(names)}"

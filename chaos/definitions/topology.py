@@ -1,0 +1,418 @@
+"""A topology: zones, nodes with roles, weights, settings by level; which zone is the standby.
+
+:class:`TopologyFile` is the shape that people write, :class:`Topology` what everything else uses:
+groups expanded to nodes, the standby turned into weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictInt,
+    WithJsonSchema,
+    model_validator,
+)
+
+from chaos.definitions.base import API_VERSION, Strict
+from chaos.definitions.selectors import NAME, client_host
+from chaos.definitions.source import Problem, did_you_mean
+from chaos.definitions.units import Malformed, Size
+
+Scalar = str | int | float | bool
+Role = Literal["cluster_manager", "data", "ingest", "remote_cluster_client", "search", "warm"]
+VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
+Profile = Literal["fast", "faithful"]
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+
+ZONE_ATTRIBUTE = "zone"
+"""The node attribute that holds the zone; the lab sets it on every node."""
+AWARENESS = "cluster.routing.allocation.awareness.attributes"
+FORCED = "cluster.routing.allocation.awareness.force.zone.values"
+
+LAB_OWNED = frozenset(
+    {
+        "cluster.name",
+        "cluster.initial_cluster_manager_nodes",
+        "discovery.seed_hosts",
+        "http.port",
+        "network.host",
+        f"node.attr.{ZONE_ATTRIBUTE}",
+        "node.name",
+        "node.roles",
+        "path.data",
+        "path.logs",
+        "transport.port",
+    }
+)
+"""Node settings that the lab decides; a definition that sets them would break its wiring."""
+
+STATIC = frozenset(
+    {
+        "cluster.fault_detection.follower_check.retry_count",
+        "cluster.fault_detection.leader_check.interval",
+        "cluster.fault_detection.leader_check.retry_count",
+        "cluster.election.initial_timeout",
+        "cluster.election.back_off_time",
+        "cluster.election.max_timeout",
+        "cluster.election.duration",
+        "cluster.nodes.reconnect_interval",
+        "discovery.find_peers_interval",
+        "discovery.find_peers_interval_during_decommission",
+        "discovery.request_peers_timeout",
+        "discovery.probe.connect_timeout",
+        "discovery.probe.handshake_timeout",
+        "transport.connect_timeout",
+        "transport.ping_schedule",
+    }
+)
+"""Static in OpenSearch 3.8.0: the cluster settings API refuses them, opensearch.yml takes them."""
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        raise Malformed("expected text, a number or a list: a setting's name is written with dots")
+    if isinstance(value, list | tuple):
+        if not all(isinstance(item, Scalar) for item in value):
+            raise Malformed("expected a list of texts or numbers")
+        return list(value)
+    if not isinstance(value, Scalar):
+        raise Malformed(f"cannot read {value!r}: expected text, a number, true, false or a list")
+    return value
+
+
+Setting = Annotated[
+    Any,
+    BeforeValidator(_setting),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": ["string", "number", "boolean"]},
+                {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+            ]
+        }
+    ),
+]
+
+
+def _heap(size: Size) -> Size:
+    if size < 64 * 2**20:
+        raise Malformed(f"a heap of {size.text} is too small to start a node: expected 64MiB or more")
+    return size
+
+
+Heap = Annotated[Size, AfterValidator(_heap)]
+
+
+class Group(Strict):
+    """Nodes of one kind, the same number in each of its zones."""
+
+    roles: tuple[Role, ...] = Field(description="OpenSearch roles, for example [data, ingest]")
+    per_zone: StrictInt = Field(default=1, ge=1, description="how many nodes in each zone")
+    heap: Heap = Field(description="for example 384MiB")
+    zones: tuple[Name, ...] | None = Field(default=None, min_length=1, description="only in these; default all")
+    settings: dict[str, Setting] = Field(default_factory=dict, description="opensearch.yml, this group only")
+
+
+class Settings(Strict):
+    """Settings by the level at which OpenSearch takes them."""
+
+    node: dict[str, Setting] = Field(default_factory=dict, description="opensearch.yml of every node")
+    cluster: dict[str, Setting] = Field(
+        default_factory=dict, description="persistent cluster settings, put after start"
+    )
+    index: dict[str, Setting] = Field(default_factory=dict, description="settings of the load's index")
+
+
+def _version(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise Malformed(f"{value} is a number: expected a full version such as 3.8.0")
+    return value
+
+
+class TopologyFile(Strict):
+    """A topology as written."""
+
+    api_version: Literal["opensearch-chaos/v1"] = Field(alias="apiVersion", description=API_VERSION)
+    kind: Literal["topology"] = Field(description="topology")
+    name: Name = Field(description="the file's name without suffix, for example 3az-standby")
+    description: str = Field(default="", description="one line for people")
+    opensearch: Annotated[str, BeforeValidator(_version), Field(pattern=VERSION)] = Field(
+        description="a full version such as 3.8.0"
+    )
+    profile: Profile = Field(
+        default="fast",
+        description="fast (quick start) or faithful (full JIT, agent, default garbage collector)",
+    )
+    zones: tuple[Name, ...] = Field(min_length=1, description="zone names, for example [a, b, c]")
+    standby: Name | None = Field(default=None, description="a zone with weight 0; all others get 1")
+    weights: dict[Name, StrictInt] | None = Field(default=None, description="zone to weight, instead of standby")
+    nodes: dict[Name, Group] = Field(min_length=1, description="groups of nodes")
+    settings: Settings = Field(default_factory=Settings, description="by level: node, cluster, index")
+
+    @model_validator(mode="after")
+    def _standby_or_weights(self) -> TopologyFile:
+        if self.standby is not None and self.weights is not None:
+            raise ValueError("standby and weights say the same thing twice: expected one of them")
+        return self
+
+
+class NodeSpec(Strict):
+    """One node of a topology. ``heap`` is in bytes; ``settings`` are those of its group."""
+
+    name: str
+    zone: str
+    group: str
+    roles: tuple[str, ...]
+    heap: Size
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_data(self) -> bool:
+        return "data" in self.roles
+
+    @property
+    def is_cluster_manager(self) -> bool:
+        return "cluster_manager" in self.roles
+
+
+class Topology(Strict):
+    """A topology, resolved."""
+
+    name: str
+    description: str = ""
+    version: str
+    profile: Profile = "fast"
+    zones: tuple[str, ...]
+    standby: str | None = None
+    weights: dict[str, int] | None = None
+    nodes: tuple[NodeSpec, ...]
+    settings: Settings = Field(default_factory=Settings)
+    file: str | None = Field(default=None, description="where it was read from, for people")
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of each shard of the load's index; OpenSearch's default is 1."""
+        return int(self.settings.index.get("number_of_replicas", 1))
+
+    @property
+    def shards(self) -> int:
+        """Primary shards of the load's index; OpenSearch's default is 1."""
+        return int(self.settings.index.get("number_of_shards", 1))
+
+    @property
+    def data_nodes(self) -> tuple[NodeSpec, ...]:
+        return tuple(node for node in self.nodes if node.is_data)
+
+    @property
+    def cluster_managers(self) -> tuple[NodeSpec, ...]:
+        return tuple(node for node in self.nodes if node.is_cluster_manager)
+
+    @property
+    def client_hosts(self) -> tuple[str, ...]:
+        """One host per zone from which that zone's clients send."""
+        return tuple(client_host(zone) for zone in self.zones)
+
+    @property
+    def active_zones(self) -> tuple[str, ...]:
+        """The zones with a weight above 0, which is all of them where no weights are set."""
+        return tuple(zone for zone in self.zones if self.weights is None or self.weights.get(zone, 1) > 0)
+
+    def node(self, name: str) -> NodeSpec:
+        """The node of that name. Raises ``KeyError``."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def awareness(self) -> frozenset[str]:
+        """The values of forced awareness of the zone attribute; empty where there is none."""
+        settings = {**self.settings.node, **self.settings.cluster}
+        if ZONE_ATTRIBUTE not in _words(settings.get(AWARENESS, "")):
+            return frozenset()
+        return frozenset(_words(settings.get(FORCED, "")))
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-able; durations in seconds, sizes in bytes. :meth:`from_json` reads it back."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Topology:
+        """From :meth:`to_json`, as it stands in a run's ``plan.json``."""
+        return cls.model_validate(data, context={"normal_form": True})
+
+
+def _words(value: Any) -> list[str]:
+    items = value if isinstance(value, list) else str(value).split(",")
+    return [str(item).strip() for item in items if str(item).strip()]
+
+
+def expand(file: TopologyFile) -> tuple[NodeSpec, ...]:
+    """The nodes of all groups: those with the role cluster_manager first, then by zone."""
+    nodes = [
+        NodeSpec(
+            name=f"{zone}-{group}" if spec.per_zone == 1 else f"{zone}-{group}-{index}",
+            zone=zone,
+            group=group,
+            roles=spec.roles,
+            heap=spec.heap,
+            settings=spec.settings,
+        )
+        for group, spec in file.nodes.items()
+        for zone in dict.fromkeys(file.zones)
+        if spec.zones is None or zone in spec.zones
+        for index in range(1, spec.per_zone + 1)
+    ]
+    return tuple(sorted(nodes, key=lambda node: not node.is_cluster_manager))
+
+
+def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
+    """The topology that a valid file means."""
+    weights = file.weights
+    if file.standby is not None:
+        weights = {zone: 0 if zone == file.standby else 1 for zone in file.zones}
+    index = {key.removeprefix("index."): value for key, value in file.settings.index.items()}
+    return Topology(
+        name=file.name,
+        description=file.description,
+        version=file.opensearch,
+        profile=file.profile,
+        zones=file.zones,
+        standby=file.standby,
+        weights=weights,
+        nodes=expand(file),
+        settings=file.settings.model_copy(update={"index": index}),
+        file=shown_as,
+    )
+
+
+def unknown_zone(zone: str, topology: Topology | TopologyFile) -> str:
+    """The message for a zone that the topology does not have."""
+    return f"zone {zone} is not in topology {topology.name}: {did_you_mean(zone, topology.zones)}"
+
+
+def check(file: TopologyFile) -> Iterator[Problem]:
+    """What pydantic cannot see: contradictions between parts of the file, and what OpenSearch refuses."""
+    seen: set[str] = set()
+    for index, zone in enumerate(file.zones):
+        if zone in seen:
+            yield Problem(("zones", index), f"zone {zone} is named twice: expected each once")
+        seen.add(zone)
+    if file.standby is not None and file.standby not in file.zones:
+        yield Problem(("standby",), unknown_zone(file.standby, file))
+    for group, spec in file.nodes.items():
+        for index, zone in enumerate(spec.zones or ()):
+            if zone not in file.zones:
+                yield Problem(("nodes", group, "zones", index), unknown_zone(zone, file))
+    names = {client_host(zone): "the client host of a zone" for zone in file.zones}
+    nodes = expand(file)
+    for node in nodes:
+        if node.name in names:
+            yield Problem(
+                ("nodes", node.group),
+                f"the name {node.name} would mean this and {names[node.name]}: expected another group name",
+                at_key=True,
+            )
+        names[node.name] = f"a node of group {node.group}"
+    for role in ("cluster_manager", "data"):
+        if not any(role in node.roles for node in nodes):
+            yield Problem(("nodes",), f"no node has the role {role}: expected at least one", at_key=True)
+    yield from _check_settings(file)
+    topology = resolve(file)
+    yield from _check_copies(topology)
+    loc: tuple[str, ...] = ("weights",) if file.weights is not None else ("standby",)
+    if topology.weights is not None and all(zone in file.zones for zone in (file.standby,) if zone):
+        yield from check_weights(topology.weights, topology, loc)
+
+
+def _check_settings(file: TopologyFile) -> Iterator[Problem]:
+    levels = {("settings", "node"): file.settings.node}
+    levels |= {("nodes", group, "settings"): spec.settings for group, spec in file.nodes.items()}  # type: ignore[misc]
+    for loc, settings in levels.items():
+        for key in settings:
+            if key in LAB_OWNED:
+                yield Problem((*loc, key), f"{key} is set by the lab: expected it in no definition", at_key=True)
+    for key in file.settings.cluster:
+        if key in STATIC:
+            yield Problem(
+                ("settings", "cluster", key),
+                f"{key} is a static setting, which OpenSearch takes from opensearch.yml only: "
+                "expected it under settings.node",
+                at_key=True,
+            )
+    for short in ("number_of_shards", "number_of_replicas"):
+        least = 0 if short.endswith("replicas") else 1
+        for key in (short, f"index.{short}"):
+            value = file.settings.index.get(key, least)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                yield Problem(("settings", "index", key), f"{key}: expected a whole number from {least}, got {value!r}")
+
+
+def _check_copies(topology: Topology) -> Iterator[Problem]:
+    """Copies that can never all be placed: the cluster would never be green.
+
+    With forced awareness a zone takes at most ceil(copies / values) copies of a shard, the values
+    being those forced and those alive (opensearch-ha notes, section 5).
+    """
+    replicas = topology.settings.index.get("number_of_replicas", 1)
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        return
+    loc = ("settings", "index", "number_of_replicas")
+    if "number_of_replicas" not in topology.settings.index:
+        loc = ("settings", "index", "index.number_of_replicas")
+    copies, data = replicas + 1, topology.data_nodes
+    if not data:
+        return
+    if copies > len(data):
+        yield Problem(
+            loc,
+            f"number_of_replicas {replicas} makes {copies} copies of a shard, and there "
+            f"{'is 1 data node' if len(data) == 1 else f'are {len(data)} data nodes'}: "
+            f"expected at most {len(data) - 1}",
+        )
+        return
+    if forced := topology.awareness():
+        per_zone = -(-copies // len(forced | {node.zone for node in data}))
+        room = sum(min(per_zone, sum(node.zone == zone for node in data)) for zone in {node.zone for node in data})
+        if room < copies:
+            yield Problem(
+                loc,
+                f"number_of_replicas {replicas} makes {copies} copies of a shard, of which forced awareness "
+                f"allows {per_zone} per zone, so only {room} find a place: expected at most {room - 1}",
+            )
+
+
+def check_weights(weights: Mapping[str, int], topology: Topology, loc: tuple[str | int, ...]) -> Iterator[Problem]:
+    """What OpenSearch's weighted routing refuses (opensearch-ha notes, section 2.1)."""
+    for zone, weight in weights.items():
+        if zone not in topology.zones:
+            yield Problem((*loc, zone), unknown_zone(zone, topology), at_key=True)
+        elif weight < 0:
+            yield Problem((*loc, zone), f"weight {weight} of zone {zone}: expected 0 or more")
+    needed = [zone for zone in topology.zones if any(node.zone == zone for node in topology.data_nodes)]
+    missing = [zone for zone in [*needed, *sorted(topology.awareness() - set(needed))] if zone not in weights]
+    if missing:
+        yield Problem(
+            loc,
+            f"no weight for zone {', '.join(missing)}: expected one for every zone that has data nodes or is "
+            "a value of forced awareness, as OpenSearch wants it",
+        )
+    zeros = [zone for zone, weight in weights.items() if weight == 0]
+    allowed = len(weights) // 2
+    if len(zeros) > allowed:
+        yield Problem(
+            loc,
+            f"{len(zeros)} of {len(weights)} zones have weight 0 ({', '.join(zeros)}): "
+            f"OpenSearch allows at most {allowed}",
+        )
+    attributes = {**topology.settings.node, **topology.settings.cluster}.get(AWARENESS, "")
+    if ZONE_ATTRIBUTE not in _words(attributes):
+        yield Problem(
+            loc,
+            f"weights need allocation awareness of the zone: expected {AWARENESS}: {ZONE_ATTRIBUTE} "
+            f"in the settings of topology {topology.name}",
+        )

@@ -1,0 +1,170 @@
+"""What ``opensearch-chaos lab`` does: labs that stay after the command that started them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.console import Reporter
+from chaos.definitions import Topology
+from chaos.errors import InvalidInput, LabError
+from chaos.lab import sweep
+from chaos.lab.local import LocalLab
+from chaos.lab.parts import Parts
+from chaos.places import ProcessIdentity, write_json
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A lab as ``lab status`` shows it. ``nodes``: name, zone, roles, process, address."""
+
+    id: str
+    state: str
+    url: str | None
+    nodes: list[tuple[str, str, str, str, str]]
+
+
+def listen(port: int | None) -> socket.socket:
+    """A listening socket on loopback. Raises InvalidInput when the port is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port or 0))
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            f"port {port} of 127.0.0.1 cannot be used: {error.strerror}", remedy="choose another with --port"
+        ) from None
+    listener.listen(64)
+    return listener
+
+
+def up(topology: Topology, parts: Parts, *, id: str, port: int | None, reporter: Reporter) -> Shown:
+    """Start a lab and its loopback port. On any failure, or a signal, nothing is left."""
+    from chaos.run import Stop, refuse_leftovers, signals
+
+    refuse_leftovers()
+    listener = listen(port)
+    lab = LocalLab.create(topology, parts, id=id, lease=True)
+    stop = Stop()
+    with signals(stop, reporter):
+        try:
+            lab.up(reporter.line, stop.check)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            _start_gateway(lab, listener)
+            write_json(lab.folder / "gateway.json", {"url": url})
+            stop.check()
+            (lab.folder / "leased").touch()  # from here on it may outlive us
+        except BaseException as error:
+            reporter.status("taking the lab away again")
+            problems = lab.down()
+            if problems:
+                raise LabError("; ".join(problems), remedy="run: opensearch-chaos recover") from error
+            raise
+        finally:
+            listener.close()
+    return Shown(lab.id, "green", url, [])
+
+
+def _start_gateway(lab: LocalLab, listener: socket.socket) -> None:
+    with open(lab.folder / "logs" / "gateway.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "chaos.lab.gateway", lab.id, str(listener.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
+        )
+    write_json(lab.folder / "run" / "gateway.json", ProcessIdentity.of(process.pid).to_json())
+
+
+def _ids(name: str | None) -> list[str]:
+    known = [record.id for record in sweep.known()]
+    if name is not None:
+        if name not in known:
+            raise InvalidInput(f"there is no lab named '{name}' (labs here: {', '.join(known) or 'none'})")
+        return [name]
+    return known
+
+
+def status(name: str | None) -> list[Shown]:
+    """All labs, or one. Asks the kernel and the cluster."""
+    from chaos.observe.cluster import newest, views
+
+    shown = []
+    for id in _ids(name):
+        try:
+            lab = LocalLab.attach(id)
+        except InvalidInput:
+            shown.append(Shown(id, "a leftover without a manifest (run: opensearch-chaos recover)", None, []))
+            continue
+        record = next(r for r in sweep.known() if r.id == id)
+        if record.orphaned:
+            state = "a leftover of a dead run (run: opensearch-chaos recover)"
+        else:
+            seen = newest(views(lab, 2.0))
+            state = f"{seen.status}, led by {seen.leader}" if seen else "no node sees a cluster manager"
+        rows = [
+            (
+                node.name,
+                node.zone,
+                ",".join(node.roles),
+                _process(lab, node.name),
+                f"{lab.wiring[node.name].loopback}:9200",
+            )
+            for node in lab.topology.nodes
+        ]
+        shown.append(Shown(id, state, _url(lab.folder), rows))
+    return shown
+
+
+def _process(lab: LocalLab, node: str) -> str:
+    state = lab.process_state(node)
+    identity = lab.identity(node)
+    if state is None or identity is None:
+        return "gone"
+    return f"stopped ({identity.pid})" if state in ("T", "t") else f"runs ({identity.pid})"
+
+
+def _url(folder: Path) -> str | None:
+    try:
+        return str(json.loads((folder / "gateway.json").read_text())["url"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def execute(name: str, host: str, command: Sequence[str]) -> int:
+    """Run a command in one of the lab's hosts, as the calling user; its exit code."""
+    lab = LocalLab.attach(name)
+    hosts = {each.name: each for each in lab.wiring.hosts}
+    if host not in hosts:
+        raise InvalidInput(f"lab '{name}' has no host '{host}'", remedy=f"choose one of: {', '.join(hosts)}")
+    try:
+        with hosts[host].namespace.entered():
+            return subprocess.call(list(command))
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no program '{command[0]}'") from None
+
+
+def down(name: str | None) -> tuple[str, Path, list[str]]:
+    """Take a lab away: its id, where its logs are now, and what would not go."""
+    ids = _ids(name)
+    if not ids:
+        raise InvalidInput("there is no lab to take down")
+    if len(ids) > 1:
+        raise InvalidInput(f"which lab? there are {', '.join(ids)}")
+    record = next(r for r in sweep.known() if r.id == ids[0])
+    if record.owner_alive and not record.lease:
+        raise InvalidInput(f"lab '{ids[0]}' belongs to a run that is under way")
+    return ids[0], sweep.logs() / ids[0], sweep.destroy(ids[0])
+
+

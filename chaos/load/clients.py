@@ -1,0 +1,100 @@
+"""The opensearch-py side: what sends a request of the load, and through which node.
+
+For a declared client policy each (client host, node) has a client of its own with one host and no retries, so
+that the choice of node is ours alone. The kind ``opensearch-py`` leaves the choice to that library. In both,
+the connection notes which node an attempt went to, and answers come back undecoded with their status, which
+the library would otherwise decode and throw away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from opensearchpy import OpenSearch
+from opensearchpy.connection import Urllib3HttpConnection
+from opensearchpy.serializer import JSONSerializer
+
+from chaos.load.config import Target
+from chaos.load.network import connection_class
+from chaos.netsock import Namespace
+
+
+class Trace(dict[str, str]):
+    """Follows one request through its attempts.
+
+    opensearch-py hands the ``headers`` of a request to every attempt untouched; this is an empty set of them.
+    """
+
+    __slots__ = ("attempts", "node")
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.node: int | None = None
+
+
+class Raw(JSONSerializer):
+    """Leaves requests and answers as they are."""
+
+    def loads(self, s: Any) -> Any:
+        return s
+
+    def dumps(self, data: Any) -> Any:
+        return data
+
+
+class ZoneHttpConnection(Urllib3HttpConnection):
+    """opensearch-py's connection to one node, made in one namespace."""
+
+    def __init__(self, *, node: int, namespace: Namespace | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._node = node
+        self.pool.ConnectionCls = connection_class(namespace)
+
+    def perform_request(
+        self,
+        method: str,
+        url: str,
+        params: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        timeout: int | float | None = None,
+        ignore: Collection[int] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        if isinstance(headers, Trace):
+            headers.attempts += 1
+            headers.node = self._node
+        status, _, text = super().perform_request(method, url, params, body, timeout, ignore, headers)
+        return status, {}, (status, text)
+
+
+def single(target: Target, number: int, namespace: Namespace | None, *, pool: int) -> OpenSearch:
+    """A client of one node, without retries and without a timeout of its own: the sender sets one for all."""
+    return _client([(number, target)], namespace, pool=pool, timeout=None, max_retries=0)
+
+
+def by_default_policy(
+    targets: Sequence[Target], namespace: Namespace | None, *, pool: int, timeout_s: float
+) -> OpenSearch:
+    """A client of all targets with opensearch-py's own policy; ``timeout_s`` is for each attempt."""
+    return _client(list(enumerate(targets)), namespace, pool=pool, timeout=timeout_s)
+
+
+def _client(
+    targets: list[tuple[int, Target]],
+    namespace: Namespace | None,
+    *,
+    pool: int,
+    timeout: float | None,
+    **policy: Any,
+) -> OpenSearch:
+    return OpenSearch(
+        hosts=[{"host": target.host, "port": target.port, "node": number} for number, target in targets],
+        connection_class=ZoneHttpConnection,
+        namespace=namespace,
+        serializer=Raw(),
+        timeout=timeout,
+        # not the library's 10: a stall must not also cost a new connection for each later request
+        pool_maxsize=pool,
+        **policy,
+    )

@@ -1,0 +1,91 @@
+"""What the runner tells the load driver, as plain data: the same JSON goes to the child and into the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class OperationConfig(_Data):
+    """One kind of request. ``rate``: arrivals per second over all clients together."""
+
+    name: str
+    kind: Literal["search", "get", "index"]
+    rate: float = Field(gt=0)
+
+
+class ProbeConfig(_Data):
+    """A load balancer's health check: anything but HTTP 200 within ``timeout_s`` is a failure.
+
+    ``up`` and ``down`` are the numbers of equal results in a row that change its mind.
+    """
+
+    interval_s: float = Field(default=2.0, gt=0)
+    timeout_s: float = Field(default=1.0, gt=0)
+    up: int = Field(default=2, ge=1)
+    down: int = Field(default=2, ge=1)
+    path: str = "/_cluster/health?local=true"
+
+
+class ClientConfig(_Data):
+    """How requests find a node. ``timeout_s``: how long a client waits from the moment of sending.
+
+    ``load-balancer``: round-robin over healthy targets, no retries. ``pinned``: one node, no retries.
+    ``opensearch-py``: one client per client host over all targets with that library's default policy (three
+    retries on another node after a connection error or 502/503/504, none after a timeout; ``timeout_s`` then
+    holds for each attempt).
+    """
+
+    kind: Literal["load-balancer", "pinned", "opensearch-py"] = "load-balancer"
+    timeout_s: float = Field(default=5.0, gt=0)
+    node: str | None = None
+    probe: ProbeConfig = ProbeConfig()
+
+
+class ClientHost(_Data):
+    """Where a client is: its zone and its network namespace (a path; None = this process's own)."""
+
+    zone: str
+    netns: str | None = None
+
+
+class Target(_Data):
+    """A node that takes client traffic, at the address by which client hosts reach it."""
+
+    node: str
+    zone: str
+    host: str
+    port: int
+
+
+class DriverConfig(_Data):
+    """Everything that the driver needs to know."""
+
+    format: Literal[1] = 1
+    seed: int
+    out: Path
+    """The run's ``history`` folder."""
+    index: str = "chaos"
+    operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
+    arrivals: Literal["uniform", "poisson"] = "uniform"
+    documents: int = Field(default=0, ge=0)
+    client: ClientConfig = ClientConfig()
+    clients: tuple[ClientHost, ...] = Field(min_length=1, max_length=254)
+    targets: tuple[Target, ...] = Field(min_length=1, max_length=254)
+    pool: int = Field(default=2000, ge=1)
+    """How many requests may be under way at once. An arrival that finds it full is ``dropped``."""
+
+    @model_validator(mode="after")
+    def _pinned_to_a_target(self) -> DriverConfig:
+        nodes = [target.node for target in self.targets]
+        if self.client.kind == "pinned" and self.client.node not in nodes:
+            raise ValueError(f"the client is pinned to {self.client.node!r}, which is not among {nodes}")
+        if self.documents == 0 and any(operation.kind == "get" for operation in self.operations):
+            raise ValueError("the operation get reads preloaded documents, and there are none")
+        return self

@@ -1,0 +1,233 @@
+"""The load driver as its parent sees it: a process that is told *go* and *stop*, and dies with us.
+
+The driver is locust, in a process of its own: importing locust patches the standard library, which breaks the
+TLS of everything that was imported before (locust #2250). Neither locust nor gevent is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from chaos.errors import ChaosError
+from chaos.load.config import DriverConfig
+
+_READY_S = 30.0
+_SCRUBBED = ("LOCUST_", "OTEL_")
+"""Environment by which the user's own locust would be configured."""
+
+
+class DriverError(ChaosError):
+    """The load driver did not start, or ended when it should not have."""
+
+
+class Driver:
+    """One load driver process.
+
+    ``config``: what it does. ``log``: the file for what it prints; its last lines go into errors.
+    """
+
+    def __init__(self, config: DriverConfig, log: Path) -> None:
+        self.config = config
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._told = threading.Condition()
+        self._ready = self._stopped = self._silent = False
+        self._error: str | None = None
+        self._status: dict[str, Any] = {}
+
+    def start(self, timeout: float = _READY_S) -> None:
+        """Start the process and wait until it has probed its targets and stands ready. Seconds.
+
+        Raises :class:`DriverError` with the driver's own words.
+        """
+        if self._process is not None:
+            raise DriverError("this driver has been started before")
+        out = Path(self.config.out).absolute()
+        out.mkdir(parents=True, exist_ok=True)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        ours, theirs = socket.socketpair()
+        with theirs, open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._command(),
+                cwd=out,  # away from a locust.conf or pyproject.toml of the user
+                env=_environment(theirs.fileno(), home=out),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # the terminal's Ctrl-C is for the runner, which then stops us
+            )
+        self._control = ours
+        threading.Thread(target=self._listen, args=(ours,), name="load-driver", daemon=True).start()
+        parent = {
+            "pid": os.getpid(),
+            "main_thread": threading.current_thread() is threading.main_thread(),
+        }
+        config = self.config.model_copy(update={"out": out})
+        self._tell({"config": config.model_dump(mode="json"), "parent": parent})
+        with self._told:
+            self._told.wait_for(lambda: self._ready or self._silent or self._error, timeout)
+        if not self._ready:
+            self.kill()
+            raise DriverError(f"the load driver did not get ready: {self._why(f'no word in {timeout:g} s')}")
+
+    def go(self, start_ns: int | None = None) -> int:
+        """Let arrivals begin at ``start_ns`` (CLOCK_MONOTONIC; default a tenth of a second from now).
+
+        Returns that time. Raises :class:`DriverError` when the driver is dead.
+        """
+        start = time.monotonic_ns() + 100_000_000 if start_ns is None else start_ns
+        self._tell({"do": "go", "start_ns": start})
+        return start
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The driver's last word of itself, at most about a second old; empty before the first.
+
+        ``t`` (ns), ``cpu`` (fraction of a core), ``lag_p99_ms``, ``in_flight``, ``dropped`` (that second),
+        ``sent_total``, ``dropped_total``, ``operations`` (name -> ``ok``, ``bad``, ``p50_ms``, ``p99_ms`` of
+        that second), ``in_use`` (client zone -> nodes that its balancer sends to).
+        """
+        return self._status
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def error(self) -> str | None:
+        """Why a driver that ended by itself did so; None while it lives or when it was stopped."""
+        if self._process is None or self.alive or self._stopped:
+            return None
+        return self._why("it ended")
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop the load, wait for what is under way and for the end of the process. Idempotent.
+
+        ``timeout`` in seconds; the default leaves every request its own timeout and ten seconds more. True
+        when the driver ended in order and its record is whole, False when it was dead or had to be killed:
+        arrivals without an outcome are then ``unknown`` in the history.
+        """
+        if self._process is None:
+            return True
+        if timeout is None:
+            attempts = 4 if self.config.client.kind == "opensearch-py" else 1
+            timeout = self.config.client.timeout_s * attempts + 10
+        if self.alive and not self._stopped:
+            with suppress(DriverError):
+                self._tell({"do": "stop"})
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        with self._told:  # what it said last may not have been heard yet
+            self._told.wait_for(lambda: self._silent, 2)
+        self._close()
+        return self._stopped
+
+    def kill(self) -> None:
+        """End the process at once. Idempotent."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+
+    def _command(self) -> list[str]:
+        locustfile = Path(__file__).with_name("locustfile.py")
+        grace = str(int(self.config.client.timeout_s) + 2)
+        return [
+            *(sys.executable, "-m", "locust", "-f", str(locustfile)),
+            *("--headless", "--users", "1", "--spawn-rate", "1", "--only-summary"),
+            *("--stop-timeout", grace),  # locust's 0 would end requests under way unrecorded
+            *("--exit-code-on-error", "0"),  # failed requests are what we are here for
+            *("--loglevel", "WARNING"),
+        ]
+
+    def _listen(self, control: socket.socket) -> None:
+        with control.makefile("r", encoding="utf-8") as lines:
+            try:
+                for line in lines:
+                    self._hear(json.loads(line))
+            except (OSError, ValueError):
+                pass
+        with self._told:
+            self._silent = True
+            self._told.notify_all()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        says = message.pop("says")
+        with self._told:
+            if says == "status":
+                self._status = message
+            elif says == "ready":
+                self._ready = True
+            elif says == "stopped":
+                self._stopped = True
+            elif says == "error":
+                self._error = str(message["error"])
+            self._told.notify_all()
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._control is None:
+            raise DriverError("the load driver is not running")
+        try:
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise DriverError(f"the load driver is gone: {self._why('it ended')}") from error
+
+    def _why(self, otherwise: str) -> str:
+        if self._error is not None:
+            return self._error
+        code = self._process.poll() if self._process is not None else None
+        try:
+            tail = " | ".join(self.log.read_text(errors="replace").strip().splitlines()[-3:])
+        except OSError:
+            tail = ""
+        ended = otherwise if code is None else f"exit code {code}"
+        return f"{ended}{': ' + tail if tail else ''} (log: {self.log})"
+
+    def _close(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            with suppress(OSError):
+                control.shutdown(socket.SHUT_RDWR)  # wakes the listening thread, which holds a copy
+            control.close()
+
+
+def _environment(control: int, *, home: Path) -> dict[str, str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(_SCRUBBED)}
+    environment["OPENSEARCH_CHAOS_CONTROL"] = str(control)
+    environment["HOME"] = str(home)  # away from ~/.locust.conf; imports do not depend on it, see below
+    environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path if entry)
+    return environment

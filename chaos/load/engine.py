@@ -1,0 +1,425 @@
+"""The open loop: every arrival is sent at its intended time, whatever became of the ones before.
+
+Runs on gevent inside the locust process. One greenlet walks the schedule and spawns a greenlet for each
+arrival; a pool bounds how many are under way, and an arrival that finds it full is ``dropped`` and said so.
+The schedule is on disk a second before it is due. Latency counts from the intended time, so neither a late
+driver nor a stalled server can hide (closed-loop drivers understate such an outage eightfold).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import gevent
+import locust
+import opensearchpy
+from gevent import Timeout
+from gevent.event import Event
+from gevent.pool import Pool
+from urllib3.exceptions import HTTPError
+
+from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
+from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, EventWriter, RowWriter, write_tables
+from chaos.load.balancer import Balancer
+from chaos.load.clients import Trace, by_default_policy, single
+from chaos.load.config import ClientHost, DriverConfig, Target
+from chaos.load.network import connection_class, namespace
+from chaos.load.outcomes import of_answer, of_error
+from chaos.load.schedule import SECOND, Schedule
+from chaos.load.workload import Requests
+
+log = logging.getLogger(__name__)
+
+_ROW = struct.Struct("<QBBHBBBBqqq")
+assert _ROW.size == ARRIVAL.itemsize
+
+_FLUSH_S = 0.25
+_NAMES = [outcome.name.lower() for outcome in Outcome]
+_OK, _TIMEOUT, _DROPPED, _UNKNOWN = (
+    int(o) for o in (Outcome.OK, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN)
+)
+
+Report = Callable[[str, str, float, int, BaseException | None], None]
+"""Tells locust of an arrival: kind, operation, latency in ms, bytes answered, error."""
+
+
+class NotOk(Exception):
+    """What locust's statistics see of an arrival that was not ok; one for each outcome keeps them small."""
+
+
+_ERRORS: list[BaseException | None] = [None] + [NotOk(name) for name in _NAMES[1:]]
+
+
+class _Zone:
+    """A client host: its namespace, its balancer, its clients."""
+
+    def __init__(self, host: ClientHost, config: DriverConfig) -> None:
+        self.host = host
+        self.namespace = namespace(host.netns)
+        self.connection = connection_class(self.namespace)
+        numbers = range(len(config.targets))
+        probe = config.client.probe
+        self.balancer = Balancer(numbers, up=probe.up, down=probe.down)
+        self.pinned: int | None = None
+        if config.client.kind == "opensearch-py":
+            client = by_default_policy(
+                config.targets, self.namespace, pool=config.pool, timeout_s=config.client.timeout_s
+            )
+            self.senders = [client.transport.perform_request]
+        else:
+            self.senders = [
+                single(target, number, self.namespace, pool=config.pool).transport.perform_request
+                for number, target in enumerate(config.targets)
+            ]
+            if config.client.kind == "pinned":
+                self.pinned = [target.node for target in config.targets].index(str(config.client.node))
+
+
+class _Second:
+    """What happened in the current second, per operation, for the status line and the driver's validity."""
+
+    def __init__(self, operations: int) -> None:
+        self.lags: list[int] = []
+        self.dropped = 0
+        self.ok = [0] * operations
+        self.bad = [0] * operations
+        self.latencies: list[list[int]] = [[] for _ in range(operations)]
+
+
+class Engine:
+    """The driver's work from ``prepare`` over ``go`` to ``stop``. All methods are called from greenlets."""
+
+    def __init__(
+        self,
+        config: DriverConfig,
+        report: Report,
+        say: Callable[[dict[str, Any]], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """``report``: see :data:`Report`. ``say``: a message to the parent. ``fail``: ends the process."""
+        self._config = config
+        self._report = report
+        self._say = say
+        self._fail = fail
+        out = Path(config.out)
+        write_tables(
+            out,
+            operations=[operation.name for operation in config.operations],
+            clients=[client.zone for client in config.clients],
+            nodes=[target.node for target in config.targets],
+        )
+        self._events = EventWriter(out / DRIVER_EVENTS)
+        self._rows = RowWriter(out / ARRIVALS)
+        self._plan_rows = RowWriter(out / SCHEDULED)
+        self._schedule = Schedule(
+            [operation.rate for operation in config.operations], config.arrivals, config.seed
+        )
+        self._requests = Requests(config.index, config.documents)
+        self._zones = [_Zone(host, config) for host in config.clients]
+        self._pool = Pool(config.pool)
+        self._balanced = config.client.kind == "load-balancer"
+        self._library_policy = config.client.kind == "opensearch-py"
+        self._begin = 0
+        self._go = Event()
+        self._stop_ns: int | None = None
+        self._scheduler_done = Event()
+        self._closed = False
+        self._second = _Second(len(config.operations))
+        self._sent = self._dropped = self._surprises = 0
+
+    # -- the life of a load ------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Probe every node once from everywhere, then keep probing. Nothing of the load is sent yet."""
+        versions = {
+            "locust": locust.__version__,
+            "gevent": gevent.__version__,
+            "opensearch-py": opensearchpy.__versionstr__,
+        }
+        self._events.write("driver.start", pid=os.getpid(), versions=versions)
+        if self._balanced:
+            pairs = [(zone, number) for zone in self._zones for number in range(len(self._config.targets))]
+            gevent.joinall([gevent.spawn(self._probe, zone, number) for zone, number in pairs])
+            interval = self._config.client.probe.interval_s
+            for place, (zone, number) in enumerate(pairs):
+                self._spawn(self._keep_probing, zone, number, interval * (place + 1) / len(pairs))
+        self._spawn(self._keep_flushing)
+        self._spawn(self._keep_watching)
+
+    def go(self, start_ns: int) -> None:
+        """Let arrivals begin at ``start_ns`` (CLOCK_MONOTONIC)."""
+        self._begin = start_ns
+        self._go.set()
+
+    def run(self) -> None:
+        """Walk the schedule until stopped: the whole task of the one locust user."""
+        self._go.wait()
+        try:
+            if self._begin:
+                self._walk()
+        except Exception as error:
+            self._fail(error)  # else locust would start the task anew
+        finally:
+            self._scheduler_done.set()
+
+    def stop(self) -> None:
+        """Send nothing that is due from now on, wait for what is under way, and close the record.
+
+        A request that outlasts its own timeout by a second is left without an outcome.
+        """
+        self._stop_ns = time.monotonic_ns()
+        self._go.set()
+        self._scheduler_done.wait(timeout=2)
+        # opensearch-py tries again after a connect that timed out: its timeout counts four times
+        patience = self._config.client.timeout_s * (4 if self._library_policy else 1) + 1
+        self._pool.join(timeout=patience)
+        self.close("stopped")
+
+    def close(self, reason: str) -> None:
+        """Write what there is. Idempotent; the first reason is the one that counts."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._stop_ns is None:
+            self._stop_ns = time.monotonic_ns()
+        self._rows.close()
+        self._plan_rows.close()
+        self._events.write("driver.stop", reason=reason, stopped_ns=self._stop_ns)
+        self._events.close()
+
+    def _spawn(self, work: Callable[..., None], *args: Any) -> None:
+        """Start something without which the record is worth nothing: its failure is the driver's end."""
+
+        def guarded() -> None:
+            try:
+                work(*args)
+            except Exception as error:
+                self._fail(error)
+
+        gevent.spawn(guarded)
+
+    # -- the schedule ------------------------------------------------------------------------------------
+
+    def _walk(self) -> None:
+        begin = self._begin
+        ahead = self._plan(begin + SECOND)
+        second = 1
+        while self._stop_ns is None:
+            now, second = ahead, second + 1
+            ahead = self._plan(begin + second * SECOND)  # on disk a whole second before its first is due
+            self._walk_second(now)
+
+    def _plan(self, until_ns: int) -> list[tuple[int, int, int]]:
+        """Write the schedule up to ``until_ns`` to disk and return it as (k, op, intended)."""
+        rows = self._schedule.until(until_ns - self._begin)
+        rows["intended"] += self._begin
+        self._plan_rows.add(rows.tobytes())
+        self._plan_rows.flush()
+        planned: list[tuple[int, int, int]] = rows.tolist()
+        return planned
+
+    def _walk_second(self, planned: list[tuple[int, int, int]]) -> None:
+        spawn, full, monotonic_ns = self._pool.spawn, self._pool.full, time.monotonic_ns
+        burst = 0
+        for k, op, intended in planned:
+            while (wait := intended - monotonic_ns()) > 0:
+                if self._stop_ns is not None:
+                    break
+                burst = 0
+                gevent.sleep(min(wait / SECOND, 0.25))  # so that a stop is heard
+            if self._stop_ns is not None and intended > self._stop_ns:
+                return
+            burst += 1
+            if burst % 100 == 0:
+                gevent.sleep(0)  # behind schedule: catch up, but let requests be sent and answers be read
+            if full():
+                self._drop(k, op, intended)
+            else:
+                spawn(self._arrive, k, op, intended)
+
+    def _drop(self, k: int, op: int, intended: int) -> None:
+        self._dropped += 1
+        self._second.dropped += 1
+        now = time.monotonic_ns()
+        self._record(k, op, _DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, now, now, 0)
+
+    # -- one arrival -------------------------------------------------------------------------------------
+
+    def _arrive(self, k: int, op: int, intended: int) -> None:
+        start = time.monotonic_ns()
+        self._sent += 1
+        self._second.lags.append(start - intended)
+        trace = Trace()
+        client = self._client_of(k, op)
+        outcome, status, length = _UNKNOWN, 0, 0
+        # one timer for the whole request, from sending to the last byte; sockets then need none of their own
+        timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
+        try:
+            zone = self._zones[client]
+            kind = self._config.operations[op].kind
+            request = self._requests.of(kind, k)
+            if self._library_policy:
+                node = 0
+            else:
+                node = zone.balancer.choose(op) if zone.pinned is None else zone.pinned
+            status, text = zone.senders[node](request.method, request.path, body=request.body, headers=trace)
+            length = len(text)
+            outcome = of_answer(kind, status, text, least_hits=request.least_hits)
+        except Timeout as fired:
+            if fired is not timer:
+                raise
+            outcome = _TIMEOUT
+        except Exception as error:
+            outcome, status = of_error(error, attempts=trace.attempts)
+            if outcome == _UNKNOWN:
+                self._surprise(error)
+        finally:
+            if timer is not None:
+                timer.close()
+        end = time.monotonic_ns()
+        to = NO_INDEX if trace.node is None else trace.node
+        self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
+
+    def _client_of(self, k: int, op: int) -> int:
+        """A seeded draw by the arrival's number; round-robin would tie operations to zones."""
+        mixed = (k + 1) * 0x9E3779B97F4A7C15 + (self._config.seed + op) * 0xBF58476D1CE4E5B9
+        mixed &= 0xFFFFFFFFFFFFFFFF
+        mixed ^= mixed >> 29
+        return ((mixed * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF) >> 32) % len(self._zones)
+
+    def _record(
+        self,
+        k: int,
+        op: int,
+        outcome: int,
+        status: int,
+        client: int,
+        node: int,
+        attempts: int,
+        intended: int,
+        start: int,
+        end: int,
+        length: int,
+    ) -> None:
+        if self._closed:
+            return
+        self._rows.add(
+            _ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end)
+        )
+        second = self._second
+        if outcome == _OK:
+            second.ok[op] += 1
+        else:
+            second.bad[op] += 1
+        second.latencies[op].append(end - intended)
+        operation = self._config.operations[op]
+        self._report(operation.kind, operation.name, (end - intended) / 1e6, length, _ERRORS[outcome])
+
+    def _surprise(self, error: BaseException) -> None:
+        """An exception that means nothing known: an error of this driver, so it must be seen."""
+        self._surprises += 1
+        if self._surprises <= 10:
+            log.error("an arrival ended in an unforeseen way", exc_info=error)
+
+    # -- health checks -----------------------------------------------------------------------------------
+
+    def _keep_probing(self, zone: _Zone, number: int, delay: float) -> None:
+        interval = self._config.client.probe.interval_s
+        due = time.monotonic() + delay
+        while not self._closed:
+            gevent.sleep(max(0.0, due - time.monotonic()))
+            self._probe(zone, number)
+            due = max(due + interval, time.monotonic())
+
+    def _probe(self, zone: _Zone, number: int) -> None:
+        """One health check over a connection of its own, as balancers make them."""
+        target: Target = self._config.targets[number]
+        probe = self._config.client.probe
+        connection = zone.connection(target.host, target.port, timeout=None)
+        ok, says = False, f"no answer within {probe.timeout_s:g} s"
+        try:
+            with Timeout(probe.timeout_s, False):
+                connection.request("GET", probe.path, headers={"connection": "close"})
+                answer = connection.getresponse()
+                answer.read()
+                ok, says = answer.status == 200, f"HTTP {answer.status}"
+        except (OSError, HTTPError, HTTPException) as error:
+            says = _short(error)
+        finally:
+            connection.close()
+        if zone.balancer.observe(number, ok) and not self._closed:
+            self._events.write(
+                "balancer", client_zone=zone.host.zone, node=target.node, healthy=ok, says=says
+            )
+
+    # -- once a second, and oftener ----------------------------------------------------------------------
+
+    def _keep_flushing(self) -> None:
+        while not self._closed:
+            gevent.sleep(_FLUSH_S)
+            if not self._closed:
+                self._rows.flush()
+
+    def _keep_watching(self) -> None:
+        """Report each second on the driver itself (its validity) and on the load (for people watching)."""
+        then, cpu_then = time.monotonic(), time.process_time()
+        while not self._closed:
+            gevent.sleep(max(0.0, then + 1 - time.monotonic()))
+            if self._closed:
+                return
+            now, cpu_now = time.monotonic(), time.process_time()
+            second, self._second = self._second, _Second(len(self._config.operations))
+            own: dict[str, Any] = {
+                "cpu": round((cpu_now - cpu_then) / (now - then), 4),
+                "lag_p99_ms": _percentile_ms(second.lags, 0.99),
+                "in_flight": len(self._pool),
+                "dropped": second.dropped,
+            }
+            then, cpu_then = now, cpu_now
+            self._events.write("self", **own)
+            self._say(
+                {
+                    "says": "status",
+                    "t": time.monotonic_ns(),
+                    **own,
+                    "sent_total": self._sent,
+                    "dropped_total": self._dropped,
+                    "operations": {
+                        operation.name: {
+                            "ok": second.ok[op],
+                            "bad": second.bad[op],
+                            "p50_ms": _percentile_ms(second.latencies[op], 0.5),
+                            "p99_ms": _percentile_ms(second.latencies[op], 0.99),
+                        }
+                        for op, operation in enumerate(self._config.operations)
+                    },
+                    "in_use": {
+                        zone.host.zone: [self._config.targets[n].node for n in zone.balancer.in_use]
+                        for zone in self._zones
+                    }
+                    if self._balanced
+                    else {},
+                }
+            )
+
+
+def _percentile_ms(times_ns: list[int], share: float) -> float | None:
+    if not times_ns:
+        return None
+    times_ns.sort()
+    return round(times_ns[min(len(times_ns) - 1, int(share * len(times_ns)))] / 1e6, 3)
+
+
+def _short(error: BaseException) -> str:
+    """An error in a few words for the record, without object addresses."""
+    inner = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror.lower()
+    return type(inner).__name__

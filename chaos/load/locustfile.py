@@ -1,0 +1,160 @@
+"""The locust side of the load driver; started by :mod:`chaos.load.driver`, never by hand.
+
+locust brings the process, its statistics and its end; the one user's one task is the open loop. The parent is
+at the other end of a socket that speaks JSON lines: it configures, says *go* and *stop*. The end of that
+socket means that the parent is dead: write what there is, and exit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import logging
+import os
+import random
+import resource
+import signal
+import socket
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import gevent
+from locust import User, events, task
+from locust.env import Environment
+from locust.exception import StopUser
+
+from chaos.load.config import DriverConfig
+from chaos.load.engine import Engine
+
+_PR_SET_PDEATHSIG = 1
+
+_engine: Engine | None = None
+_ready = gevent.event.Event()
+
+
+class Control:
+    """The child's end of the socket to the parent."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._lines = self._socket.makefile("r", encoding="utf-8")
+
+    def read(self) -> dict[str, Any] | None:
+        """The parent's next message; None when there is no parent any more."""
+        try:
+            line = self._lines.readline()
+        except OSError:
+            return None
+        return json.loads(line) if line.endswith("\n") else None
+
+    def say(self, message: dict[str, Any]) -> None:
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:  # the reading side notices the parent's death
+            logging.debug("the parent does not listen")
+
+
+class OpenLoop(User):  # type: ignore[misc]
+    """The one user: its task is the whole schedule."""
+
+    fixed_count = 1
+
+    @task
+    def walk(self) -> None:
+        assert _engine is not None
+        _ready.set()
+        _engine.run()
+        raise StopUser
+
+
+def _die_with(parent: dict[str, Any]) -> None:
+    """Ask the kernel for a signal when the parent dies: a belt to the socket's braces.
+
+    Only where the parent started us from its main thread, for the kernel means the death of that thread.
+    """
+    if parent["main_thread"]:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent["pid"]:
+        os._exit(3)
+
+
+@events.init.add_listener
+def _begin(environment: Environment, **_: Any) -> None:
+    global _engine
+    control = Control(int(os.environ["OPENSEARCH_CHAOS_CONTROL"]))
+    first = control.read()
+    if first is None:
+        os._exit(3)
+
+    def fail(error: Exception) -> None:
+        """Say why and end; what was recorded so far is on disk."""
+        traceback.print_exception(error)
+        control.say({"says": "error", "error": f"{error}"})
+        if _engine is not None:
+            with suppress(OSError):
+                _engine.close(f"error: {error}")
+        os._exit(1)
+
+    try:
+        _die_with(first["parent"])
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        # every failed request would be logged with its stack otherwise; the history has them all
+        logging.getLogger("opensearch").setLevel(logging.CRITICAL)
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
+        config = DriverConfig.model_validate(first["config"])
+        random.seed(config.seed)  # opensearch-py shuffles its hosts
+        fire = environment.events.request.fire
+
+        def report(operation: str, name: str, ms: float, length: int, error: BaseException | None) -> None:
+            fire(
+                request_type=operation,
+                name=name,
+                response_time=ms,
+                response_length=length,
+                exception=error,
+                context={},
+            )
+
+        _engine = Engine(config, report, control.say, fail)
+    except Exception as error:
+        fail(error)
+        return
+    gevent.spawn(_obey, control, environment, _engine, fail)
+
+
+def _obey(
+    control: Control, environment: Environment, engine: Engine, fail: Callable[[Exception], None]
+) -> None:
+    gevent.spawn(_get_ready, control, engine, fail)
+    while (message := control.read()) is not None:
+        if message["do"] == "go":
+            engine.go(int(message["start_ns"]))
+        elif message["do"] == "stop":
+            engine.stop()
+            control.say({"says": "stopped"})
+            assert environment.runner is not None
+            environment.runner.quit()
+            return
+    engine.close("the parent is gone")
+    os._exit(3)
+
+
+def _get_ready(control: Control, engine: Engine, fail: Callable[[Exception], None]) -> None:
+    try:
+        engine.prepare()
+        _ready.wait()
+    except Exception as error:
+        fail(error)
+    gc.collect()
+    gc.freeze()  # what lives for the whole run need not be walked again
+    control.say({"says": "ready"})
+
+
+@events.quitting.add_listener
+def _end(**_: Any) -> None:
+    if _engine is not None:
+        _engine.close("terminated")

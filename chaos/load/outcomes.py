@@ -1,0 +1,126 @@
+"""What became of a request, from its answer or its exception. Pure.
+
+HTTP 200 is not success: a search answers 200 with the shards it could reach, a bulk with refused items in it,
+and a write 201 although a replica failed. Such answers are ``partial``. A partial *write* is still
+acknowledged: the primary holds it and has told the client so.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from http.client import HTTPException
+from typing import Any
+
+from opensearchpy.exceptions import ConnectionError as NoConnection
+from opensearchpy.exceptions import ConnectionTimeout, TransportError
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError
+
+from chaos.history.format import Outcome
+
+_OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EPERM}
+"""The driver's own machine could not open a socket: no word on the cluster."""
+
+
+def of_status(status: int) -> Outcome:
+    """The outcome of an HTTP status alone; for 2xx the body decides further, see :func:`of_answer`."""
+    if 200 <= status < 300:
+        return Outcome.OK
+    if status == 429:
+        return Outcome.REJECTED
+    if 400 <= status < 500:
+        return Outcome.CLIENT_ERROR
+    return Outcome.SERVER_ERROR
+
+
+def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0) -> Outcome:
+    """The outcome of an answered request.
+
+    ``kind``: ``search``, ``get``, ``index`` or ``bulk``. ``least_hits``: how many documents a search must
+    find at least; one that finds fewer has not looked everywhere, whatever its shard counts say.
+    A 2xx answer that is not the JSON it should be is partial.
+    """
+    outcome = of_status(status)
+    if outcome is not Outcome.OK:
+        return outcome
+    try:
+        answer = json.loads(text)
+        whole = _WHOLE[kind](answer, least_hits)
+    except (ValueError, KeyError, TypeError):
+        return Outcome.PARTIAL
+    return Outcome.OK if whole else Outcome.PARTIAL
+
+
+def _whole_search(answer: dict[str, Any], least_hits: int) -> bool:
+    shards = answer["_shards"]
+    if answer["timed_out"] or shards["failed"] or shards["successful"] < shards["total"]:
+        return False
+    total = answer["hits"]["total"]
+    return bool((total["value"] if isinstance(total, dict) else total) >= least_hits)
+
+
+def _whole_write(answer: dict[str, Any], _: int) -> bool:
+    # successful < total is normal here: a replica without a node is no failure of this write
+    return bool(answer["_shards"]["failed"] == 0)
+
+
+def _whole_get(answer: dict[str, Any], _: int) -> bool:
+    return bool(answer["found"])
+
+
+def _whole_bulk(answer: dict[str, Any], _: int) -> bool:
+    return not answer["errors"] and all(
+        item.get("_shards", {}).get("failed", 0) == 0 for entry in answer["items"] for item in entry.values()
+    )
+
+
+_WHOLE = {"search": _whole_search, "get": _whole_get, "index": _whole_write, "bulk": _whole_bulk}
+
+
+def of_error(error: BaseException, *, attempts: int = 1) -> tuple[Outcome, int]:
+    """Outcome and HTTP status (0 = none) of a request that raised.
+
+    Understands what opensearch-py raises (:class:`TransportError` and below) and, inside or without it, what
+    urllib3 and the socket raise. Anything else is ``unknown``: an error of the driver.
+
+    A create that was retried and finds its document there already (409) is ``unknown``: an earlier attempt
+    wrote it, but nobody acknowledged it.
+    """
+    if isinstance(error, ConnectionTimeout):
+        return Outcome.TIMEOUT, 0
+    if isinstance(error, NoConnection):
+        cause = error.info
+        return (_of_connection(cause) if isinstance(cause, BaseException) else Outcome.RESET), 0
+    if isinstance(error, TransportError):
+        status = error.status_code
+        if not isinstance(status, int):
+            return Outcome.UNKNOWN, 0
+        if status == 409 and attempts > 1:
+            return Outcome.UNKNOWN, status
+        return of_status(status), status
+    return _of_connection(error), 0
+
+
+def _of_connection(error: BaseException) -> Outcome:
+    if isinstance(error, NewConnectionError):  # before ConnectTimeoutError: urllib3 makes it one of those
+        number = _errno(error)
+        if number in _OWN_FAULT:
+            return Outcome.DROPPED
+        return Outcome.TIMEOUT if number == errno.ETIMEDOUT else Outcome.REFUSED
+    if isinstance(error, ConnectTimeoutError | ReadTimeoutError | TimeoutError):
+        return Outcome.TIMEOUT
+    if isinstance(error, ConnectionRefusedError):
+        return Outcome.REFUSED
+    if isinstance(error, ProtocolError):  # wraps the socket's own error, if there was one
+        return Outcome.TIMEOUT if _errno(error) == errno.ETIMEDOUT else Outcome.RESET
+    if isinstance(error, OSError | HTTPException):
+        return Outcome.RESET
+    return Outcome.UNKNOWN
+
+
+def _errno(error: BaseException) -> int | None:
+    """The errno of the socket's error behind a urllib3 error."""
+    for inner in (error.__cause__, error.__context__, *error.args):
+        if isinstance(inner, OSError) and inner.errno is not None:
+            return inner.errno
+    return None

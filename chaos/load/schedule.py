@@ -1,0 +1,81 @@
+"""When arrivals are wanted: an open-loop plan that no answer can slow down.
+
+A pure function of the operations, the law and the seed. Time is cut into windows of any size; the plan is
+the same however it is cut, because every arrival's time follows from its own number (uniform) or from the
+whole second it lies in (poisson: a Poisson count per second, spread evenly at random within it, which is the
+same process as exponential gaps).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from chaos.history.format import SCHEDULED
+
+SECOND = 1_000_000_000
+_MARGIN = 1e-3  # of a period: keeps an even plan's arrivals off the edges of seconds, where rounding decides
+
+
+class Schedule:
+    """The plan of one load. Times are ns from its start; arrivals are numbered from 0 over all operations.
+
+    ``rates``: arrivals per second of each operation. ``law``: ``uniform`` (evenly spaced per operation, the
+    operations shifted against each other by a seeded fraction of their period) or ``poisson``.
+    """
+
+    def __init__(self, rates: Sequence[float], law: str, seed: int) -> None:
+        if law not in ("uniform", "poisson"):
+            raise ValueError(f"unknown arrival law {law!r}")
+        self.rates = tuple(float(rate) for rate in rates)
+        self.law = law
+        self.seed = seed
+        self._shift = [
+            _MARGIN + (1 - 2 * _MARGIN) * float(np.random.default_rng([seed, op]).random())
+            for op in range(len(self.rates))
+        ]
+        self._planned_to = 0
+        self._next_k = 0
+
+    def times(self, op: int, begin: int, end: int) -> np.ndarray:
+        """The times (int64 ns, ascending) of one operation's arrivals in ``[begin, end)``."""
+        if end <= begin:
+            return np.zeros(0, np.int64)
+        return self._even(op, begin, end) if self.law == "uniform" else self._random(op, begin, end)
+
+    def _even(self, op: int, begin: int, end: int) -> np.ndarray:
+        rate, shift = self.rates[op], self._shift[op]
+        first = max(0, math.floor(begin * rate / SECOND - shift) - 1)
+        last = math.ceil(end * rate / SECOND - shift) + 1
+        numbers = np.arange(first, last + 1, dtype=np.float64)
+        times = ((numbers + shift) / rate * SECOND).astype(np.int64)
+        return times[(times >= begin) & (times < end)]
+
+    def _random(self, op: int, begin: int, end: int) -> np.ndarray:
+        seconds = range(begin // SECOND, (end - 1) // SECOND + 1)
+        times = np.concatenate([self._random_second(op, second) for second in seconds])
+        return times[(times >= begin) & (times < end)]
+
+    def _random_second(self, op: int, second: int) -> np.ndarray:
+        rng = np.random.default_rng([self.seed, op, second])
+        count = rng.poisson(self.rates[op])
+        return np.sort(rng.integers(0, SECOND, size=count)) + second * SECOND
+
+    def until(self, end: int) -> np.ndarray:
+        """The next arrivals, from where the last call ended, up to (not including) ``end``.
+
+        Rows of dtype :data:`~chaos.history.format.SCHEDULED` in the order of ``intended``; ``k`` goes on.
+        """
+        parts = [self.times(op, self._planned_to, end) for op in range(len(self.rates))]
+        self._planned_to = max(self._planned_to, end)
+        intended = np.concatenate(parts)
+        ops = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(part) for part in parts])
+        order = np.argsort(intended, kind="stable")  # a tie goes to the earlier operation
+        rows = np.zeros(len(intended), SCHEDULED)
+        rows["k"] = self._next_k + np.arange(len(rows), dtype=np.uint64)
+        rows["op"] = ops[order]
+        rows["intended"] = intended[order]
+        self._next_k += len(rows)
+        return rows

@@ -1,0 +1,177 @@
+"""The load's index, its documents and its requests: small, synthetic, and checkable one by one.
+
+Every document's content follows from its id alone, so that the final read-back can tell a wrong document
+from a right one without having kept any. Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are
+``p-<n>``. The mapping is strict: a document of another shape would be refused, not absorbed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from opensearchpy import OpenSearch
+from opensearchpy.exceptions import OpenSearchException
+from opensearchpy.helpers import bulk
+
+from chaos.errors import LabError
+
+INDEX = "chaos"
+GROUPS = 100
+HITS = 10
+"""How many documents a search asks for."""
+
+MAPPING: dict[str, Any] = {
+    "dynamic": "strict",
+    "properties": {
+        "seq": {"type": "long"},
+        "group": {"type": "integer"},
+        "check": {"type": "long"},
+        "text": {"type": "text"},
+    },
+}
+
+_WORDS = (
+    "amber",
+    "basin",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "heron",
+    "inlet",
+    "jetty",
+    "knoll",
+    "larch",
+    "meadow",
+    "north",
+    "orchard",
+    "prairie",
+    "quarry",
+    "ridge",
+    "spruce",
+    "tundra",
+    "upland",
+    "valley",
+    "willow",
+    "yarrow",
+)
+
+
+def write_id(k: int) -> str:
+    """The id of the document that arrival ``k`` writes."""
+    return f"w-{k}"
+
+
+def preload_id(n: int) -> str:
+    return f"p-{n}"
+
+
+def check_value(doc_id: str) -> int:
+    """What the field ``check`` of a document must hold: 63 bits of the id's BLAKE2b hash."""
+    return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def source(doc_id: str) -> dict[str, Any]:
+    """The whole content of a document. Raises ``ValueError`` for an id that is none of ours."""
+    kind, _, number = doc_id.partition("-")
+    if kind not in ("w", "p"):
+        raise ValueError(f"{doc_id!r} is not the id of a document of the load")
+    seq = int(number)
+    check = check_value(doc_id)
+    text = " ".join(_WORDS[(check >> (5 * place)) % len(_WORDS)] for place in range(12))
+    return {"seq": seq, "group": seq % GROUPS, "check": check, "text": text}
+
+
+def document(k: int) -> dict[str, Any]:
+    """The document that arrival ``k`` writes."""
+    return source(write_id(k))
+
+
+def body(doc_id: str) -> str:
+    """A document as it goes over the wire."""
+    return json.dumps(source(doc_id), separators=(",", ":"))
+
+
+def search_body(group: int) -> str:
+    """A search for the documents of one group, best first by a word that many have."""
+    return json.dumps(
+        {
+            "size": HITS,
+            "query": {
+                "bool": {
+                    "filter": [{"term": {"group": group}}],
+                    "should": [{"match": {"text": _WORDS[group % len(_WORDS)]}}],
+                }
+            },
+        },
+        separators=(",", ":"),
+    )
+
+
+def least_hits(group: int, documents: int) -> int:
+    """How many preloaded documents a search for ``group`` must at least find."""
+    return documents // GROUPS + (1 if group < documents % GROUPS else 0)
+
+
+class Request(NamedTuple):
+    """One request of the load, as it goes over the wire. ``least_hits``: see :func:`least_hits`."""
+
+    method: str
+    path: str
+    body: str | None
+    least_hits: int = 0
+
+
+class Requests:
+    """Makes the request of each arrival from its number alone; what repeats is made once."""
+
+    def __init__(self, index: str, documents: int) -> None:
+        self._index = index
+        self._documents = documents
+        # only what the outcome needs comes back, and the ids of the hits: less to decode per request
+        path = f"/{index}/_search?filter_path=timed_out,_shards,hits.total,hits.hits._id"
+        self._searches = [
+            Request("POST", path, search_body(group), least_hits(group, documents)) for group in range(GROUPS)
+        ]
+
+    def of(self, kind: str, k: int) -> Request:
+        """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""
+        if kind == "index":
+            doc_id = write_id(k)
+            # create, not index: a repeated request must not overwrite unseen
+            return Request("PUT", f"/{self._index}/_create/{doc_id}?filter_path=result,_shards", body(doc_id))
+        scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
+        if kind == "search":
+            return self._searches[scattered % GROUPS]
+        return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
+
+
+def preload(client: OpenSearch, documents: int, index: str = INDEX) -> None:
+    """Write ``p-0`` to ``p-<documents - 1>``, make them visible and check that they are all there.
+
+    Raises :class:`LabError`.
+    """
+    if documents == 0:
+        return
+    try:
+        _, failures = bulk(
+            client, _actions(index, documents), chunk_size=500, raise_on_error=False, request_timeout=60
+        )
+        client.indices.refresh(index=index, request_timeout=60)
+        found = client.count(index=index, request_timeout=60)["count"]
+    except OpenSearchException as error:
+        raise LabError(f"the documents of the load could not be written: {error}") from error
+    if failures:
+        raise LabError(f"{len(failures)} of {documents} documents were refused, the first: {failures[0]}")
+    if found < documents:
+        raise LabError(f"{documents} documents were written to {index}, but only {found} are found")
+
+
+def _actions(index: str, documents: int) -> Iterable[dict[str, Any]]:
+    for n in range(documents):
+        doc_id = preload_id(n)
+        yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": source(doc_id)}

@@ -1,0 +1,94 @@
+"""An operator's moves on a cluster through its REST API: weights, decommission, recommission, the load's index.
+
+All idempotent, so that they can stand in the ledger: asking for what already holds is fine. Facts of the API are
+those of OpenSearch 3.8.0: weight values are strings, ``_version`` is a number that must be current, a decommission
+answers before it is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.errors import LabError
+from chaos.lab.protocol import Lab
+from chaos.load.workload import MAPPING
+from chaos.observe.cluster import administer
+
+WEIGHTS = "/_cluster/routing/awareness/zone/weights"
+DECOMMISSION = "/_cluster/decommission/awareness"
+DECOMMISSION_SECONDS = 260.0
+"""The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
+
+
+def weights(lab: Lab) -> tuple[dict[str, int] | None, int]:
+    """The zones' weights (None when unset) and the version that the next change must name."""
+    status, answer = administer(lab, "GET", WEIGHTS)
+    if status != 200:
+        raise LabError(f"reading the weights answered {status}: {str(answer)[:200]}")
+    if not answer or "_version" not in answer:
+        return None, -1
+    values = {zone: int(float(weight)) for zone, weight in answer.get("weights", {}).items()}
+    return values or None, int(answer["_version"])
+
+
+def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
+    """Set the zones' weights, or delete them (None)."""
+    have, version = weights(lab)
+    if have == (dict(zones) if zones else None):
+        return
+    body: dict[str, Any] = {"_version": version}
+    if zones:
+        body["weights"] = {zone: str(weight) for zone, weight in zones.items()}
+    status, answer = administer(lab, "PUT" if zones else "DELETE", WEIGHTS, body)
+    if status != 200:
+        raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
+
+
+def decommission_status(lab: Lab) -> dict[str, str]:
+    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
+    status, answer = administer(lab, "GET", f"{DECOMMISSION}/zone/_status")
+    if status != 200:
+        raise LabError(f"the decommission's status answered {status}: {str(answer)[:200]}")
+    return {str(zone): str(state) for zone, state in (answer or {}).items()}
+
+
+def decommission(lab: Lab, zone: str, no_delay: bool = False, delay_seconds: float | None = None) -> None:
+    """Decommission a zone and wait until it is SUCCESSFUL. Raises LabError when it fails or takes too long."""
+    if decommission_status(lab).get(zone) != "SUCCESSFUL":
+        query = "?no_delay=true" if no_delay else f"?delay_timeout={delay_seconds:g}s" if delay_seconds else ""
+        status, answer = administer(
+            lab, "PUT", f"{DECOMMISSION}/zone/{zone}{query}", timeout=DECOMMISSION_SECONDS
+        )
+        if status != 200:
+            raise LabError(f"decommission of zone {zone} answered {status}: {str(answer)[:300]}")
+    deadline = time.monotonic() + DECOMMISSION_SECONDS
+    while (state := decommission_status(lab).get(zone)) != "SUCCESSFUL":
+        if state == "FAILED" or time.monotonic() > deadline:
+            raise LabError(f"decommission of zone {zone} ended as {state}")
+        time.sleep(0.1)
+
+
+def recommission(lab: Lab, zone: str) -> None:
+    """Take the decommission back. ``zone`` is for people: OpenSearch knows one decommission only."""
+    if not decommission_status(lab):
+        return
+    status, answer = administer(lab, "DELETE", DECOMMISSION)
+    if status != 200:
+        raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
+
+
+def create_index(lab: Lab, index: str, settings: Mapping[str, Any]) -> None:
+    """Create the load's index; fine when it is there."""
+    body = {"settings": {"index": dict(settings)}, "mappings": MAPPING}
+    status, answer = administer(lab, "PUT", f"/{index}", body)
+    if status != 200 and "resource_already_exists" not in str(answer):
+        raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
+
+
+def delete_index(lab: Lab, index: str) -> None:
+    """Delete the load's index; fine when it is not there."""
+    status, answer = administer(lab, "DELETE", f"/{index}")
+    if status not in (200, 404):
+        raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")

@@ -1,0 +1,157 @@
+"""The plan of a run: everything resolved that can be, as data, before anything starts.
+
+A plan needs no cluster. What only the moment decides (who is elected) is named as such; what the seed decides is
+drawn here already, and the run draws the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import chaos
+from chaos.definitions import Experiment, NetworkFault, NodeFault, resolve_links, resolve_nodes
+from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
+from chaos.definitions.faults import FaultParams
+from chaos.definitions.selectors import LinkSelector, candidates
+from chaos.faults import network, node
+from chaos.faults.fault import Fault
+from chaos.lab.wiring import Wiring
+
+PROBE_PATH = "/_cluster/health?local=true"
+WEIGHED_PROBE_PATH = f"{PROBE_PATH}&ensure_node_weighed_in=true"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One fault of the definition with the id that it has in plan, ledger, events and report."""
+
+    id: str
+    phase: str
+    params: FaultParams
+
+
+def faults(experiment: Experiment) -> list[Planned]:
+    """Every fault of the experiment in order, with its id."""
+    planned = []
+    for phase in experiment.phases:
+        for params in phase.inject:
+            planned.append(Planned(f"f{len(planned) + 1}", phase.name, params))
+    return planned
+
+
+def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring) -> Fault | None:
+    """The fault as it will be, or None when only the moment can tell (it names the elected manager)."""
+    rng = random.Random(f"{seed}:{planned.id}")
+    nodes, zones = experiment.topology.nodes, experiment.topology.zones
+    params = planned.params
+    if _of_the_moment(params):
+        return None
+    if isinstance(params, NetworkFault):
+        return network.build(
+            planned.id, params, resolve_links(params.links, nodes, zones, rng=rng), wiring
+        )
+    assert isinstance(params, NodeFault)
+    return node.build(planned.id, params, resolve_nodes(params.target, nodes, rng=rng))
+
+
+def _of_the_moment(params: FaultParams) -> bool:
+    selector = params.selector
+    chosen = [side.nodes for side in selector.sides] if isinstance(selector, LinkSelector) else [selector]
+    return any(nodes is not None and nodes.elected for nodes in chosen)
+
+
+def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
+    """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
+    wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    planned = {(each.phase, id(each.params)): each for each in faults(experiment)}
+    for phase in experiment.phases:
+        for name in phase.undo:
+            yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
+        for params in phase.inject:
+            each = planned[(phase.name, id(params))]
+            fault = preview(each, experiment, seed, wiring)
+            if fault is None:
+                possible = [
+                    n for n in candidates(params.selector, experiment.topology.nodes)  # type: ignore[arg-type]
+                ] if isinstance(params, NodeFault) else []
+                yield {
+                    "phase": phase.name,
+                    "step": f"inject {params.kind}: {params.describe()}",
+                    "fault": each.id,
+                    "resolved": "at inject time" + (f", one of {', '.join(possible)}" if possible else ""),
+                    "inverse": "the inverse of each move, from the ledger",
+                }
+                continue
+            yield {
+                "phase": phase.name,
+                "step": f"inject {params.kind}: {params.describe()}",
+                "fault": each.id,
+                "mechanism": fault.mechanism,
+                "targets": list(fault.targets),
+                "links": [f"{a} -> {b}" for a, b in fault.links],
+                "moves": [str(m.move) for m in fault.moves],
+                "inverse": [str(m.inverse) if m.inverse else "none: cannot be taken back" for m in reversed(fault.moves)],
+            }
+        for action in phase.do:
+            yield {
+                "phase": phase.name,
+                "step": f"do {action.kind}: {action.describe()}",
+                "inverse": _inverse(action),
+            }
+        until = phase.until
+        wait = (
+            f"hold for {phase.duration.text}"
+            if phase.duration is not None
+            else f"until green, stable for {until.stable.text}, at most {until.within.text}" if until else ""
+        )
+        yield {"phase": phase.name, "step": wait, "inverse": None}
+
+
+def _inverse(action: ActionParams) -> str | None:
+    if isinstance(action, Decommission):
+        return f"recommission zone {action.zone}"
+    if isinstance(action, Weights):
+        return "the weights that were there before"
+    assert isinstance(action, Recommission)
+    return None
+
+
+def digest(experiment: Experiment) -> str:
+    """SHA-256 of definition and topology in normal form; where the file lies does not matter."""
+    data = experiment.to_json()
+    data.pop("file", None)
+    data["topology"].pop("file", None)
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What the plan is carried out with; the lab adds its own."""
+    return {
+        "opensearch-chaos": chaos.__version__,
+        "python": sys.version.split()[0],
+        "locust": version("locust"),
+        "opensearch-py": version("opensearch-py"),
+        "kernel": platform.release(),
+    }
+
+
+def differences(experiment: Experiment, notes: Sequence[str] = ()) -> list[str]:
+    """Every way in which this lab is not production that may matter for a verdict."""
+    topology = experiment.topology
+    found = [
+        "all nodes share this machine's processors, memory and disk",
+        "zones are network namespaces on one kernel: no real distance, one clock",
+        f"small heaps ({', '.join(sorted({n.heap.text for n in topology.nodes}))}) and a small index: recovery times do not scale from here",
+        "no security plugin: no TLS and no authentication",
+        "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
+    ]
+    found += notes
+    return found

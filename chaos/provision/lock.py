@@ -1,0 +1,320 @@
+"""The lock file of an OpenSearch home: which jar goes where, with its SHA-256, and what each module is.
+
+``python -m chaos.provision.lock [version]`` resolves the tree on Maven Central again and rewrites
+``opensearch-<version>.lock.json``; everything else only reads it. The jars of modules carry neither
+their descriptor nor their security policy (the official build adds both), so the lock holds their data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import InvalidInput, ProvisionError
+from chaos.provision import maven
+
+FORMAT = 1
+FOLDER = Path(__file__).parent
+DEFAULT_VERSION = "3.8.0"
+
+
+@dataclass(frozen=True)
+class LockedFile:
+    """One jar: ``to`` is its folder in the home; ``size`` in bytes."""
+
+    to: str
+    coordinates: maven.Coordinates
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module's descriptor and policy. ``grants`` are Java policy permissions of all its jars."""
+
+    name: str
+    description: str
+    classname: str
+    extends: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+
+    def descriptor(self, version: str, java: int) -> str:
+        """``plugin-descriptor.properties``, as ``org.opensearch.plugins.PluginInfo`` reads it."""
+        lines = {
+            "name": self.name,
+            "description": self.description,
+            "version": version,
+            "opensearch.version": version,
+            "java.version": str(java),
+            "classname": self.classname,
+            "extended.plugins": ",".join(self.extends),
+            "has.native.controller": "false",
+        }
+        return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+    def policy(self) -> str | None:
+        """``plugin-security.policy``; None when the module asks for nothing."""
+        if not self.grants:
+            return None
+        return "grant {\n" + "".join(f"  permission {grant};\n" for grant in self.grants) + "};\n"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock file in memory; ``digest`` names its content."""
+
+    version: str
+    java: int
+    files: tuple[LockedFile, ...]
+    modules: tuple[Module, ...]
+    digest: str = field(compare=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all jars."""
+        return sum(file.size for file in self.files)
+
+
+def lock_path(version: str) -> Path:
+    return FOLDER / f"opensearch-{version}.lock.json"
+
+
+def versions() -> list[str]:
+    """The versions that have a lock file here."""
+    return sorted(p.name.removeprefix("opensearch-").removesuffix(".lock.json") for p in FOLDER.glob("*.lock.json"))
+
+
+def read(version: str) -> Lock:
+    """Raises :class:`InvalidInput` for a version without a lock file."""
+    try:
+        raw = lock_path(version).read_bytes()
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"OpenSearch {version} has no lock file, only {', '.join(versions())} has",
+            remedy="name a home or tarball of that version with OPENSEARCH_HOME",
+        ) from None
+    data = json.loads(raw)
+    if data.get("format") != FORMAT:
+        raise ProvisionError(f"{lock_path(version).name} has format {data.get('format')}, expected {FORMAT}")
+    return Lock(
+        version=data["opensearch"],
+        java=data["java"],
+        files=tuple(
+            LockedFile(f["to"], maven.Coordinates.parse(f["coordinates"]), f["sha256"], f["size"])
+            for f in data["files"]
+        ),
+        modules=tuple(
+            Module(name, m["description"], m["classname"], tuple(m["extends"]), tuple(m["grants"]))
+            for name, m in data["modules"].items()
+        ),
+        digest=hashlib.sha256(raw).hexdigest(),
+    )
+
+
+# What follows makes the lock file and runs only by hand.
+
+CORE = ("org.opensearch:opensearch", "org.opensearch:opensearch-cli", "org.opensearch:opensearch-plugin-classloader")
+LAUNCHERS = "org.opensearch:opensearch-launchers:3.6.0"  # not published with later versions, and unchanged
+SOCKETS = 'java.net.SocketPermission "*", "accept,connect"'
+CONNECT = 'java.net.SocketPermission "*", "connect"'
+CLASS_LOADERS = (
+    'java.lang.RuntimePermission "createClassLoader"',
+    'java.lang.RuntimePermission "getClassLoader"',
+)
+
+MODULES: tuple[tuple[str, Module], ...] = (
+    (
+        "transport-netty4-client",
+        Module(
+            "transport-netty4",
+            "Transport and HTTP over Netty 4",
+            "org.opensearch.transport.Netty4ModulePlugin",
+            grants=(
+                SOCKETS,
+                'java.io.FilePermission "/proc/sys/net/core/somaxconn", "read"',
+                'java.lang.RuntimePermission "*", "setContextClassLoader"',
+                'java.lang.RuntimePermission "getClassLoader"',
+                'java.util.PropertyPermission "sun.nio.ch.bugLevel", "write"',
+            ),
+        ),
+    ),
+    (
+        "lang-painless",
+        Module(
+            "lang-painless",
+            "The scripting language Painless",
+            "org.opensearch.painless.PainlessModulePlugin",
+            grants=CLASS_LOADERS,
+        ),
+    ),
+    (
+        "analysis-common",
+        Module(
+            "analysis-common",
+            "Analyzers, tokenizers and filters",
+            "org.opensearch.analysis.common.CommonAnalysisModulePlugin",
+            extends=("lang-painless",),
+        ),
+    ),
+    (
+        "reindex-client",
+        Module(
+            "reindex",
+            "Reindex, update and delete by query",
+            "org.opensearch.index.reindex.ReindexModulePlugin",
+            grants=(CONNECT, 'java.net.NetPermission "getProxySelector"'),
+        ),
+    ),
+    (
+        "aggs-matrix-stats-client",
+        Module(
+            "aggs-matrix-stats",
+            "Matrix statistics aggregation",
+            "org.opensearch.search.aggregations.matrix.MatrixAggregationModulePlugin",
+        ),
+    ),
+    ("geo", Module("geo", "Geo aggregations", "org.opensearch.geo.GeoModulePlugin")),
+    (
+        "ingest-common",
+        Module(
+            "ingest-common",
+            "Common ingest processors",
+            "org.opensearch.ingest.common.IngestCommonModulePlugin",
+            extends=("lang-painless",),
+        ),
+    ),
+    (
+        "lang-mustache-client",
+        Module(
+            "lang-mustache",
+            "Search templates in Mustache",
+            "org.opensearch.script.mustache.MustacheModulePlugin",
+            grants=('java.lang.RuntimePermission "accessDeclaredMembers"',),
+        ),
+    ),
+    (
+        "mapper-extras-client",
+        Module(
+            "mapper-extras",
+            "Further field types",
+            "org.opensearch.index.mapper.MapperExtrasModulePlugin",
+        ),
+    ),
+    (
+        "parent-join-client",
+        Module("parent-join", "Parent and child documents", "org.opensearch.join.ParentJoinModulePlugin"),
+    ),
+    (
+        "percolator-client",
+        Module("percolator", "Stored queries", "org.opensearch.percolator.PercolatorModulePlugin"),
+    ),
+    (
+        "rank-eval-client",
+        Module("rank-eval", "Ranking evaluation", "org.opensearch.index.rankeval.RankEvalModulePlugin"),
+    ),
+    (
+        "repository-url",
+        Module(
+            "repository-url",
+            "Snapshots read from an address",
+            "org.opensearch.plugin.repository.url.URLRepositoryModulePlugin",
+            grants=(CONNECT,),
+        ),
+    ),
+    (
+        "search-pipeline-common",
+        Module(
+            "search-pipeline-common",
+            "Common search pipeline processors",
+            "org.opensearch.search.pipeline.common.SearchPipelineCommonModulePlugin",
+            extends=("lang-painless",),
+        ),
+    ),
+)
+"""Artifact in group ``org.opensearch.plugin`` and what it becomes."""
+
+
+def _resolve(*roots: str) -> list[maven.Coordinates]:
+    """The roots and what they need at run time."""
+    context = maven.context()
+    inputs, needed = context.resolver.resolve([context.create_dependency(root) for root in roots])
+    return [
+        maven.Coordinates(d.groupId, d.artifactId, d.version, d.classifier or "")
+        for d in [*inputs, *needed]
+        if d.scope not in ("test", "provided")
+    ]
+
+
+def _locked(to: str, coordinates: maven.Coordinates) -> dict[str, Any]:
+    path = maven.download(coordinates)
+    return {
+        "to": to,
+        "coordinates": str(coordinates),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "size": path.stat().st_size,
+    }
+
+
+def make(version: str) -> dict[str, Any]:
+    """Resolve ``version`` on Maven Central; the content of its lock file."""
+    core = _resolve(*(f"{project}:{version}" for project in CORE), LAUNCHERS)
+    log4j = next(c.version for c in core if c.artifact == "log4j-api")
+    lib = {c.project: c for c in [*core, *_resolve(f"org.apache.logging.log4j:log4j-core:{log4j}")]}
+    files = [_locked("lib", c) for c in lib.values()]
+    files += [_locked("agent", c) for c in _resolve(f"org.opensearch:opensearch-agent:{version}")]
+    jars: dict[str, set[str]] = {}
+    for artifact, module in MODULES:
+        # A jar twice on one class path is "jar hell" and stops the node: what lib/ or an extended module has stays out.
+        above = set(lib).union(*(jars[name] for name in module.extends))
+        needed = {
+            c.project: c
+            for c in _resolve(f"org.opensearch.plugin:{artifact}:{version}")
+            # Classifiers are native libraries, here only those of QUIC (HTTP/3), which is off by default.
+            if c.project not in above and not c.classifier
+        }
+        jars[module.name] = set(needed)
+        files += [_locked(f"modules/{module.name}", c) for c in needed.values()]
+        own = maven.download(maven.Coordinates("org.opensearch.plugin", artifact, version))
+        if module.classname.replace(".", "/") + ".class" not in zipfile.ZipFile(own).namelist():
+            raise ProvisionError(f"{artifact} {version} has no class {module.classname}")
+    return {
+        "format": FORMAT,
+        "opensearch": version,
+        "java": 21,
+        "modules": {
+            module.name: {
+                "description": module.description,
+                "classname": module.classname,
+                "extends": list(module.extends),
+                "grants": list(module.grants),
+            }
+            for _, module in MODULES
+        },
+        "files": sorted(files, key=lambda f: (f["to"], f["coordinates"])),
+    }
+
+
+def dump(content: dict[str, Any]) -> str:
+    """One file or module a line, so that a change of the lock is a readable diff."""
+    lines = [f' "{key}": {json.dumps(content[key])}' for key in ("format", "opensearch", "java")]
+    modules = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in content["modules"].items())
+    files = ",\n".join(f"  {json.dumps(file)}" for file in content["files"])
+    lines += [f' "modules": {{\n{modules}\n }}', f' "files": [\n{files}\n ]']
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main() -> None:
+    version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
+    content = make(version)
+    lock_path(version).write_text(dump(content))
+    total = sum(file["size"] for file in content["files"])
+    print(f"{lock_path(version).name}: {len(content['files'])} files, {total / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

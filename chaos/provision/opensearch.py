@@ -1,0 +1,250 @@
+"""An OpenSearch home: given by the user, or assembled from Maven Central by the lock file.
+
+The official tarball and images live on hosts that many closed networks do not reach; every jar of a
+node is on Maven Central. A home is a folder ``<cache>/opensearch/<version>-<key>``, where the key is a
+hash of all that goes into it. It is assembled beside its place and renamed into it, so it is either
+whole or not there; a file ``complete.json`` in it says what it holds, and as long as that is true no
+network is touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos import places
+from chaos.errors import InvalidInput, ProvisionError
+from chaos.provision import fetch, lock, maven
+from chaos.provision.given import given_home, version_of
+from chaos.provision.say import say
+
+ASSEMBLED = "assembled from Maven Central"
+COMPLETE = "complete.json"
+LOG_CONFIG = Path(__file__).parent / "home" / "log4j2.properties"
+EMPTY_FOLDERS = ("bin", "plugins")
+"""The node makes these when they are missing, and fails when it may not."""
+VARIABLE = "OPENSEARCH_HOME"
+
+
+@dataclass(frozen=True)
+class OpenSearchHome:
+    """A home that a node can be started from; everything in it is readable by any uid."""
+
+    path: Path
+    version: str
+    source: str
+    """``assembled from Maven Central`` or ``given by …``."""
+    without: frozenset[str] = frozenset()
+    """Modules left out on purpose."""
+
+    @property
+    def classpath(self) -> str:
+        """Absolute, in a fixed order (a class data archive belongs to one class path).
+
+        Spelled out rather than ``lib/*``: the JVM expands the star in directory order, which differs
+        from one copy of a home to the next.
+        """
+        return os.pathsep.join(str(jar) for jar in sorted((self.path / "lib").glob("*.jar")))
+
+    @property
+    def java_agent(self) -> Path | None:
+        """OpenSearch's own sandbox (3.x); None for 2.x, which uses the security manager."""
+        return next(iter(sorted((self.path / "agent").glob("opensearch-agent-[0-9]*.jar"))), None)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return tuple(sorted(path.name for path in (self.path / "modules").iterdir() if path.is_dir()))
+
+    @property
+    def distribution_note(self) -> str:
+        """How this differs from the official distribution, for plans and reports."""
+        if self.source != ASSEMBLED:
+            return f"OpenSearch {self.version} {self.source}"
+        left_out = f", without {', '.join(sorted(self.without))}" if self.without else ""
+        return (
+            f"OpenSearch {self.version} {ASSEMBLED}: the published jars, {len(self.modules)} modules"
+            f"{left_out}; no plugins and no security plugin, module policies written by this tool"
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what is in it: names, sizes of the jars."""
+        jars = sorted(self.path.glob("lib/*.jar")) + sorted(self.path.glob("agent/*.jar"))
+        jars += sorted(self.path.glob("modules/*/*.jar")) + sorted(self.path.glob("plugins/*/*.jar"))
+        text = "\n".join(f"{jar.relative_to(self.path)} {jar.stat().st_size}" for jar in jars)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def homes() -> Path:
+    return places.cache() / "opensearch"
+
+
+def ensure_opensearch(
+    version: str = lock.DEFAULT_VERSION,
+    *,
+    given: Path | None = None,
+    without: Collection[str] = (),
+    progress: bool = True,
+) -> OpenSearchHome:
+    """The home of ``version``: ``given`` or ``$OPENSEARCH_HOME`` (folder or .tar.gz), else assembled.
+
+    ``without`` names modules to leave out of an assembled home (a runtime that cannot run them).
+    Raises :class:`InvalidInput` for an unusable given home or an unknown version or module,
+    :class:`ProvisionError` when something cannot be fetched, verified or stored.
+    """
+    if given is None and (value := os.environ.get(VARIABLE)):
+        return _given(Path(value), VARIABLE, version, without)
+    if given is not None:
+        return _given(Path(given), "option", version, without)
+    locked = lock.read(version)
+    if unknown := set(without) - {module.name for module in locked.modules}:
+        raise InvalidInput(f"OpenSearch {version} has no module {', '.join(sorted(unknown))}")
+    left_out = frozenset(without)
+    home = OpenSearchHome(homes() / f"{version}-{_key(locked, left_out)}", version, ASSEMBLED, left_out)
+    if _complete(home.path):
+        return home
+    with fetch.disk_errors(f"preparing {homes()}"):
+        fetch.open_folder(homes())
+    with places.locked(homes() / f".{version}.lock"):
+        if not _complete(home.path):  # another process may have made it meanwhile
+            _assemble(locked, home, progress=progress)
+    return home
+
+
+def cached_opensearch(version: str = lock.DEFAULT_VERSION) -> OpenSearchHome | None:
+    """The assembled home if it is here and whole; fetches and changes nothing."""
+    home = OpenSearchHome(homes() / f"{version}-{_key(lock.read(version), frozenset())}", version, ASSEMBLED)
+    return home if _complete(home.path, quiet=True) else None
+
+
+def _given(path: Path, by: str, version: str, without: Collection[str]) -> OpenSearchHome:
+    folder = given_home(path, by)
+    found = version_of(folder)
+    if found != version:
+        raise InvalidInput(
+            f"{path} (given by {by}) is OpenSearch {found}, but {version} is asked for",
+            remedy=f"unset {VARIABLE} to have {version} assembled, or ask for {found} in the topology",
+        )
+    if present := {name for name in without if (folder / "modules" / name).is_dir()}:
+        raise InvalidInput(
+            f"{path} has the module {', '.join(sorted(present))}, which the Java at hand cannot run",
+            remedy="install a full JDK of version 21 or newer and name it with OPENSEARCH_JAVA_HOME",
+        )
+    return OpenSearchHome(folder, found, f"given by {by} ({path})", frozenset(without))
+
+
+def _key(locked: lock.Lock, without: Iterable[str]) -> str:
+    parts = [locked.digest, LOG_CONFIG.read_text(), *EMPTY_FOLDERS, *sorted(without)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _complete(home: Path, *, quiet: bool = False) -> bool:
+    """Whether the home is whole: every file has the size and time that were noted, or else the hash."""
+    try:
+        noted: dict[str, dict[str, Any]] = json.loads((home / COMPLETE).read_text())["files"]
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError):
+        noted = {}
+    for name, facts in noted.items():
+        path = home / name
+        try:
+            stat = path.stat()
+            same = stat.st_size == facts["size"] and (
+                stat.st_mtime_ns == facts["mtime_ns"] or fetch.sha256(path) == facts["sha256"]
+            )
+        except OSError:
+            same = False
+        if not same:
+            if not quiet:
+                say(f"{name} in {home} is damaged; the home is assembled anew")
+            return False
+    return bool(noted)
+
+
+def _assemble(locked: lock.Lock, home: OpenSearchHome, *, progress: bool) -> None:
+    modules = [module for module in locked.modules if module.name not in home.without]
+    left_out = {f"modules/{name}" for name in home.without}
+    files = [file for file in locked.files if file.to not in left_out]
+    wanted = {file: _wanted(file) for file in files}
+    fetch.fetch_all(f"OpenSearch {locked.version}", list(wanted.values()), progress=progress)
+    with fetch.disk_errors("assembling the OpenSearch home"):
+        _sweep()
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=homes()))
+        try:
+            building.chmod(0o755)
+            for file in files:
+                _place(fetch.stored(wanted[file]), building / file.to / file.coordinates.file_name)
+            for module in modules:
+                folder = building / "modules" / module.name
+                _write(folder / "plugin-descriptor.properties", module.descriptor(locked.version, locked.java))
+                if policy := module.policy():
+                    _write(folder / "plugin-security.policy", policy)
+            _write(building / "config" / "log4j2.properties", LOG_CONFIG.read_text())
+            _write(building / "config" / "opensearch.yml", "")
+            for folder_name in EMPTY_FOLDERS:
+                fetch.open_folder(building / folder_name)
+            _note(building, {file: wanted[file].sha256 for file in files})
+            if home.path.exists():
+                shutil.rmtree(home.path)
+            os.rename(building, home.path)
+            places.fsync_folder(homes())
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+
+
+def _wanted(file: lock.LockedFile) -> fetch.Wanted:
+    coordinates = file.coordinates
+    return fetch.Wanted(
+        coordinates.file_name,
+        file.sha256,
+        file.size,
+        lambda: maven.addresses(coordinates),
+        lambda: maven.local_copy(coordinates),
+    )
+
+
+def _sweep() -> None:
+    """Remove what a killed assembly left; only called under the lock."""
+    for stale in homes().glob(".building-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+def _place(source: Path, target: Path) -> None:
+    fetch.open_folder(target.parent)
+    if target.exists():
+        raise ProvisionError(f"the lock file names {target.name} twice")
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)
+        target.chmod(0o644)
+
+
+def _write(path: Path, text: str) -> None:
+    fetch.open_folder(path.parent)
+    path.write_text(text)
+    path.chmod(0o644)
+
+
+def _note(home: Path, hashes: dict[lock.LockedFile, str]) -> None:
+    known = {f"{file.to}/{file.coordinates.file_name}": digest for file, digest in hashes.items()}
+    files = {}
+    for path in sorted(home.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(home).as_posix()
+            stat = path.stat()
+            files[name] = {
+                "size": stat.st_size,
+                "mtime_ns": stat.st_mtime_ns,
+                "sha256": known.get(name) or fetch.sha256(path),
+            }
+    _write(home / COMPLETE, json.dumps({"files": files}, indent=1) + "\n")

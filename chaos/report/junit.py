@@ -1,0 +1,99 @@
+"""JUnit XML: what CI systems show.
+
+One test case per expectation and phase, and one each for the run itself, the proof of the faults, the load
+driver and the clean-up, so that nothing which fails the command is invisible. A weakness (also a known one
+that is gone) is a ``failure``: the system under test. Inconclusive, aborted and error are an ``error``: no
+verdict about it. A known weakness is ``skipped`` with its reason, as pytest writes an expected failure.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+from chaos.checks import text
+
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+LONGEST = 2000
+
+
+def junit_xml(findings: dict[str, Any]) -> str:
+    """``findings``: the content of findings.json. Returns the whole file."""
+    run = findings.get("run") or {}
+    experiment = _clean(run.get("experiment") or run.get("name") or "run")
+    cases: list[ET.Element] = []
+    for finding in findings["findings"]:
+        case = _case(cases, experiment, finding["title"])
+        counts = finding["counts_as"]
+        message = f"measured {finding['measured_text']}, wanted {finding['target']}: {finding['says']}"
+        if counts == "weakness":
+            _add(case, "failure", "weakness", message)
+        elif counts == "unexpected_pass":
+            _add(case, "failure", "unexpected pass", message)
+        elif counts == "inconclusive":
+            _add(case, "error", "inconclusive", message)
+        elif counts == "known_weakness":
+            _add(case, "skipped", "known weakness", f"known weakness: {finding['known_weakness']} ({message})")
+    _checks(cases, experiment, findings)
+    suite = ET.Element(
+        "testsuite",
+        name=experiment,
+        tests=str(len(cases)),
+        failures=str(sum(case.find("failure") is not None for case in cases)),
+        errors=str(sum(case.find("error") is not None for case in cases)),
+        skipped=str(sum(case.find("skipped") is not None for case in cases)),
+        time=f"{run.get('seconds') or 0:.3f}",
+    )
+    if run.get("started"):
+        suite.set("timestamp", _clean(str(run["started"]).rstrip("Z")))
+    properties = ET.SubElement(suite, "properties")
+    for name in ("outcome", "clean", "exit_code", "summary"):
+        ET.SubElement(properties, "property", name=name, value=_clean(str(findings.get(name))))
+    for name in ("name", "seed", "hash"):
+        ET.SubElement(properties, "property", name=f"run.{name}", value=_clean(str(run.get(name))))
+    suite.extend(cases)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _checks(cases: list[ET.Element], experiment: str, findings: dict[str, Any]) -> None:
+    """The cases that are no expectations."""
+    case = _case(cases, experiment, "the run reached its end")
+    stopped = [reason for reason in findings["reasons"] if reason["outcome"] in ("error", "aborted")]
+    if stopped:
+        _add(case, "error", stopped[0]["outcome"], "; ".join(reason["says"] for reason in stopped))
+    titles = [finding["title"] for finding in findings["findings"]]
+    gaps = [
+        reason["says"]
+        for reason in findings["reasons"]
+        if reason["outcome"] == "inconclusive" and not any(reason["says"].startswith(f"{title}: ") for title in titles)
+    ]
+    case = _case(cases, experiment, "faults, steps and instruments are proven")
+    if gaps:
+        _add(case, "error", "inconclusive", "; ".join(gaps))
+    case = _case(cases, experiment, "clean-up")
+    if findings["clean"] is not True:
+        says = "clean-up failed" if findings["clean"] is False else "nothing says whether clean-up succeeded"
+        _add(case, "error", "dirty" if findings["clean"] is False else "unknown", says)
+
+
+def _case(cases: list[ET.Element], experiment: str, name: str) -> ET.Element:
+    case = ET.Element("testcase", classname=experiment, name=_clean(name), time="0")
+    cases.append(case)
+    return case
+
+
+def _add(case: ET.Element, tag: str, kind: str, message: str) -> None:
+    short = _clean(message)
+    element = ET.SubElement(case, tag, message=short)
+    if tag != "skipped":
+        element.set("type", kind)
+    element.text = short
+
+
+def _clean(words: str) -> str:
+    """Without characters that XML 1.0 forbids, and not endless."""
+    return text.clip(_ILLEGAL.sub("�", words), LONGEST)

@@ -1,0 +1,376 @@
+"""The page: findings and history turned into what the template shows, and the files written.
+
+Everything that comes from a run is text for the template, which escapes all of it; no value is ever marked as
+safe. Words are chosen here, so that the template holds no logic beyond loops.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from chaos.checks import judge, text
+from chaos.checks.record import Record
+from chaos.history.reader import History
+from chaos.places import write_atomically
+from chaos.report import timeline
+from chaos.report.junit import junit_xml
+
+LONGEST = 400
+"""Characters of a name or a sentence that the page shows; the whole is in findings.json and plan.json."""
+
+OUTCOME_WORDS = {
+    "pass": ("✓", "Pass", "Everything that was expected held."),
+    "weakness": ("✗", "Weakness found", "The cluster did not do what was expected of it."),
+    "inconclusive": ("?", "Inconclusive", "Not enough is proven for a verdict."),
+    "aborted": ("■", "Aborted", "The run was stopped before its end."),
+    "error": ("!", "Error", "The test itself failed; this says nothing about the cluster."),
+}
+COUNT_WORDS = {
+    "pass": ("✓", "held"),
+    "weakness": ("✗", "missed"),
+    "inconclusive": ("?", "not proven"),
+    "known_weakness": ("✗", "known weakness"),
+    "unexpected_pass": ("✗", "held, though known to fail"),
+}
+QUANTILES = ("p50", "p90", "p99", "p99.9")
+
+
+def render(run_folder: Path) -> Path:
+    """Judge the run, write findings.json, report.html and junit.xml beside it; returns the page's path.
+
+    Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
+    """
+    findings = judge(run_folder)
+    write_atomically(run_folder / "junit.xml", junit_xml(findings))
+    page = run_folder / "report.html"
+    write_atomically(page, render_html(History.open(run_folder), findings))
+    return page
+
+
+def render_html(history: History, findings: dict[str, Any]) -> str:
+    """The page as text, from a history and its findings."""
+    environment = Environment(
+        loader=PackageLoader("chaos.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["clip"] = lambda value, limit=LONGEST: text.clip(str(value), limit)
+    environment.filters["seconds"] = lambda value: "-" if value is None else text.seconds(value)
+    environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
+    environment.filters["at"] = lambda value: "-" if value is None else f"{value:.1f} s"
+    environment.filters["count"] = lambda value: "-" if value is None else text.count(value)
+    environment.filters["percent"] = lambda value: "-" if value is None else text.percent(value)
+    return environment.get_template("report.html.j2").render(_context(Record(history), findings))
+
+
+def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+    plan = record.plan
+    mark, word, meaning = OUTCOME_WORDS[findings["outcome"]]
+    tables = findings["tables"]
+    return {
+        "findings": findings,
+        "mark": mark,
+        "word": word,
+        "meaning": meaning,
+        "clean": _clean(findings, record),
+        "plan": plan,
+        "experiment": plan.get("experiment") or {},
+        "topology": plan.get("topology") or {},
+        "facts": _facts(plan, findings),
+        "phases": _phases(record, tables),
+        "matrix": _matrix(record, findings),
+        "impact": _impact(tables),
+        "writes": tables["writes"],
+        "expected": [_expected(item) for item in findings["findings"]],
+        "tally": _tally(findings["findings"]),
+        "faults": findings["faults"],
+        "trust": _trust(findings),
+        "timeline": timeline.build(record, findings["faults"]),
+        "latency": _latency(record, tables),
+        "outcomes": _outcomes(tables),
+        "recovery": _recovery(record, tables),
+        "readback": record.readback,
+        "lost": _lost(record),
+        "steps": plan.get("steps") or [],
+        "missing": _missing(record),
+        "size": {
+            "width": timeline.WIDTH,
+            "left": timeline.LEFT,
+            "right": timeline.WIDTH - timeline.RIGHT,
+            "bar_top": timeline.BAR_TOP,
+            "bar_height": timeline.BAR_HEIGHT,
+            "latency_top": timeline.LATENCY_TOP,
+            "latency_height": timeline.LATENCY_HEIGHT,
+        },
+    }
+
+
+def _clean(findings: dict[str, Any], record: Record) -> dict[str, Any]:
+    detail = [str(item) for item in (record.clean or {}).get("detail") or []]
+    known = {
+        True: ("✓", "Clean", "ok"),
+        False: ("✗", "Dirty", "bad"),
+        None: ("?", "Clean-up unknown", "open"),
+    }
+    mark, word, kind = known[findings["clean"]]
+    return {"mark": mark, "word": word, "kind": kind, "detail": detail}
+
+
+def _facts(plan: dict[str, Any], findings: dict[str, Any]) -> list[tuple[str, str]]:
+    topology, versions, lab = (plan.get(name) or {} for name in ("topology", "versions", "lab"))
+    zones = topology.get("zones") or []
+    standby = f", {topology['standby']} on standby" if topology.get("standby") else ""
+    where = f"{topology.get('name') or 'unknown'} ({text.plural(len(zones), 'zone')}{standby})"
+    return [
+        ("Run on", _date(plan.get("started"))),
+        ("Length", text.seconds(round(findings["run"].get("seconds") or 0))),
+        ("Topology", where),
+        ("OpenSearch", str(versions.get("opensearch") or topology.get("version") or "unknown")),
+        ("Lab", f"{lab.get('kind') or 'unknown'}, {text.plural(len(lab.get('nodes') or []), 'node')}"),
+        ("Seed", str(plan.get("seed", "unknown"))),
+    ]
+
+
+def _date(started: object) -> str:
+    try:
+        moment = datetime.fromisoformat(str(started).replace("Z", "+00:00")).astimezone(UTC)
+    except ValueError:
+        return text.clip(str(started or "unknown"), 40)
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def _phases(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every planned phase, also those that never ran."""
+    ran = {item["name"]: item for item in tables["phases"]}
+    names = [item["name"] for item in record.planned_phases] or list(ran)
+    found = []
+    for name in names:
+        item = ran.get(name)
+        if item is None:
+            found.append({"name": name, "note": "never ran", "scripted_wait": False, "ran": False})
+            continue
+        note = text.seconds(round(item["end"] - item["start"], 1))
+        if item["reason"] not in ("elapsed", "condition met"):
+            note += f", {item['reason'] or 'cut off'}"
+        found.append({"name": name, "note": note, "scripted_wait": item["scripted_wait"], "ran": True})
+    return found
+
+
+def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Good arrivals: a row per operation, a cell per phase, with its targets."""
+    rows = []
+    for op in record.operations:
+        cells = []
+        for phase in [item["name"] for item in record.planned_phases]:
+            counted = findings["tables"]["good"][op.name].get(phase)
+            judged = [
+                item
+                for item in findings["findings"]
+                if item["op"] == op.name and item["phase"] == phase and item["metric"].endswith(".good")
+            ]
+            worst = min((_order(item["counts_as"]) for item in judged), default=None)
+            kind = None if worst is None else _ORDER[worst]
+            cells.append(
+                {
+                    "value": text.percent(counted["share"])
+                    if counted and counted["share"] is not None
+                    else text.NO_VALUE,
+                    "detail": f"{text.count(counted['good'])} of {text.count(counted['scheduled'])}" if counted else "",
+                    "targets": [
+                        {
+                            "mark": COUNT_WORDS[item["counts_as"]][0],
+                            "word": COUNT_WORDS[item["counts_as"]][1],
+                            "text": _spaced(item["target"]),
+                        }
+                        for item in judged
+                    ],
+                    "kind": kind or "none",
+                }
+            )
+        rows.append(
+            {
+                "op": f"{op.name.capitalize()}s",
+                "note": f"{op.rate:g}/s, good is ok within {text.seconds(op.good_within)}",
+                "cells": cells,
+            }
+        )
+    return rows
+
+
+_ORDER = ("weakness", "unexpected_pass", "inconclusive", "known_weakness", "pass")
+
+
+def _order(counts_as: str) -> int:
+    return _ORDER.index(counts_as)
+
+
+def _spaced(target: str) -> str:
+    """``>= 99.9%`` as people set it: ``≥ 99.9 %``."""
+    return target.replace(">=", "≥").replace("<=", "≤").replace("%", " %")
+
+
+def _impact(tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """Per operation: outage seconds, budget shares, and the longest time to regain."""
+    waiting = {item["name"] for item in tables["phases"] if item["scripted_wait"]}
+    rows = []
+    for op, out in tables["outage"].items():
+        regained = tables["regained"].get(op, {})
+        known = {name: item for name, item in regained.items() if item["value"] is not None}
+        # In a phase that waits on purpose the fault is held: how long is the experiment's choice.
+        free = {name: item for name, item in known.items() if name not in waiting} or known
+        worst = max(free, key=lambda name: (free[name]["value"], free[name]["bound"] != "exact"), default=None)
+        rows.append(
+            {
+                "op": f"{op.capitalize()}s",
+                "own": text.seconds(round(out["own"], 3)),
+                "scripted": text.seconds(round(out["scripted"], 3)),
+                "has_scripted": out["scripted"] > 0.0005,
+                "total": text.seconds(round(out["total"], 3)),
+                "budget": [(name, _share(value)) for name, value in out["budget"].items()],
+                "regained": known[worst]["text"] if worst else text.NO_VALUE,
+                "regained_in": _in_phase(known, worst),
+            }
+        )
+    return rows
+
+
+def _in_phase(known: dict[str, Any], worst: str | None) -> str:
+    if worst is None:
+        return ""
+    if not known[worst]["value"]:
+        return "never lost"
+    return f"in {text.clip(worst, 40)}, after {text.clip(known[worst]['trigger'] or 'its start', 80)}"
+
+
+def _share(value: float) -> str:
+    if value >= 10:
+        return f"{value:.0f} x"
+    if value >= 1:
+        return f"{value:.1f} x"
+    return text.percent(value) if value < 0.1 else f"{value * 100:.0f} %"
+
+
+def _expected(item: dict[str, Any]) -> dict[str, Any]:
+    mark, word = COUNT_WORDS[item["counts_as"]]
+    metric = item["title"].removesuffix(f" in {item['phase']}") if item["phase"] else item["title"]
+    return item | {"mark": mark, "word": word, "wanted": _spaced(metric)}
+
+
+def _tally(findings: list[dict[str, Any]]) -> str:
+    counted: dict[str, int] = {}
+    for item in findings:
+        counted[item["counts_as"]] = counted.get(item["counts_as"], 0) + 1
+    return ", ".join(f"{counted[kind]} {COUNT_WORDS[kind][1]}" for kind in reversed(_ORDER) if kind in counted)
+
+
+def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
+    """The short version of why to believe this: one line per fault, one for the driver."""
+    lines = []
+    for fault in findings["faults"]:
+        stages = [
+            f"{'in effect' if name == 'effect' else name}: {fault['stages'][name]['says']}"
+            for name in ("effect", "gone")
+            if name in fault["stages"]
+        ]
+        lines.append(
+            {
+                "mark": "✓" if fault["proven"] else "?",
+                "kind": "pass" if fault["proven"] else "inconclusive",
+                "head": f"{'Proven' if fault['proven'] else 'Not proven'}: {text.clip(fault['says'], 160)}",
+                "text": text.clip("; ".join(stages) or "no evidence was recorded", 300),
+            }
+        )
+    checks = findings["validity"]["checks"]
+    bad = [item for item in checks if not item["ok"]]
+    figures = {item["id"]: item["measured"] for item in checks}
+    lines.append(
+        {
+            "mark": "?" if bad else "✓",
+            "kind": "inconclusive" if bad else "pass",
+            "head": "The load driver is not to be trusted" if bad else "The load driver kept its schedule",
+            "text": "; ".join(f"{item['what']} {item['measured']} (limit: {item['limit']})" for item in bad)
+            or f"99 % of requests left within {figures.get('lag')} of their time; "
+            f"{figures.get('cpu')} of one core used; {figures.get('dropped')} dropped",
+        }
+    )
+    return lines
+
+
+def _latency(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"op": op, "phase": phase, **row} for op, phases in tables["latency"].items() for phase, row in phases.items()
+    ]
+
+
+def _outcomes(tables: dict[str, Any]) -> dict[str, Any]:
+    """Arrivals by outcome: the columns that occur, and a row per operation and phase."""
+    rows = [{"op": op, "phase": phase, **row} for op, phases in tables["good"].items() for phase, row in phases.items()]
+    names = list(dict.fromkeys(name for row in rows for name in row["outcomes"]))
+    return {"names": names, "rows": rows}
+
+
+def _recovery(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """Per phase: what was measured about coming back."""
+    rows = []
+    for phase in tables["phases"]:
+        name = phase["name"]
+        recovered = tables["recovered"].get(name)
+        rows.append(
+            {
+                "phase": name,
+                "regained": [
+                    {"op": op, **by_phase[name]} for op, by_phase in tables["regained"].items() if name in by_phase
+                ],
+                "recovered": recovered,
+                "moved": tables["moved"].get(name),
+                "outage": [
+                    {"op": op, "text": text.seconds(round(out["phases"].get(name, 0.0), 3))}
+                    for op, out in tables["outage"].items()
+                ],
+            }
+        )
+    return rows
+
+
+def _lost(record: Record) -> list[dict[str, Any]]:
+    """Groups of ids that the read-back names, first hundred each."""
+    readback = record.readback or {}
+    groups = []
+    for name, words in (
+        ("lost", "on no live copy"),
+        ("diverged", "missing on some live copies"),
+        ("wrong_content", "found with other content"),
+    ):
+        ids = [
+            f"{item.get('id')} (not on {', '.join(map(str, item.get('missing_on') or []))})"
+            if isinstance(item, dict) and item.get("missing_on")
+            else str(item.get("id") if isinstance(item, dict) else item)
+            for item in (readback.get(name) or [])[:100]
+        ]
+        if ids:
+            groups.append({"words": words, "count": readback.get(f"{name}_count"), "ids": ids})
+    return groups
+
+
+def _missing(record: Record) -> list[str]:
+    """What this run's folder lacks, in words."""
+    gaps = []
+    if record.first("run.end") is None:
+        gaps.append("the end of the run: the runner died, so everything after its last event is unknown")
+    if not any(len(part) for part in record.arrivals.values()):
+        gaps.append("arrivals: the load driver recorded nothing")
+    if record.readback is None:
+        gaps.append("the read-back of acknowledged writes: losses are not known")
+    if record.clean is None:
+        gaps.append("the record of clean-up: run opensearch-chaos recover on the machine of the run")
+    if not record.driver:
+        gaps.append("the driver's own samples: its load on the machine is not known")
+    if not record.of_kind("sample"):
+        gaps.append("the cluster's samples: shard moves and status are not known")
+    return gaps

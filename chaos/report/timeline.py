@@ -1,0 +1,474 @@
+"""Geometry of the timelines: what happened to every operation, on one time axis with faults and events.
+
+Only numbers and words are computed here; the templates draw them as SVG. All figures share the width, the
+margins and the scale of the time axis, so they line up under each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chaos.checks import latency as latency_check
+from chaos.checks import text
+from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
+from chaos.history.format import Outcome
+
+WIDTH, LEFT, RIGHT = 1120.0, 62.0, 14.0
+BAR_TOP, BAR_HEIGHT = 40.0, 110.0
+LATENCY_TOP, LATENCY_HEIGHT = 176.0, 120.0
+MOST_BINS = 200
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+LOWEST, HIGHEST = 1e-3, 10.0
+"""Seconds at the ends of the logarithmic latency axis."""
+PALETTE = ("#b45309", "#6d28d9", "#0f766e", "#be185d", "#1d4ed8", "#4d7c0f")
+KINDS = ("good", "late", "failed", "unknown")
+"""The parts of a bar from the bottom up. late: ok, but after the objective; unknown: also dropped."""
+NOT_SENT = (Outcome.UNKNOWN, Outcome.DROPPED)
+CHARACTER = 6.1
+"""Width of an average character at the label's size; labels are placed with it, never measured."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The time axis. ``seconds`` is its length from second 0."""
+
+    seconds: float
+
+    def x(self, second: float) -> float:
+        inside = min(max(second, 0.0), self.seconds)
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * inside / self.seconds, 1)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        step = next((s for s in STEPS if self.seconds / s <= 12), STEPS[-1])
+        minutes = step >= 60
+        return [
+            (self.x(at), f"{at // 60:g} min" if minutes else f"{at:g} s")
+            for at in np.arange(0, self.seconds + step / 1000, step)
+        ]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A phase as a column of every figure."""
+
+    name: str
+    label: str
+    x: float
+    width: float
+    seconds: str
+    scripted_wait: bool
+
+
+@dataclass(frozen=True)
+class Band:
+    """A fault: from command to gone, solid while it was in effect."""
+
+    id: str
+    label: str
+    title: str
+    colour: str
+    x: float
+    width: float
+    effect_x: float
+    effect_width: float
+    row: int
+    text_x: float
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Something that happened at one moment, with the row in which its label has room."""
+
+    label: str
+    title: str
+    mark: str
+    x: float
+    row: int
+    text_x: float
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """A stretch of one cluster status."""
+
+    status: str
+    x: float
+    width: float
+    label: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bin of an operation. ``parts`` are (kind, y, height); the counts are for the table."""
+
+    x: float
+    width: float
+    parts: tuple[tuple[str, float, float], ...]
+    title: str
+    start: str
+    counts: dict[str, int]
+    p50: str
+    p99: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One operation: bars of arrivals per second above, latency below."""
+
+    op: str
+    title: str
+    says: str
+    bin_text: str
+    bars: tuple[Bar, ...]
+    top: str
+    p50: str
+    p99: str
+    unanswered: tuple[float, ...]
+    objective_y: float
+    objective: str
+    grid: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All figures of a run; ``figures`` is empty when nothing was recorded."""
+
+    axis: Axis
+    ticks: tuple[tuple[float, str], ...]
+    columns: tuple[Column, ...]
+    bands: tuple[Band, ...]
+    actions: tuple[Tick, ...]
+    events: tuple[Tick, ...]
+    statuses: tuple[Status, ...]
+    figures: tuple[Figure, ...]
+    rows: dict[str, int] = field(default_factory=dict)
+    listed: tuple[tuple[str, str], ...] = ()
+    """(time, words) of everything in the first figure, for its table."""
+
+
+def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
+    """The geometry of a run's timelines, or None when there is nothing to draw."""
+    ends = [span.end for span in record.spans] or [record.last_seen]
+    length = (max(ends) - record.origin) / SECOND
+    if length <= 0:
+        return None
+    axis = Axis(length)
+    columns = tuple(_column(axis, record, span) for span in record.spans)
+    bands = _bands(axis, faults)
+    actions = _place(axis, _actions(record))
+    events = _place(axis, _events(record))
+    listed = [(item["command"] or 0.0, f"fault commanded: {item['says']}") for item in faults] + [
+        (item["gone"], f"fault gone: {item['says']}") for item in faults if item["gone"] is not None
+    ]
+    listed += [(at, full) for at, _, full, _ in (*_actions(record), *_events(record))]
+    listed += [(at, f"cluster status {status}") for at, status in _status_changes(record) if at >= 0]
+    return Timeline(
+        axis=axis,
+        ticks=tuple(axis.ticks()),
+        columns=columns,
+        bands=bands,
+        actions=actions,
+        events=events,
+        statuses=_statuses(axis, record),
+        figures=tuple(_figure(axis, record, op) for op in record.operations if len(record.arrivals[op.name])),
+        rows={
+            "bands": 1 + max((band.row for band in bands), default=-1),
+            "actions": 1 + max((tick.row for tick in actions), default=-1),
+            "events": 1 + max((tick.row for tick in events), default=-1),
+        },
+        listed=tuple((f"{at:.1f} s", text.clip(words, 300)) for at, words in sorted(listed)),
+    )
+
+
+def safe_colour(colour: object, index: int) -> str:
+    """The colour that a fault asks for when it is a plain hex one, else one of ours."""
+    if isinstance(colour, str) and re.fullmatch(r"#[0-9a-fA-F]{6}", colour):
+        return colour
+    return PALETTE[index % len(PALETTE)]
+
+
+def _column(axis: Axis, record: Record, span: Any) -> Column:
+    start, end = record.since_start(span.start) or 0.0, record.since_start(span.end) or 0.0
+    x = axis.x(start)
+    width = round(axis.x(end) - x, 1)
+    room = max(1, int((width - 10) / 7.2))
+    return Column(
+        name=text.clip(span.name),
+        label=text.clip(span.name, room) if room > 2 else "",
+        x=x,
+        width=width,
+        seconds=text.seconds(round(span.seconds, 1)) if width > 44 else "",
+        scripted_wait=span.scripted_wait,
+    )
+
+
+def _label_at(x: float, label: str) -> tuple[float, str, float, float]:
+    """(text x, anchor, left edge, right edge) of a label beside x, on the side where it fits."""
+    wide = len(label) * CHARACTER + 12
+    if x + wide <= WIDTH:
+        return x + 7, "start", x - 5, x + wide
+    return x - 7, "end", x - wide, x + 5
+
+
+def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
+    bands: list[Band] = []
+    free: list[float] = []
+    for index, fault in enumerate(faults):
+        start = float(fault["command"] or 0.0)
+        end = fault["gone"] if fault["gone"] is not None else axis.seconds
+        effect = fault["in_effect"]
+        until = fault["undo"] if fault["undo"] is not None else end
+        x, right = axis.x(start), axis.x(end)
+        label = text.clip(f"{fault['kind']}: {fault['says']}", 90)
+        text_x, anchor, low, high = _label_at(x, label)
+        row = next((i for i, taken in enumerate(free) if taken <= min(x, low)), len(free))
+        free[row : row + 1] = [max(right, high)]
+        proof = "proven" if fault["proven"] else "NOT PROVEN"
+        bands.append(
+            Band(
+                id=f"f{index}",
+                label=label if fault["proven"] else f"? {label}",
+                title=text.clip(
+                    f"{fault['says']}: commanded at {start:.1f} s, gone at "
+                    + (f"{fault['gone']:.1f} s" if fault["gone"] is not None else "no known time")
+                    + f", {proof}",
+                    400,
+                ),
+                colour=safe_colour(fault["colour"], index),
+                x=x,
+                width=round(max(2.0, right - x), 1),
+                effect_x=axis.x(effect) if effect is not None else x,
+                effect_width=round(max(0.0, axis.x(until) - axis.x(effect)), 1) if effect is not None else 0.0,
+                row=row,
+                text_x=round(text_x, 1),
+                anchor=anchor,
+            )
+        )
+    return tuple(bands)
+
+
+Moment = tuple[float, str, str, str]
+"""(second, label, full words, mark)."""
+
+
+def _actions(record: Record) -> list[Moment]:
+    found = []
+    for event in record.of_kind("action.command"):
+        at = record.since_start(int(event["t"])) or 0.0
+        done = [item for item in record.of_kind("action.done") if item.get("action") == event.get("action")]
+        says = str(event.get("says") or event.get("action_kind"))
+        how = "has no end"
+        if done:
+            how = f"done at {record.since_start(int(done[-1]['t'])):.1f} s" if done[-1].get("ok") else "failed"
+        found.append((at, text.clip(says, 60), f"action: {text.clip(says)}, {how}", "action"))
+    return found
+
+
+def _events(record: Record) -> list[Moment]:
+    """What the cluster did, from second 0; nodes that leave or join within a second share one tick."""
+    found: list[Moment] = []
+    groups: list[tuple[str, float, list[str]]] = []
+    kinds = (
+        "cluster.leader",
+        "cluster.node_left",
+        "cluster.node_joined",
+        "cluster.shard_moved",
+        "guard.tripped",
+    )
+    for event in record.of_kind(*kinds):
+        at = record.since_start(int(event["t"])) or 0.0
+        kind = event["kind"]
+        if at < 0:
+            continue
+        if kind == "cluster.leader":
+            leader = event.get("leader")
+            words = f"cluster manager: {leader}" if leader else "no cluster manager"
+            found.append((at, text.clip(words, 44), text.clip(words), "leader" if leader else "no-leader"))
+        elif kind == "guard.tripped":
+            words = f"guard {event.get('guard')}: {event.get('says')}"
+            found.append((at, text.clip(words, 44), text.clip(words), "guard"))
+        else:
+            what = {"cluster.node_left": "left", "cluster.node_joined": "joined"}.get(kind, "moved")
+            name = str(event.get("node"))
+            if what == "moved":
+                name = f"{event.get('index')}/{event.get('shard')} to {name}"
+            last = next((group for group in reversed(groups) if group[0] == what), None)
+            if last and at - last[1] <= 1.0:
+                last[2].append(name)
+            else:
+                groups.append((what, at, [name]))
+    for what, at, names in groups:
+        said = f"{text.listed(sorted(names))} {what}"
+        short = said if len(said) <= 44 else f"{len(names)} {'copies' if what == 'moved' else 'nodes'} {what}"
+        found.append((at, text.clip(short, 44), text.clip(said, 400), what))
+    return sorted(found)
+
+
+def _place(axis: Axis, moments: list[Moment], most: int = 6) -> tuple[Tick, ...]:
+    """Rows for labels so that none lies on another; beyond ``most`` rows a tick keeps its mark only."""
+    free: list[float] = []
+    ticks = []
+    for at, label, full, mark in moments:
+        x = axis.x(at)
+        text_x, anchor, low, high = _label_at(x, label)
+        row = next((i for i, taken in enumerate(free) if taken <= low), len(free))
+        if row >= most:
+            row, label = most - 1, ""
+        else:
+            free[row : row + 1] = [high]
+        ticks.append(Tick(label, f"{at:.1f} s: {full}", mark, x, row, round(text_x, 1), anchor))
+    return tuple(ticks)
+
+
+def _status_changes(record: Record) -> list[tuple[float, str]]:
+    return [
+        (record.since_start(int(event["t"])) or 0.0, str(event.get("status")))
+        for event in record.of_kind("cluster.status")
+    ]
+
+
+def _statuses(axis: Axis, record: Record) -> tuple[Status, ...]:
+    changes = _status_changes(record)
+    if not changes:
+        return ()
+    merged: list[tuple[float, str]] = []
+    for at, status in changes:
+        if merged and (merged[-1][1] == status):
+            continue
+        merged.append((at, status))
+    if merged[0][0] > 0:
+        merged.insert(0, (0.0, "unknown"))
+    stretches = []
+    for index, (at, status) in enumerate(merged):
+        until = merged[index + 1][0] if index + 1 < len(merged) else axis.seconds
+        if until <= 0 or at >= axis.seconds:
+            continue
+        status = status if status in ("green", "yellow", "red") else "unknown"
+        x = axis.x(at)
+        width = round(axis.x(until) - x, 1)
+        fits = width > len(status) * CHARACTER + 8
+        title = f"{status} from {max(0.0, at):.1f} s to {until:.1f} s"
+        stretches.append(Status(status, x, width, status if fits else "", title))
+    return tuple(stretches)
+
+
+def _classes(arrivals: Arrivals) -> np.ndarray:
+    """For every arrival the index into :data:`KINDS`."""
+    kind = np.full(len(arrivals), 2)
+    kind[arrivals.outcome == OUTCOMES["ok"]] = 1
+    kind[arrivals.good] = 0
+    kind[np.isin(arrivals.outcome, [int(item) for item in NOT_SENT])] = 3
+    return kind
+
+
+def _y_latency(seconds: float) -> float:
+    inside = min(max(seconds, LOWEST), HIGHEST)
+    share = math.log10(inside / LOWEST) / math.log10(HIGHEST / LOWEST)
+    return round(LATENCY_TOP + LATENCY_HEIGHT * (1 - share), 1)
+
+
+def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
+    arrivals = record.arrivals[op.name]
+    size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
+    number = max(1, math.ceil(axis.seconds / size - 1e-9))
+    at = ((arrivals.intended - record.origin) // int(size * SECOND)).astype(np.int64)
+    inside = (at >= 0) & (at < number)
+    part, at = arrivals.where(inside), at[inside]
+    counts = np.zeros((number, len(KINDS)), np.int64)
+    np.add.at(counts, (at, _classes(part)), 1)
+    lengths = np.minimum(size, axis.seconds - np.arange(number) * size)
+    rates = counts / np.maximum(lengths, 1e-9)[:, None]
+    whole = rates[lengths >= size / 2] if (lengths >= size / 2).any() else rates
+    top = float(max(whole.sum(axis=1).max(initial=0), 1e-9)) * 1.02
+    edges = np.searchsorted(at, np.arange(number + 1))
+    bars = []
+    p50: list[tuple[float, float | None]] = []
+    p99: list[tuple[float, float | None]] = []
+    unanswered = []
+    for i in range(number):
+        low, high = axis.x(i * size), axis.x(min((i + 1) * size, axis.seconds))
+        middle = round((low + high) / 2, 1)
+        y = BAR_TOP + BAR_HEIGHT
+        parts = []
+        for kind, rate in zip(KINDS, rates[i], strict=True):
+            height = round(min(float(rate) / top, 1.0) * BAR_HEIGHT, 1)
+            height = min(height, round(y - BAR_TOP, 1))
+            if height > 0:
+                y = round(y - height, 1)
+                parts.append((kind, y, height))
+        values = part.latency[edges[i] : edges[i + 1]]
+        q50 = latency_check.quantile(values, 0.5) if len(values) else None
+        q99 = latency_check.quantile(values, 0.99) if len(values) else None
+        p50.append((middle, q50))
+        p99.append((middle, q99))
+        if q99 is not None and math.isinf(q99):
+            unanswered.append(middle)
+        names = dict(zip(KINDS, map(int, counts[i]), strict=True))
+        start = f"{i * size:g}"
+        shown = ", ".join(f"{count} {_words(kind)}" for kind, count in names.items() if count) or "nothing"
+        title = f"from {start} s: {shown}; p50 {_latency(q50)}, p99 {_latency(q99)}"
+        gap = 0.8 if high - low > 7 else 0.0
+        bars.append(
+            Bar(
+                x=round(low + gap / 2, 2),
+                width=round(max(0.2, high - low - gap), 2),
+                parts=tuple(parts),
+                title=title,
+                start=start,
+                counts=names,
+                p50=_latency(q50),
+                p99=_latency(q99),
+            )
+        )
+    good = int(arrivals.good.sum())
+    return Figure(
+        op=op.name,
+        title=f"{op.name.capitalize()}s: arrivals per second and latency",
+        says=(
+            f"{text.count(good)} of {text.count(len(arrivals))} {op.name} arrivals were good, that is ok "
+            f"within {text.seconds(op.good_within)} of their intended start. "
+            "Phases are columns; faults are hatched bands."
+        ),
+        bin_text=text.seconds(float(size)),
+        bars=tuple(bars),
+        top=f"{top / 1.02:.0f}/s",
+        p50=_path(p50),
+        p99=_path(p99),
+        unanswered=tuple(unanswered),
+        objective_y=_y_latency(op.good_within),
+        objective=f"objective {text.seconds(op.good_within)}",
+        grid=tuple((_y_latency(value), text.seconds(value)) for value in (1e-3, 1e-2, 1e-1, 1.0, 10.0)),
+    )
+
+
+def _words(kind: str) -> str:
+    return {"good": "good", "late": "ok but late", "failed": "failed", "unknown": "without outcome"}[kind]
+
+
+def _latency(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return "no answer" if math.isinf(seconds) else text.seconds(seconds)
+
+
+def _path(points: list[tuple[float, float | None]]) -> str:
+    """An SVG path that breaks where there is no value or no answer."""
+    commands = []
+    drawing = False
+    for x, value in points:
+        if value is None or math.isinf(value):
+            drawing = False
+            continue
+        commands.append(f"{'L' if drawing else 'M'}{x:g} {_y_latency(value):g}")
+        if not drawing:
+            commands.append("h0.01")  # a lone point is still seen, with round caps
+        drawing = True
+    return "".join(commands)

@@ -1,0 +1,527 @@
+"""One run from plan to report. The only place that knows the whole order, and it reads top to bottom.
+
+refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → phases
+(undo, inject, do, hold) → undo what is left → settle → load off → read everything back → lab down → judge → report.
+Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from chaos import plan
+from chaos.console import Reporter
+from chaos.definitions import Experiment, Phase
+from chaos.errors import Aborted, ChaosError, Exit, LabError, Leftovers
+from chaos.faults import actions, recover
+from chaos.faults.ledger import Ledger, Registration, standing
+from chaos.faults.lifecycle import Lifecycle, undo_entries
+from chaos.faults.moves import Move, Reversible
+from chaos.faults.select import ready
+from chaos.history import EventWriter, History, compact
+from chaos.lab import supply, sweep
+from chaos.lab.local import LocalLab
+from chaos.lab.parts import Parts
+from chaos.lab.wiring import HTTP
+from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
+from chaos.load.driver import Driver
+from chaos.load.workload import preload, preload_id, write_id
+from chaos.observe.cluster import await_green, elected
+from chaos.observe.readback import read_back
+from chaos.observe.sampler import Sampler
+from chaos.netsock import opensearch
+from chaos.places import ProcessIdentity, write_json
+
+SETTLE_SECONDS = 240.0
+"""How long a cluster may take to be green again after everything has been undone."""
+TICK_SECONDS = 0.1
+
+
+@dataclass
+class RunOptions:
+    """``out``: the folder that run folders go to. ``lab``: a lab to run on; None builds one and takes it away."""
+
+    out: Path
+    command: str
+    seed: int | None = None
+    lab: LocalLab | None = None
+    parts: Parts | None = None
+
+
+@dataclass
+class RunResult:
+    """Where the run's record is, and how it ended. ``findings`` is the content of findings.json."""
+
+    folder: Path
+    findings: dict[str, Any]
+    clean: bool
+
+    @property
+    def exit_code(self) -> Exit:
+        return Exit(self.findings["exit_code"])
+
+
+@dataclass
+class Stop:
+    """Why a run is to end early; the first reason stays."""
+
+    reason: str | None = None
+    guard: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, reason: str, guard: str | None = None) -> None:
+        with self._lock:
+            if self.reason is None:
+                self.reason, self.guard = reason, guard
+
+    @property
+    def asked(self) -> bool:
+        return self.reason is not None
+
+    def check(self) -> None:
+        """Raises Aborted when a stop has been asked for."""
+        if self.reason is not None:
+            raise Aborted(self.reason)
+
+
+@contextmanager
+def signals(stop: Stop, reporter: Reporter) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP ask for an orderly end; asking again changes nothing, because undo must finish."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if stop.asked:
+            reporter.line(f"{name}: already undoing; this must finish (kill -9 leaves the rest to `opensearch-chaos recover`)")
+        else:
+            reporter.line(f"{name}: undoing, reporting, then exiting")
+        stop.ask(f"stopped by {name}")
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def refuse_leftovers() -> None:
+    """Raises Leftovers naming what dead runs left, and the command that takes it away."""
+    found = recover.leftovers()
+    if found:
+        named = "; ".join(leftover.what for leftover in found[:5])
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise Leftovers(
+            f"{len(found)} leftovers of a dead run are here: {named}{more}",
+            remedy="run: opensearch-chaos recover",
+        )
+
+
+def new_folder(out: Path, name: str) -> Path:
+    """``<UTC>-<experiment>-<shortid>`` in ``out``; a folder that cannot be made is the user's to mend."""
+    folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-{secrets.token_hex(2)}"
+    try:
+        (folder / "history").mkdir(parents=True)
+        (folder / "logs").mkdir()
+    except OSError as error:
+        raise ChaosError(f"cannot make the run folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
+    """Carry out one experiment. Raises ChaosError only before anything has been started."""
+    refuse_leftovers()
+    stop = Stop()
+    with signals(stop, reporter):
+        parts = options.parts or (options.lab.manifest.parts if options.lab else None)
+        parts = parts or supply.parts(experiment.topology, reporter.line)
+        stop.check()
+        folder = new_folder(options.out, experiment.name)
+        return _Run(experiment, options, parts, folder, reporter, stop).execute()
+
+
+class _Run:
+    """The state of one run; :meth:`execute` is the order."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        options: RunOptions,
+        parts: Parts,
+        folder: Path,
+        reporter: Reporter,
+        stop: Stop,
+    ) -> None:
+        self.experiment, self.options, self.parts = experiment, options, parts
+        self.folder, self.reporter, self.stop = folder, reporter, stop
+        self.seed = options.seed if options.seed is not None else experiment.seed
+        self.events = EventWriter(folder / "history" / "events.jsonl")
+        self.ledger = Ledger(folder / "ledger.jsonl")
+        short = folder.name.rsplit("-", 1)[1]
+        self.own_lab = options.lab is None
+        self.index = "chaos" if self.own_lab else f"chaos-{short}"
+        self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=f"r{short}")
+        self.registration = Registration(
+            folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me()
+        )
+        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=lambda: stop.asked)
+        self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
+        self.labels: dict[str, list[str]] = {}
+        self.driver: Driver | None = None
+        self.sampler: Sampler | None = None
+        self.action_count = 0
+        self.outcome = "finished"
+        self.dirt: list[str] = []
+
+    # ---- the order ------------------------------------------------------------------------------
+
+    def execute(self) -> RunResult:
+        self.registration.write()
+        self.events.write("run.start", run=self.folder.name)
+        try:
+            self.write_plan()
+            self.lab_up()
+            self.load_on()
+            guard = self.guards()
+            try:
+                for number, phase in enumerate(self.experiment.phases):
+                    self.phase(number, phase)
+            finally:
+                guard()
+        except Aborted as error:
+            self.outcome = "aborted"
+            if self.stop.guard:
+                self.events.write("guard.tripped", guard=self.stop.guard, says=str(error))
+            self.events.write("abort", says=str(error))
+            self.reporter.line(f"aborted: {error}")
+        except Unproven as error:
+            self.events.write("note", says=str(error))
+            self.reporter.line(f"ended early: {error}")
+        except ChaosError as error:
+            self.failed(str(error))
+        except Exception as error:
+            (self.folder / "logs" / "runner-traceback.txt").write_text(traceback.format_exc())
+            self.failed(f"{type(error).__name__}: {error} (logs/runner-traceback.txt)")
+        for closing in (self.undo, self.settle_and_read_back, self.lab_away):
+            try:
+                closing()
+            except Exception as error:  # one clean-up that fails must not stop the next
+                (self.folder / "logs" / f"{closing.__name__}-traceback.txt").write_text(traceback.format_exc())
+                self.dirt.append(f"{closing.__name__}: {type(error).__name__}: {error}")
+                self.failed(f"{closing.__name__}: {error}")
+        return self.report()
+
+    def failed(self, says: str) -> None:
+        self.outcome = "error"
+        self.events.write("error", says=says)
+        self.reporter.line(f"error: {says}")
+
+    # ---- before the load ------------------------------------------------------------------------
+
+    def write_plan(self) -> None:
+        nodes = [
+            {"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in self.experiment.topology.nodes
+        ]
+        write_json(
+            self.folder / "plan.json",
+            {
+                "format": 1,
+                "run": self.folder.name,
+                "command": self.options.command,
+                "seed": self.seed,
+                "hash": plan.digest(self.experiment),
+                "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                "experiment": self.experiment.to_json(),
+                "topology": self.experiment.topology.to_json(),
+                "lab": {
+                    "kind": self.lab.kind,
+                    "id": self.lab.id,
+                    "nodes": nodes,
+                    "client_hosts": [host.name for host in self.lab.wiring.clients],
+                },
+                "versions": {
+                    **plan.versions(),
+                    "opensearch": self.parts.opensearch_version,
+                    "java": self.parts.java_version,
+                    "toxiproxy": self.parts.toxiproxy_version,
+                },
+                "differences": plan.differences(self.experiment, self.parts.notes),
+                "client": self.driver_config().model_dump(mode="json", exclude={"out"}),
+                "steps": list(plan.steps(self.experiment, self.seed)),
+            },
+        )
+
+    def lab_up(self) -> None:
+        if not self.own_lab:
+            return
+        self.reporter.status("starting the lab")
+        self.lab.up(self.reporter.line, self.stop.check)
+
+    def driver_config(self) -> DriverConfig:
+        topology, load = self.experiment.topology, self.experiment.load
+        probe = plan.WEIGHED_PROBE_PATH if topology.weights else plan.PROBE_PATH
+        return DriverConfig(
+            seed=self.seed,
+            out=(self.folder / "history").absolute(),
+            index=self.index,
+            operations=tuple(
+                OperationConfig(name=o.name, kind=o.operation, rate=float(o.rate)) for o in load.operations
+            ),
+            arrivals=load.arrivals,
+            documents=load.documents,
+            client=ClientConfig(
+                kind=load.client.kind,
+                timeout_s=float(load.client.timeout),
+                node=load.client.node,
+                probe=ProbeConfig(path=probe),
+            ),
+            clients=tuple(
+                ClientHost(zone=zone, netns=str(self.lab.wiring[f"client-{zone}"].namespace.path))
+                for zone in self.experiment.client_zones
+            ),
+            targets=tuple(
+                Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
+                for n in topology.data_nodes
+            ),
+        )
+
+    def load_on(self) -> None:
+        self.reporter.status("writing the documents that are there before the load")
+        index = Reversible(
+            Move(
+                "index.create",
+                {"index": self.index, "settings": dict(self.experiment.topology.settings.index)},
+            ),
+            Move("index.delete", {"index": self.index}),
+        )
+        if not self.own_lab:
+            self.ledger.intend("index", [index])
+        index.move.apply(self.lab)
+        through = self.experiment.topology.data_nodes[0].name
+        host = self.lab.wiring[through]
+        client = opensearch(host.loopback, HTTP, namespace=host.namespace)
+        preload(client, self.experiment.load.documents, self.index)
+        client.close()
+        green, _ = await_green(self.lab, 60, stopped=lambda: self.stop.asked)
+        self.stop.check()
+        if not green:
+            raise LabError("the cluster is not green before the load begins")
+        self.sampler = Sampler(self.lab, self.events, self.index)
+        self.sampler.start()
+        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
+        self.driver.start()
+        self.driver.go()
+        self.events.write("load.start")
+        self.reporter.line(
+            "load on: "
+            + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
+            + f" from zones {', '.join(self.experiment.client_zones)}"
+        )
+
+    # ---- phases ---------------------------------------------------------------------------------
+
+    def phase(self, number: int, phase: Phase) -> None:
+        self.stop.check()
+        self.events.write("clock")
+        self.events.write("phase.start", phase=phase.name, index=number, scripted_wait=phase.scripted_wait)
+        began = time.monotonic()
+        self.reporter.line(f"phase {phase.name}")
+        for name in phase.undo:
+            self.undo_step(name)
+        for params in phase.inject:
+            planned = self.planned[(phase.name, id(params))]
+            self.reporter.status(f"{phase.name}: injecting {params.describe()}")
+            now = elected(self.lab) if plan._of_the_moment(params) else None
+            fault = ready(planned.id, params, self.lab, seed=self.seed, elected=now)
+            self.labels.setdefault(params.label, []).append(fault.id)
+            proven = self.lifecycle.inject(fault)
+            self.stop.check()
+            self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
+            if not proven:
+                self.events.write("phase.end", phase=phase.name, reason="aborted")
+                raise Unproven(f"{fault.kind} is not proven to be in effect: nothing can be concluded")
+        for action in phase.do:
+            self.action_count += 1
+            self.reporter.status(f"{phase.name}: {action.describe()}")
+            done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
+            self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
+        try:
+            reason = self.hold(phase, began)
+        except Aborted:
+            self.events.write("phase.end", phase=phase.name, reason="aborted")
+            raise
+        self.events.write("phase.end", phase=phase.name, reason=reason)
+
+    def undo_step(self, name: str) -> None:
+        active = {fault.id for fault in self.lifecycle.active}
+        ids = [i for i in active] if name == "all" else [i for i in self.labels.get(name, []) if i in active]
+        for id in sorted(ids, reverse=True):
+            self.reporter.status(f"undoing {id}")
+            if not self.lifecycle.undo(id):
+                self.reporter.line(f"  undo of {id}: its end is NOT PROVEN")
+            else:
+                self.reporter.line(f"  undo of {id}: gone, proven")
+
+    def hold(self, phase: Phase, began: float) -> str:
+        if phase.duration is not None:
+            end = began + float(phase.duration)
+            while time.monotonic() < end:
+                self.tick(f"{phase.name}: {end - time.monotonic():.0f} s left")
+                time.sleep(min(TICK_SECONDS, max(0.0, end - time.monotonic())))
+            return "elapsed"
+        assert phase.until is not None
+        green, _ = await_green(
+            self.lab,
+            float(phase.until.within) - (time.monotonic() - began),
+            stable=float(phase.until.stable),
+            stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+        )
+        self.stop.check()
+        return "condition met" if green else "deadline"
+
+    def tick(self, text: str) -> bool:
+        """Show where we are; raise Aborted when asked to stop or when the driver is dead."""
+        self.stop.check()
+        assert self.driver is not None
+        if not self.driver.alive:
+            raise ChaosError(f"the load driver died: {self.driver.error}")
+        status = self.driver.status
+        rates = "  ".join(
+            f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"
+            for name, o in status.get("operations", {}).items()
+        )
+        colour = self.sampler.status if self.sampler else ""
+        self.reporter.status(f"{text}   {rates}   cluster {colour}")
+        return False
+
+    def guards(self) -> Callable[[], None]:
+        """Watch the stop conditions in a thread; returns what ends the watch."""
+        done = threading.Event()
+        limits = self.experiment.guards
+        began = time.monotonic()
+
+        def watch() -> None:
+            while not done.wait(TICK_SECONDS):
+                now = time.monotonic()
+                if now - began > float(limits.max):
+                    self.stop.ask(f"the run took longer than {limits.max.text}", "max")
+                red = self.sampler.red_since if self.sampler else None
+                if limits.cluster_red is not None and red is not None and now - red > float(limits.cluster_red):
+                    self.stop.ask(f"the cluster was red for longer than {limits.cluster_red.text}", "cluster.red")
+
+        thread = threading.Thread(target=watch, name="guards", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            done.set()
+            thread.join()
+
+        return end
+
+    # ---- after the phases -----------------------------------------------------------------------
+
+    def undo(self) -> None:
+        if self.lifecycle.active:
+            self.reporter.line("undoing what is still in effect")
+        if not self.lifecycle.undo_all():
+            self.reporter.line("not every fault is proven to be gone")
+        remaining = [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
+        failed = undo_entries(self.lab, self.ledger, remaining)
+        if failed and not self.own_lab:
+            self.dirt += failed
+
+    def settle_and_read_back(self) -> None:
+        """Green again under load, then load off, then every acknowledged document from every copy."""
+        if self.driver is None or self.sampler is None:
+            return
+        if self.outcome == "finished":
+            self.reporter.status("waiting for the cluster to settle")
+            green, seconds = await_green(self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked)
+            self.events.write("cluster.settled", green=green, seconds=round(seconds, 3))
+        self.events.write("load.stop")
+        self.reporter.status("load off")
+        if not self.driver.stop():
+            self.events.write("note", says=f"the load driver did not end in order: {self.driver.error}")
+        self.sampler.stop()
+        if self.outcome == "finished":
+            acknowledged = self.acknowledged()
+            result = read_back(self.lab, self.index, acknowledged, self.reporter.status)
+            write_json(self.folder / "history" / "readback.json", result)
+
+    def acknowledged(self) -> set[str]:
+        """The ids of every document that the cluster has acknowledged."""
+        arrivals = History.open(self.folder).arrivals
+        written = arrivals[(arrivals["op"] == "write") & arrivals["outcome"].isin(["ok", "partial"])]
+        ids = {write_id(int(k)) for k in written["k"]}
+        return ids | {preload_id(n) for n in range(self.experiment.load.documents)}
+
+    def lab_away(self) -> None:
+        if self.driver is not None:
+            self.driver.kill()
+        if self.sampler is not None:
+            self.sampler.stop()
+        self.keep_logs()
+        if self.own_lab:
+            self.reporter.status("taking the lab away")
+            self.dirt += self.lab.down()
+            shutil.rmtree(sweep.logs() / self.lab.id, ignore_errors=True)  # the run folder has them
+            for left in sweep.known():
+                if left.id == self.lab.id:
+                    self.dirt.append(f"lab {left.id} is still here")
+        else:
+            self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
+        if not self.dirt:
+            self.registration.remove()
+
+    def keep_logs(self) -> None:
+        """The nodes' logs go with the run; a reused lab's are cut where the run began."""
+        for file in sorted((self.lab.folder / "logs").glob("*.log")):
+            with suppress(OSError):
+                shutil.copy(file, self.folder / "logs" / file.name)
+                os.chown(self.folder / "logs" / file.name, os.geteuid(), os.getegid())
+
+    def report(self) -> RunResult:
+        from chaos.checks import judge
+        from chaos.report import render
+
+        clean = not self.dirt
+        write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt})
+        self.events.write("run.end", reason=self.outcome)
+        self.events.close()
+        self.ledger.close()
+        self.reporter.status("judging")
+        with suppress(ChaosError):
+            compact(self.folder)
+        findings = judge(self.folder)
+        render(self.folder)
+        self.reporter.close()
+        return RunResult(self.folder, findings, clean)
+
+
+class Unproven(ChaosError):
+    """A fault whose effect could not be proven: the run ends early and is inconclusive."""
+
+
+def load_findings(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "findings.json").read_text()))
+
+
+def is_run_folder(path: Path) -> bool:
+    return path.is_dir() and (path / "plan.json").exists() and bool(re.search(r"-[0-9a-f]{4}$", path.name))

@@ -1,0 +1,653 @@
+"""Made-up runs with a known truth: run folders to test checks and report with, and to look at.
+
+A :class:`Story` is told phase by phase; ``write(folder)`` leaves a run's folder on disk as the runner and the
+driver would, ``history()`` gives the same in memory. ``python tests/synthetic.py FOLDER`` writes every story.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED, Outcome
+from chaos.history.reader import OUTCOMES, History
+
+S = 1_000_000_000
+T0 = 1_000_000 * S
+WALL = 1_790_000_000.0
+OPS = ("read", "write")
+CLIENTS = ("client-a", "client-b")
+NODES = ("a-data", "b-data", "c-data")
+
+Behaviour = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+"""(seconds since the phase's start, rng) -> (outcome codes, latencies in seconds)."""
+
+
+def healthy(milliseconds: float = 9.0, late: float = 0.0) -> Behaviour:
+    """All ok, log-normal around ``milliseconds``; a share ``late`` takes 180 ms."""
+
+    def behave(t: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        latency = np.minimum(milliseconds / 1000 * rng.lognormal(0, 0.35, len(t)), 0.08)
+        latency[rng.random(len(t)) < late] = 0.18
+        return np.full(len(t), int(Outcome.OK)), latency
+
+    return behave
+
+
+def constant(outcome: Outcome = Outcome.OK, latency: float = 0.01) -> Behaviour:
+    """Every arrival the same."""
+    return lambda t, rng: (np.full(len(t), int(outcome)), np.full(len(t), latency))
+
+
+def mixed(*parts: tuple[float, float, float, Outcome, float], base: Behaviour | None = None) -> Behaviour:
+    """``base``, and in [from, to) seconds a share of the arrivals with another outcome and latency."""
+    start = base or healthy()
+
+    def behave(t: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        outcome, latency = start(t, rng)
+        for begin, end, share, other, seconds in parts:
+            hit = (t >= begin) & (t < end) & (rng.random(len(t)) < share)
+            outcome[hit] = int(other)
+            latency[hit] = seconds
+        return outcome, latency
+
+    return behave
+
+
+@dataclass
+class Chapter:
+    """One phase: how each operation behaves in it, and what happens (event times relative to its start)."""
+
+    name: str
+    seconds: float
+    read: Behaviour = field(default_factory=healthy)
+    write: Behaviour = field(default_factory=lambda: healthy(13))
+    events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    scripted_wait: bool = False
+    until: dict[str, Any] | None = None
+    undo: list[str] = field(default_factory=list)
+    inject: list[dict[str, Any]] = field(default_factory=list)
+    do: list[dict[str, Any]] = field(default_factory=list)
+    reason: str | None = None
+
+    def fault(
+        self,
+        fault: str = "f1",
+        kind: str = "network.latency",
+        says: str = "+300ms on links to zone c",
+        at: float = 0.05,
+        effect: float = 1.2,
+        proven: bool = True,
+        colour: str = "#b45309",
+        targets: tuple[str, ...] = ("c-cm", "c-data"),
+        measured: str = "302 ms",
+        expected: str = "300 ms ± 45 ms",
+    ) -> Chapter:
+        links = [[f"{zone}-data", target] for zone in "ab" for target in targets]
+        probe = {"what": f"transport handshake a-data → {targets[0]}", "expected": expected}
+        self.inject.append({"kind": kind, "name": None})
+        self.events += [
+            (
+                max(0.001, at - 0.04),
+                "fault.evidence",
+                dict(
+                    fault=fault,
+                    stage="before",
+                    proven=True,
+                    says="links answer in 1 ms",
+                    probes=[{**probe, "expected": "below 10 ms", "measured": "0.9 ms", "ok": True}],
+                ),
+            ),
+            (
+                at,
+                "fault.command",
+                dict(
+                    fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links
+                ),
+            ),
+            (at + effect, "fault.in_effect", dict(fault=fault)),
+            (
+                at + effect + 0.01,
+                "fault.evidence",
+                dict(
+                    fault=fault,
+                    stage="effect",
+                    proven=proven,
+                    says=f"a round trip grew by {measured}" if proven else "the round trip did not grow",
+                    probes=[
+                        {**probe, "measured": measured if proven else "1 ms", "ok": proven},
+                        {
+                            "what": "untouched link a-data → b-data",
+                            "expected": "below 10 ms",
+                            "measured": "1 ms",
+                            "ok": True,
+                        },
+                    ],
+                ),
+            ),
+        ]
+        return self
+
+    def lift(self, fault: str = "f1", at: float = 0.02, after: float = 0.8, proven: bool = True) -> Chapter:
+        self.undo.append("all")
+        self.events += [
+            (at, "fault.undo", dict(fault=fault)),
+            (at + after, "fault.gone", dict(fault=fault)),
+            (
+                at + after + 0.01,
+                "fault.evidence",
+                dict(
+                    fault=fault,
+                    stage="gone",
+                    proven=proven,
+                    says="links answer in 1 ms again" if proven else "links still slow",
+                    probes=[
+                        {
+                            "what": "transport handshake a-data → c-data",
+                            "expected": "below 10 ms",
+                            "measured": "1.1 ms" if proven else "290 ms",
+                            "ok": proven,
+                        }
+                    ],
+                ),
+            ),
+        ]
+        return self
+
+    def action(self, action: str, kind: str, says: str, at: float, took: float, ok: bool = True) -> Chapter:
+        self.do.append({"kind": kind})
+        self.events += [
+            (at, "action.command", dict(action=action, action_kind=kind, says=says)),
+            (at + took, "action.done", dict(action=action, ok=ok, says="acknowledged" if ok else "HTTP 500")),
+        ]
+        return self
+
+    def event(self, at: float, kind: str, **fields: Any) -> Chapter:
+        self.events.append((at, kind, fields))
+        return self
+
+
+def expect(
+    metric: str, comparison: str, value: float, phases: tuple[str, ...] = (), known: str | None = None
+) -> dict[str, Any]:
+    """One expectation in the plan's normal form."""
+    op, _, quantity = metric.partition(".")
+    is_op = op in OPS
+    if is_op and quantity == "good":
+        unit, shown = "percent", f"{value * 100:g}%"
+    elif metric in ("shards.moved", "acknowledged.lost"):
+        unit, shown = "count", f"{value:g}"
+    else:
+        unit, shown = "duration", f"{value:g}s"
+    return {
+        "metric": metric,
+        "op": op if is_op else None,
+        "quantity": quantity if is_op else metric,
+        "unit": unit,
+        "phases": list(phases),
+        "comparison": comparison,
+        "value": value,
+        "text": f"{metric} {'=' if comparison == '==' else comparison} {shown}",
+        "known_weakness": known,
+    }
+
+
+READBACK: dict[str, Any] = {
+    "format": 1,
+    "complete": True,
+    "reason": None,
+    "index": "chaos",
+    "acknowledged": 21_480,
+    "seconds": 4.2,
+    "copies": [
+        {
+            "shard": shard,
+            "node": node,
+            "primary": node.startswith("abc"[shard]),
+            "state": "STARTED",
+            "docs": 7160,
+            "read": True,
+            "error": None,
+        }
+        for shard in range(3)
+        for node in NODES
+    ],
+    "lost": [],
+    "lost_count": 0,
+    "diverged": [],
+    "diverged_count": 0,
+    "wrong_content": [],
+    "wrong_content_count": 0,
+    "unavailable_count": 0,
+    "unavailable_shards": [],
+    "unacknowledged_present": 12,
+}
+
+
+@dataclass
+class Story:
+    """A whole run. Change any part before ``write`` or ``history``."""
+
+    name: str = "zone-network-slowdown"
+    chapters: list[Chapter] = field(default_factory=list)
+    expect: list[dict[str, Any]] = field(default_factory=list)
+    rate: float = 100.0
+    good_within: float = 0.1
+    timeout: float = 5.0
+    seed: int = 7
+    ops: tuple[str, ...] = OPS
+    readback: dict[str, Any] | None = field(default_factory=lambda: json.loads(json.dumps(READBACK)))
+    clean: dict[str, Any] | None = field(default_factory=lambda: {"clean": True, "detail": []})
+    cpu: float = 0.22
+    lag: float = 0.0011
+    dies_at: float | None = None
+    """Seconds after the load's start at which runner and driver are gone."""
+    end: str = "finished"
+    samples: bool = True
+    self_samples: bool = True
+    mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
+    """A last change of the events."""
+    description: str = "The network to one zone becomes slow; the zone is then taken out and brought back."
+
+    @property
+    def seconds(self) -> float:
+        return sum(chapter.seconds for chapter in self.chapters)
+
+    def plan(self) -> dict[str, Any]:
+        operation = {"search": "read", "index": "write"}
+        load: dict[str, Any] = {
+            op: {"name": op, "rate": self.rate, "good_within": self.good_within, "operation": kind}
+            if op in self.ops
+            else None
+            for kind, op in operation.items()
+        }
+        load |= {
+            "arrivals": "uniform",
+            "documents": 2000,
+            "client": {"kind": "load-balancer", "timeout": self.timeout, "zones": ["a", "b"], "node": None},
+        }
+        nodes = [
+            {"name": f"{zone}-{group}", "zone": zone, "roles": roles}
+            for group, roles in (("cm", ["cluster_manager"]), ("data", ["data", "ingest"]))
+            for zone in "abc"
+        ]
+        return {
+            "format": 1,
+            "run": f"20261121T021500Z-{self.name}-k3v9",
+            "command": f"opensearch-chaos run experiments/{self.name}.yaml --seed {self.seed}",
+            "seed": self.seed,
+            "hash": "sha256:5f1d8a4f0c3b7d92e6a0c4715f8b2e9d1c6a3f7e8b5d4c2a1f0e9d8c7b6a5f4e",
+            "started": "2026-11-21T02:15:00Z",
+            "experiment": {
+                "apiVersion": "opensearch-chaos/v1",
+                "name": self.name,
+                "description": self.description,
+                "tags": ["zone"],
+                "seed": self.seed,
+                "load": load,
+                "phases": [
+                    {
+                        "name": chapter.name,
+                        "duration": None if chapter.until else chapter.seconds,
+                        "until": chapter.until,
+                        "undo": chapter.undo,
+                        "inject": chapter.inject,
+                        "do": chapter.do,
+                        "scripted_wait": chapter.scripted_wait,
+                    }
+                    for chapter in self.chapters
+                ],
+                "expect": self.expect,
+                "guards": {"cluster_red": 10.0, "max": 480.0},
+            },
+            "topology": {
+                "name": "3az-standby",
+                "description": "three zones, one of them a standby without traffic",
+                "version": "3.8.0",
+                "profile": "fast",
+                "zones": ["a", "b", "c"],
+                "standby": "c",
+                "weights": {"a": 1, "b": 1, "c": 0},
+                "nodes": nodes,
+                "settings": {"index": {"number_of_shards": 3, "number_of_replicas": 2}},
+            },
+            "lab": {"kind": "local", "id": "k3v9", "nodes": nodes, "client_hosts": list(CLIENTS)},
+            "versions": {
+                "opensearch-chaos": "0.1.0",
+                "opensearch": "3.8.0",
+                "java": "25.0.1",
+                "toxiproxy": "2.12.0",
+                "locust": "2.47.0",
+                "opensearch-py": "3.2.0",
+                "python": "3.11.2",
+                "kernel": "6.1.0",
+            },
+            "differences": [
+                "C1 compiler only (profile fast): peak throughput is lower, start-up faster",
+                "heap of 384 MiB per data node",
+                "no security plugin, so no TLS between nodes",
+                "three shards of a few megabytes; recoveries are faster than with real ones",
+            ],
+            "client": {"kind": "load-balancer", "timeout_s": self.timeout},
+            "steps": [
+                {
+                    "phase": chapter.name,
+                    "step": str(fields.get("says")),
+                    "inverse": "remove it" if kind == "fault.command" else "none",
+                    "links": [" -> ".join(link) for link in fields.get("links", [])],
+                }
+                for chapter in self.chapters
+                for _, kind, fields in chapter.events
+                if kind in ("fault.command", "action.command")
+            ],
+        }
+
+    def events(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+
+        def add(at: float, kind: str, **fields: Any) -> None:
+            found.append({"t": T0 + round(at * S), "wall": WALL + at, "kind": kind, **fields})
+
+        add(-3.0, "run.start", run=self.name)
+        add(-2.9, "clock")
+        add(-1.0, "cluster.leader", leader="c-cm")
+        add(-1.0, "cluster.status", status="green")
+        add(0.0, "load.start")
+        at = 0.0
+        for index, chapter in enumerate(self.chapters):
+            add(at, "phase.start", phase=chapter.name, index=index, scripted_wait=chapter.scripted_wait)
+            for offset, kind, fields in chapter.events:
+                add(at + offset, kind, **fields)
+            at += chapter.seconds
+            reason = chapter.reason or ("condition met" if chapter.until else "elapsed")
+            add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason)
+        if self.samples:
+            for second in range(int(at)):
+                add(second + 0.5, "sample", ok=6)
+        add(at, "load.stop")
+        add(at + 6, "run.end", reason=self.end)
+        found.sort(key=lambda event: event["t"])
+        if self.dies_at is not None:
+            found = [event for event in found if event["t"] <= T0 + self.dies_at * S]
+        return self.mutate(found) if self.mutate else found
+
+    def driver(self) -> list[dict[str, Any]]:
+        if not self.self_samples:
+            return []
+        last = self.dies_at or self.seconds
+        return [
+            {
+                "t": T0 + second * S,
+                "wall": WALL + second,
+                "kind": "self",
+                "cpu": self.cpu + 0.02 * (second % 3),
+                "lag_p99_ms": 1.2,
+                "in_flight": 2,
+                "dropped": 0,
+            }
+            for second in range(int(last))
+        ]
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """(scheduled, finished) rows as the driver writes them."""
+        rng = np.random.default_rng(self.seed)
+        parts = []
+        begin = 0.0
+        for chapter in self.chapters:
+            for number, op in enumerate(OPS):
+                if op not in self.ops:
+                    continue
+                t = np.arange(number * 0.5 / self.rate, chapter.seconds, 1 / self.rate)
+                outcome, latency = getattr(chapter, op)(t, rng)
+                rows = np.zeros(len(t), ARRIVAL)
+                rows["op"] = self.ops.index(op)
+                rows["outcome"] = outcome
+                rows["intended"] = T0 + np.round((begin + t) * S).astype(np.int64)
+                rows["start"] = rows["intended"] + int(self.lag * S)
+                rows["end"] = rows["intended"] + np.round(latency * S).astype(np.int64)
+                rows["status"] = np.where(outcome == Outcome.OK, 200, 0)
+                rows["client"] = np.arange(len(t)) % len(CLIENTS)
+                rows["node"] = np.arange(len(t)) % 2
+                rows["attempts"] = 1
+                parts.append(rows)
+            begin += chapter.seconds
+        rows = np.concatenate(parts)
+        rows = rows[np.argsort(rows["intended"], kind="stable")]
+        rows["k"] = np.arange(len(rows))
+        dropped = rows["outcome"] == Outcome.DROPPED
+        rows["start"][dropped], rows["end"][dropped], rows["node"][dropped] = 0, 0, NO_INDEX
+        scheduled = np.zeros(len(rows), SCHEDULED)
+        for name in ("k", "op", "intended"):
+            scheduled[name] = rows[name]
+        finished = rows[rows["outcome"] != Outcome.UNKNOWN]
+        if self.dies_at is not None:
+            limit = T0 + int(self.dies_at * S)
+            scheduled = scheduled[scheduled["intended"] <= limit + S]  # written ahead
+            finished = finished[finished["end"] <= limit]
+        return scheduled, finished
+
+    def history(self) -> History:
+        """The same as reading it from disk, without a disk."""
+        scheduled, finished = self.rows()
+        frame = pd.DataFrame({"k": scheduled["k"], "op": scheduled["op"], "intended": scheduled["intended"]})
+        rest = pd.DataFrame(
+            {
+                name: finished[name].astype(np.int64)
+                for name in ("k", "outcome", "status", "client", "node", "attempts", "start", "end")
+            }
+        )
+        frame = frame.merge(rest, on="k", how="left")
+        frame["outcome"] = frame["outcome"].fillna(int(Outcome.UNKNOWN)).astype(int)
+        frame[["start", "end"]] = frame[["start", "end"]].fillna(0).astype(np.int64)
+        frame["op"] = pd.Categorical.from_codes(frame["op"].to_numpy(), categories=list(self.ops))
+        frame["outcome"] = pd.Categorical.from_codes(frame["outcome"].to_numpy(), categories=list(OUTCOMES))
+        history = History(Path("in-memory"))
+        history.__dict__.update(
+            plan=json.loads(json.dumps(self.plan())),
+            events=self.events(),
+            driver=self.driver(),
+            readback=None if self.dies_at else self.readback,
+            clean=None if self.dies_at else self.clean,
+            arrivals=frame,
+        )
+        return history
+
+    def write(self, folder: Path) -> Path:
+        """Leave a run's folder and return it."""
+        history = folder / "history"
+        history.mkdir(parents=True, exist_ok=True)
+        (folder / "plan.json").write_text(json.dumps(self.plan(), indent=1))
+        scheduled, finished = self.rows()
+        (history / "scheduled.bin").write_bytes(scheduled.tobytes())
+        torn = b"\0" * 11 if self.dies_at is not None else b""
+        (history / "arrivals.bin").write_bytes(finished.tobytes() + torn)
+        tables = {"format": 1, "operations": list(self.ops), "clients": list(CLIENTS), "nodes": list(NODES)}
+        (history / "arrivals.json").write_text(json.dumps(tables))
+        for name, events in (("events", self.events()), ("driver", self.driver())):
+            lines = "".join(json.dumps(event) + "\n" for event in events)
+            (history / f"{name}.jsonl").write_text(lines + ('{"t":12' if torn else ""))
+        if self.dies_at is None:
+            if self.readback is not None:
+                (history / "readback.json").write_text(json.dumps(self.readback))
+            if self.clean is not None:
+                (folder / "clean.json").write_text(json.dumps(self.clean))
+        return folder
+
+
+EXPECT_SLOW_ZONE = [
+    expect("read.good", ">=", 0.999, ("healthy", "slow", "failover", "returned")),
+    expect("write.good", "<", 0.10, ("slow",)),
+    expect("write.regained", "<=", 10, ("failover",)),
+    expect("shards.moved", "==", 0, ("slow", "failover")),
+    expect("cluster.recovered", "<=", 60, ("returned",)),
+    expect("acknowledged.lost", "==", 0),
+]
+
+
+def slow_zone() -> Story:
+    """The design's example, and it passes: writes suffer while zone c is slow, reads never."""
+    late = mixed((0.06, 1e9, 0.985, Outcome.OK, 0.62), base=healthy(13))
+    back = mixed((0, 1.6, 0.9, Outcome.OK, 0.7), (1.6, 3, 0.4, Outcome.TIMEOUT, 5.0), base=healthy(13))
+    blip = mixed((14, 14.3, 0.5, Outcome.OK, 0.22), base=healthy(13))
+    story = Story(
+        chapters=[
+            Chapter("healthy", 30),
+            Chapter("slow", 40, write=late, scripted_wait=True).fault(),
+            Chapter("failover", 40, write=back)
+            .action("a1", "decommission", "decommission zone c without delay", 0.02, 2.1)
+            .event(1.1, "cluster.leader", leader=None)
+            .event(1.4, "cluster.leader", leader="a-cm")
+            .event(1.6, "cluster.node_left", node="c-data", zone="c")
+            .event(1.6, "cluster.node_left", node="c-cm", zone="c")
+            .event(1.7, "cluster.status", status="yellow"),
+            Chapter("returned", 42, write=blip, until={"green": True, "stable": 20.0, "within": 180.0})
+            .lift()
+            .action("a2", "recommission", "recommission zone c", 0.9, 0.4)
+            .event(6.2, "cluster.node_joined", node="c-cm", zone="c")
+            .event(7.9, "cluster.node_joined", node="c-data", zone="c")
+            .event(19.5, "cluster.status", status="green")
+            .event(20.0, "cluster.settled", green=True, seconds=19.1),
+        ],
+        expect=list(EXPECT_SLOW_ZONE),
+    )
+    return story
+
+
+def black_hole() -> Story:
+    """Packets to zone b vanish: writes stop for 62 s, the objective is missed, a shard moves."""
+    gone = mixed((0.3, 62.1, 1.0, Outcome.TIMEOUT, 5.0), base=healthy(13))
+    half = mixed((0.3, 8, 0.5, Outcome.TIMEOUT, 5.0), (8, 30, 0.04, Outcome.PARTIAL, 0.05), base=healthy())
+    refused = mixed((0.3, 2.2, 0.3, Outcome.REFUSED, 0.003), base=healthy())
+    says = "packets vanish on links around zone b"
+    return Story(
+        name="zone-black-hole",
+        description="A zone goes dark without a word: packets vanish, connections stay open.",
+        chapters=[
+            Chapter("healthy", 30),
+            Chapter("dark", 90, read=half, write=gone)
+            .fault(
+                kind="network.drop",
+                says=says,
+                measured="no answer in 3 s",
+                expected="no answer",
+                colour="#7c3aed",
+                targets=("b-cm", "b-data"),
+            )
+            .event(31.0, "cluster.leader", leader=None)
+            .event(33.5, "cluster.leader", leader="a-cm")
+            .event(34.0, "cluster.node_left", node="b-data", zone="b")
+            .event(34.0, "cluster.node_left", node="b-cm", zone="b")
+            .event(34.2, "cluster.status", status="red")
+            .event(61.8, "cluster.status", status="yellow")
+            .event(66.0, "cluster.shard_moved", index="chaos", shard=1, node="a-data"),
+            Chapter("returned", 45, read=refused, until={"green": True, "stable": 20.0, "within": 180.0})
+            .lift()
+            .event(4.0, "cluster.node_joined", node="b-cm", zone="b")
+            .event(5.0, "cluster.node_joined", node="b-data", zone="b")
+            .event(22.0, "cluster.status", status="green"),
+        ],
+        expect=[
+            expect("read.good", ">=", 0.999, ("healthy", "dark", "returned")),
+            expect("write.regained", "<=", 30, ("dark",)),
+            expect("write.outage", "<=", 30, ("dark",)),
+            expect(
+                "read.p99", "<=", 0.5, ("dark",), known="partial answers are slow until issue 4711 is fixed"
+            ),
+            expect("shards.moved", "==", 0, ("dark",)),
+            expect("acknowledged.lost", "==", 0),
+        ],
+    )
+
+
+def lost_writes() -> Story:
+    """A node is killed and comes back empty: acknowledged writes are gone, and clean-up failed."""
+    story = black_hole()
+    story.name = "primary-loss"
+    story.description = "The node that holds a primary loses its disk."
+    assert story.readback is not None
+    story.readback |= {
+        "lost": [f"w-{7 * n}" for n in range(131)],
+        "lost_count": 131,
+        "diverged": [{"id": "w-9", "missing_on": ["c-data"]}, {"id": "w-12", "missing_on": ["c-data"]}],
+        "diverged_count": 2,
+    }
+    story.readback["copies"][4] |= {
+        "read": False,
+        "state": "UNASSIGNED",
+        "error": "no such node",
+        "docs": None,
+    }
+    story.clean = {"clean": False, "detail": ["namespace oschaos-k3v9-b-data could not be removed"]}
+    return story
+
+
+def killed() -> Story:
+    """The runner dies in the second phase."""
+    story = slow_zone()
+    story.dies_at = 47.3
+    return story
+
+
+def unproven() -> Story:
+    """The fault never bites and cannot be proven."""
+    story = slow_zone()
+    story.chapters[1] = Chapter("slow", 40, scripted_wait=True).fault(proven=False)
+    return story
+
+
+def aborted() -> Story:
+    """A guard stops the run in the second phase."""
+    story = black_hole()
+    dark = story.chapters[1]
+    dark.seconds, dark.reason = 45, "aborted"
+    dark.events = [event for event in dark.events if event[0] < 45]
+    dark.event(44.5, "guard.tripped", guard="cluster.red", says="the cluster was red for 10 s")
+    dark.event(44.8, "fault.undo", fault="f1").event(44.9, "fault.gone", fault="f1")
+    story.chapters = story.chapters[:2]
+    story.end = "aborted"
+    return story
+
+
+def hostile() -> Story:
+    """Names that want to be markup."""
+    story = slow_zone()
+    evil = '<script>document.title="owned"</script>"><img src=x onerror=alert(1)> \'"&amp; {{7*7}} ]]>'
+    story.name = evil
+    story.description = evil + "x" * 10_000
+    renames = {"slow": evil, "failover": "y" * 10_000}
+    for chapter in story.chapters:
+        chapter.name = renames.get(chapter.name, chapter.name)
+        for _, _, fields in chapter.events:
+            for key in ("says", "node", "leader", "colour"):
+                if isinstance(fields.get(key), str):
+                    fields[key] = evil + fields[key]
+    story.expect = [
+        item
+        | {
+            "phases": [renames.get(phase, phase) for phase in item["phases"]],
+            "text": evil,
+            "known_weakness": None,
+        }
+        for item in story.expect
+    ]
+    assert story.readback is not None
+    story.readback |= {"lost": [evil] * 3, "lost_count": 3, "reason": evil}
+    return story
+
+
+STORIES: dict[str, Callable[[], Story]] = {
+    story.__name__: story
+    for story in (slow_zone, black_hole, lost_writes, killed, unproven, aborted, hostile)
+}
+
+
+if __name__ == "__main__":
+    for name, make in STORIES.items():
+        print(make().write(Path(sys.argv[1]) / name))

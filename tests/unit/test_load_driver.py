@@ -1,0 +1,344 @@
+"""The driver as a whole, against a stub that answers like OpenSearch: its accounting, its life, its death."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from load_stub import Server, serving
+
+from chaos.history import History
+from chaos.load.config import (
+    ClientConfig,
+    ClientHost,
+    DriverConfig,
+    OperationConfig,
+    ProbeConfig,
+    Target,
+)
+from chaos.load.driver import Driver, DriverError
+from chaos.places import ProcessIdentity
+
+SECOND = 1_000_000_000
+
+
+def config(run: Path, *servers: Server, rate=100, kind="load-balancer", timeout=1.0, **more) -> DriverConfig:
+    targets = tuple(
+        Target(node=f"{zone}-data", zone=zone, host=server.host, port=server.port)
+        for zone, server in zip("abc", servers, strict=False)
+    )
+    client = ClientConfig(
+        kind=kind,
+        timeout_s=timeout,
+        node="a-data" if kind == "pinned" else None,
+        probe=ProbeConfig(interval_s=0.2, timeout_s=0.5),
+    )
+    return DriverConfig(
+        **{
+            "seed": 1,
+            "out": run / "history",
+            "operations": (
+                OperationConfig(name="read", kind="search", rate=rate),
+                OperationConfig(name="write", kind="index", rate=rate),
+            ),
+            "client": client,
+            "clients": (ClientHost(zone="a"),),
+            "targets": targets,
+            **more,
+        }
+    )
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "plan.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.fixture
+def drive(run):
+    """Start a driver and let it go; it never outlives the test."""
+    drivers = []
+
+    def start(config: DriverConfig) -> Driver:
+        driver = Driver(config, run / "logs" / "driver.log")
+        drivers.append(driver)
+        driver.start()
+        driver.go()
+        return driver
+
+    yield start
+    for driver in drivers:
+        driver.kill()
+
+
+def wait_for(condition, seconds=15.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        time.sleep(0.05)
+
+
+def wait_for_load(driver: Driver):
+    wait_for(lambda: driver.status.get("sent_total", 0) > 0)
+
+
+def during(frame, begin, end):
+    """The arrivals that began and ended in between."""
+    return frame[(frame.intended >= begin) & (frame.start >= begin) & (frame.end < end)]
+
+
+def test_every_scheduled_arrival_has_one_outcome_and_each_answer_its_own(run, drive):
+    windows = {}
+    with serving() as server:
+        driver = drive(config(run, server))
+        wait_for_load(driver)
+        for mode in ("ok", "partial", "429", "503", "reset", "timed_out", "refused"):
+            if mode == "refused":
+                server.kill()
+            else:
+                server.mode(mode)
+            begin = time.monotonic_ns()
+            time.sleep(0.4)
+            windows[mode] = (begin, time.monotonic_ns())
+        assert driver.stop()
+    history = History.open(run)
+    frame = history.arrivals
+    seen = {mode: during(frame, *window) for mode, window in windows.items()}
+    assert all(len(rows) > 20 for rows in seen.values())
+    expected = {
+        "ok": {("read", "ok", 200), ("write", "ok", 201)},
+        "partial": {("read", "partial", 200), ("write", "partial", 201)},
+        "429": {("read", "rejected", 429), ("write", "rejected", 429)},
+        "503": {("read", "server_error", 503), ("write", "server_error", 503)},
+        "reset": {("read", "reset", 0), ("write", "reset", 0)},
+        "timed_out": {("read", "partial", 200), ("write", "ok", 201)},
+        "refused": {("read", "refused", 0), ("write", "refused", 0)},
+    }
+    for mode, rows in seen.items():
+        found = set(zip(rows.op, rows.outcome, rows.status, strict=True))
+        assert found == expected[mode], mode
+    assert set(frame.node) == {"a-data"} and set(frame.client) == {"a"} and set(frame.attempts) == {1}
+
+    stop = next(event for event in history.driver if event["kind"] == "driver.stop")
+    assert stop["reason"] == "stopped"
+    assert not (frame.outcome == "unknown").any()
+    assert list(frame.k) == list(range(len(frame)))
+    assert frame.intended.max() <= stop["stopped_ns"] < frame.intended.max() + SECOND // 50
+    assert (frame.start >= frame.intended).all() and (frame.end >= frame.start).all()
+    own = [event for event in history.driver if event["kind"] == "self"]
+    assert own and all({"cpu", "lag_p99_ms", "in_flight", "dropped"} <= set(event) for event in own)
+
+
+def test_a_frozen_server_costs_exactly_the_arrivals_that_it_kept_waiting_too_long(run, drive):
+    rate, timeout = 100, 1.0
+    with serving() as server:
+        driver = drive(config(run, server, rate=rate, timeout=timeout, kind="pinned"))
+        wait_for_load(driver)
+        server.freeze()
+        frozen = time.monotonic_ns()
+        time.sleep(3)
+        server.thaw()
+        thawed = time.monotonic_ns()
+        time.sleep(0.3)
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    held = frame[(frame.intended >= frozen) & (frame.intended < thawed)]
+    scheduled = 2 * rate * (thawed - frozen) / SECOND
+    assert abs(len(held) - scheduled) <= 2  # a closed loop would have sent a handful
+    bad = frame[frame.outcome != "ok"]
+    expected = 2 * rate * ((thawed - frozen) / SECOND - timeout)
+    assert abs(len(bad) - expected) <= 0.1 * expected
+    assert set(bad.outcome) == {"timeout"}
+    waited = frame[(frame.outcome == "ok") & (frame.intended >= frozen) & (frame.intended < thawed)]
+    assert waited.latency_ms.max() > 500  # and those that were answered late say so
+
+
+def test_a_full_pool_drops_and_says_so(run, drive):
+    with serving() as server:
+        driver = drive(config(run, server, kind="pinned", pool=5))
+        wait_for_load(driver)
+        server.freeze()
+        wait_for(lambda: driver.status["dropped_total"] > 0)
+        server.thaw()
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    dropped = frame[frame.outcome == "dropped"]
+    assert len(dropped) > 20
+    assert dropped.latency_ms.isna().all() and dropped.node.isna().all()
+    assert not (frame.outcome == "unknown").any()
+
+
+def test_the_balancer_takes_a_dead_node_out_and_back(run, drive):
+    with serving() as steady:
+        with serving() as shaky:
+            driver = drive(config(run, steady, shaky))
+            wait_for_load(driver)
+            assert driver.status["in_use"] == {"a": ["a-data", "b-data"]}
+        wait_for(lambda: driver.status["in_use"] == {"a": ["a-data"]})
+        with serving(port=shaky.port):
+            wait_for(lambda: driver.status["in_use"] == {"a": ["a-data", "b-data"]})
+            assert driver.stop()
+    history = History.open(run)
+    changes = [
+        (event["healthy"], event["says"])
+        for event in history.driver
+        if event["kind"] == "balancer" and event["node"] == "b-data"
+    ]
+    assert changes == [(True, "HTTP 200"), (False, "connection refused"), (True, "HTTP 200")]
+    frame = history.arrivals
+    assert set(frame[frame.outcome != "ok"].node) == {"b-data"}
+
+
+def test_the_librarys_own_policy_hides_a_dead_node_and_its_attempts_are_counted(run, drive):
+    with serving() as steady, serving() as dead:
+        driver = drive(config(run, steady, dead, kind="opensearch-py"))
+        wait_for_load(driver)
+        dead.kill()
+        time.sleep(0.5)
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    tail = frame[frame.intended > frame.intended.max() - SECOND // 4]
+    assert set(tail.outcome) == {"ok"} and set(tail.node) == {"a-data"}
+    assert (frame.attempts > 1).any()
+
+
+def test_a_killed_driver_leaves_unknown_arrivals(run, drive):
+    with serving() as server:
+        driver = drive(config(run, server))
+        wait_for_load(driver)
+        driver.kill()
+        assert not driver.alive and not driver.stop() and driver.error
+    frame = History.open(run).arrivals
+    unknown = frame[frame.outcome == "unknown"]
+    assert len(unknown) >= 100  # the schedule is a second ahead
+    assert (frame.outcome == "ok").sum() > 0
+    assert unknown.latency_ms.isna().all() and (unknown.end == 0).all()
+
+
+PARENT = """
+import sys, threading, time
+from pathlib import Path
+from chaos.load.config import DriverConfig
+from chaos.load.driver import Driver
+driver = Driver(DriverConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]))
+if sys.argv[3] == "thread":
+    starter = threading.Thread(target=driver.start)
+    starter.start()
+    starter.join()
+else:
+    driver.start()
+driver.go()
+time.sleep(1.2)
+print(driver.pid if driver.alive else 0, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("started_from", ["main", "thread"])
+def test_the_driver_dies_with_its_parent(run, started_from):
+    with serving() as server:
+        parent = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                PARENT,
+                config(run, server).model_dump_json(),
+                str(run / "log"),
+                started_from,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with parent:
+            driver = ProcessIdentity.of(int(parent.stdout.readline()))
+            parent.kill()
+        wait_for(lambda: not driver.alive())
+    history = History.open(run)
+    stop = history.driver[-1]
+    assert stop["kind"] == "driver.stop" and stop["reason"] in ("the parent is gone", "terminated")
+    assert (history.arrivals.outcome == "ok").sum() > 50
+
+
+def test_a_driver_that_cannot_start_says_why(run):
+    broken = config(
+        run, Server("127.0.0.1", 9, None), clients=(ClientHost(zone="a", netns="/run/netns/there-is-none"),)
+    )
+    driver = Driver(broken, run / "log")
+    with pytest.raises(DriverError, match="there-is-none"):
+        driver.start()
+    assert not driver.alive
+
+
+def test_a_record_that_cannot_be_written_ends_the_driver(run):
+    (run / "history").mkdir()
+    (run / "history" / "arrivals.bin").symlink_to("/dev/full")
+    with serving() as server:
+        driver = Driver(config(run, server), run / "log")
+        try:
+            driver.start()
+            driver.go()
+            wait_for(lambda: not driver.alive)
+            assert not driver.stop()
+            assert "No space left" in driver.error
+        finally:
+            driver.kill()
+
+
+def test_ctrl_c_does_not_reach_it_and_the_users_locust_settings_neither(run, drive, monkeypatch):
+    monkeypatch.setenv("LOCUST_USERS", "50")
+    monkeypatch.setenv("LOCUST_RUN_TIME", "1s")
+    monkeypatch.setenv("HOME", str(run))
+    (run / ".locust.conf").write_text("users = 7\nrun-time = 1s\n")
+    with serving() as server:
+        driver = drive(config(run, server, rate=20))
+        assert os.getpgid(driver.pid) != os.getpgid(0)
+        time.sleep(2)
+        assert driver.alive
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    assert frame.groupby("op", observed=True).k.count().max() <= 60
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making a network namespace needs root")
+def test_clients_live_in_their_network_namespaces(run, drive):
+    from pyroute2 import IPRoute, netns
+
+    names = [f"oschaos-test-{os.getpid()}-{zone}" for zone in "ab"]
+    made = []
+    try:
+        for name in names:
+            netns.create(name)
+            made.append(name)
+            with IPRoute(netns=name) as ip:
+                ip.link("set", index=1, state="up")
+        with serving(netns=names[0]) as server:
+            clients = tuple(
+                ClientHost(zone=zone, netns=f"/run/netns/{name}") for zone, name in zip("ab", names, strict=True)
+            )
+            driver = drive(config(run, server, clients=clients))
+            time.sleep(1.2)
+            assert driver.stop()
+    finally:
+        for name in made:
+            netns.remove(name)
+    frame = History.open(run).arrivals
+    assert set(frame[frame.client == "a"].outcome) == {"ok"}  # where the server is
+    assert set(frame[frame.client == "b"].outcome) == {"refused"}  # the same address in another namespace
+    assert min(frame.groupby("client", observed=True).k.count()) > 50
+
+
+def test_stopping_waits_for_requests_under_way(run, drive):
+    with serving() as server:
+        driver = drive(config(run, server, kind="pinned"))
+        wait_for_load(driver)
+        server.freeze()
+        time.sleep(0.3)
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    assert not (frame.outcome == "unknown").any()
+    assert (frame.outcome == "timeout").sum() > 20

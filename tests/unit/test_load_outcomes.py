@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+from opensearchpy import exceptions
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError
+
+from chaos.history.format import Outcome
+from chaos.load.outcomes import of_answer, of_error, of_status
+
+
+def search(*, timed_out=False, total=3, successful=3, failed=0, hits=10):
+    shards = {"total": total, "successful": successful, "skipped": 0, "failed": failed}
+    return json.dumps({"timed_out": timed_out, "_shards": shards, "hits": {"total": {"value": hits}}})
+
+
+def write(successful=3, failed=0):
+    return json.dumps(
+        {"result": "created", "_shards": {"total": 3, "successful": successful, "failed": failed}}
+    )
+
+
+BULK_OK = {"errors": False, "items": [{"create": {"status": 201, "_shards": {"total": 2, "failed": 0}}}]}
+BULK_COPY_FAILED = {"errors": False, "items": [{"create": {"status": 201, "_shards": {"failed": 1}}}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "text", "outcome"),
+    [
+        ("search", 200, search(), Outcome.OK),
+        ("search", 200, search(failed=1, successful=2), Outcome.PARTIAL),
+        ("search", 200, search(successful=2), Outcome.PARTIAL),
+        ("search", 200, search(timed_out=True), Outcome.PARTIAL),
+        ("search", 200, "<html>", Outcome.PARTIAL),
+        ("search", 200, "{}", Outcome.PARTIAL),
+        ("index", 201, write(), Outcome.OK),
+        ("index", 201, write(successful=1), Outcome.OK),  # replicas without a node are no failure
+        ("index", 201, write(successful=2, failed=1), Outcome.PARTIAL),
+        ("index", 200, write(), Outcome.OK),
+        ("get", 200, '{"found":true}', Outcome.OK),
+        ("bulk", 200, json.dumps(BULK_OK), Outcome.OK),
+        ("bulk", 200, json.dumps(BULK_COPY_FAILED), Outcome.PARTIAL),
+        ("bulk", 200, json.dumps({"errors": True, "items": []}), Outcome.PARTIAL),
+        ("search", 503, search(), Outcome.SERVER_ERROR),
+    ],
+)
+def test_answers(kind, status, text, outcome):
+    assert of_answer(kind, status, text) is outcome
+
+
+def test_a_search_that_finds_less_than_was_loaded_is_partial():
+    assert of_answer("search", 200, search(hits=19), least_hits=20) is Outcome.PARTIAL
+    assert of_answer("search", 200, search(hits=20), least_hits=20) is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (429, Outcome.REJECTED),
+        (500, Outcome.SERVER_ERROR),
+        (503, Outcome.SERVER_ERROR),
+        (404, Outcome.CLIENT_ERROR),
+    ],
+)
+def test_statuses(status, outcome):
+    assert of_status(status) is outcome
+    assert of_error(exceptions.TransportError(status, "x", {})) == (outcome, status)
+
+
+def new_connection(number):
+    error = NewConnectionError(None, "Failed to establish a new connection")
+    error.__cause__ = OSError(number, "x")
+    return error
+
+
+def wrapped(error):
+    """As opensearch-py raises what urllib3 raised."""
+    return exceptions.ConnectionError("N/A", str(error), error)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (new_connection(errno.ECONNREFUSED), Outcome.REFUSED),
+        (new_connection(errno.EHOSTUNREACH), Outcome.REFUSED),
+        (new_connection(errno.ETIMEDOUT), Outcome.TIMEOUT),
+        (new_connection(errno.EMFILE), Outcome.DROPPED),  # the driver's own limit, not the cluster's fault
+        (new_connection(errno.EADDRNOTAVAIL), Outcome.DROPPED),
+        (ConnectTimeoutError(None, "x"), Outcome.TIMEOUT),
+        (ReadTimeoutError(None, "/", "x"), Outcome.TIMEOUT),
+        (ProtocolError("Connection aborted.", ConnectionResetError(errno.ECONNRESET, "x")), Outcome.RESET),
+        (ProtocolError("Connection aborted.", OSError(errno.ETIMEDOUT, "x")), Outcome.TIMEOUT),
+        (ProtocolError("Connection broken"), Outcome.RESET),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), Outcome.REFUSED),
+        (BrokenPipeError(errno.EPIPE, "x"), Outcome.RESET),
+    ],
+)
+def test_connection_errors_bare_and_as_opensearch_py_wraps_them(error, outcome):
+    assert of_error(error) == (outcome, 0)
+    assert of_error(wrapped(error)) == (outcome, 0)
+
+
+def test_other_errors():
+    assert of_error(exceptions.ConnectionTimeout("TIMEOUT", "x", None)) == (Outcome.TIMEOUT, 0)
+    assert of_error(exceptions.ConflictError(409, "x", {})) == (Outcome.CLIENT_ERROR, 409)
+    assert of_error(exceptions.ConflictError(409, "x", {}), attempts=2) == (Outcome.UNKNOWN, 409)
+    assert of_error(ZeroDivisionError()) == (Outcome.UNKNOWN, 0)
