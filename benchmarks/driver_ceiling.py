@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--url", help="a real node instead of the stub; its index `chaos` must exist")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
+    busy = os.getloadavg()[0]
     table = Table("req/s", "lag p50 ms", "lag p99 ms", "latency p50 ms", "CPU", "µs/request", "dropped", "ok", "valid")
     steps = []
     with ExitStack() as stack:
@@ -109,6 +111,7 @@ def main() -> None:
                 break
     console = Console()
     console.print(table)
+    console.print(f"load average before: {busy:.2f} on {os.cpu_count()} cores")
     ceiling = max((step["rate"] for step in steps if valid(step)), default=None)
     console.print(f"valid up to {ceiling:.0f} requests/s" if ceiling else "not valid at any of these rates")
     if options.json:

@@ -108,9 +108,7 @@ class Chapter:
             (
                 at,
                 "fault.command",
-                dict(
-                    fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links
-                ),
+                dict(fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links),
             ),
             (at + effect, "fault.in_effect", dict(fault=fault)),
             (
@@ -557,9 +555,7 @@ def black_hole() -> Story:
             expect("read.good", ">=", 0.999, ("healthy", "dark", "returned")),
             expect("write.regained", "<=", 30, ("dark",)),
             expect("write.outage", "<=", 30, ("dark",)),
-            expect(
-                "read.p99", "<=", 0.5, ("dark",), known="partial answers are slow until issue 4711 is fixed"
-            ),
+            expect("read.p99", "<=", 0.5, ("dark",), known="partial answers are slow until issue 4711 is fixed"),
             expect("shards.moved", "==", 0, ("dark",)),
             expect("acknowledged.lost", "==", 0),
         ],
@@ -643,8 +639,7 @@ def hostile() -> Story:
 
 
 STORIES: dict[str, Callable[[], Story]] = {
-    story.__name__: story
-    for story in (slow_zone, black_hole, lost_writes, killed, unproven, aborted, hostile)
+    story.__name__: story for story in (slow_zone, black_hole, lost_writes, killed, unproven, aborted, hostile)
 }
 
 

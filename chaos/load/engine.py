@@ -42,9 +42,7 @@ assert _ROW.size == ARRIVAL.itemsize
 
 _FLUSH_S = 0.25
 _NAMES = [outcome.name.lower() for outcome in Outcome]
-_OK, _TIMEOUT, _DROPPED, _UNKNOWN = (
-    int(o) for o in (Outcome.OK, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN)
-)
+_OK, _TIMEOUT, _DROPPED, _UNKNOWN = (int(o) for o in (Outcome.OK, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN))
 
 Report = Callable[[str, str, float, int, BaseException | None], None]
 """Tells locust of an arrival: kind, operation, latency in ms, bytes answered, error."""
@@ -67,19 +65,24 @@ class _Zone:
         numbers = range(len(config.targets))
         probe = config.client.probe
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down)
-        self.pinned: int | None = None
         if config.client.kind == "opensearch-py":
             client = by_default_policy(
                 config.targets, self.namespace, pool=config.pool, timeout_s=config.client.timeout_s
             )
-            self.senders = [client.transport.perform_request]
+            self._senders = [client.transport.perform_request]
+            self._always: int | None = 0
         else:
-            self.senders = [
+            self._senders = [
                 single(target, number, self.namespace, pool=config.pool).transport.perform_request
                 for number, target in enumerate(config.targets)
             ]
-            if config.client.kind == "pinned":
-                self.pinned = [target.node for target in config.targets].index(str(config.client.node))
+            nodes = [target.node for target in config.targets]
+            pinned = config.client.kind == "pinned"
+            self._always = nodes.index(str(config.client.node)) if pinned else None
+
+    def sender(self, op: int) -> Callable[..., Any]:
+        """What sends the next request of operation ``op`` from here."""
+        return self._senders[self.balancer.choose(op) if self._always is None else self._always]
 
 
 class _Second:
@@ -118,9 +121,7 @@ class Engine:
         self._events = EventWriter(out / DRIVER_EVENTS)
         self._rows = RowWriter(out / ARRIVALS)
         self._plan_rows = RowWriter(out / SCHEDULED)
-        self._schedule = Schedule(
-            [operation.rate for operation in config.operations], config.arrivals, config.seed
-        )
+        self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._requests = Requests(config.index, config.documents)
         self._zones = [_Zone(host, config) for host in config.clients]
         self._pool = Pool(config.pool)
@@ -265,11 +266,7 @@ class Engine:
             zone = self._zones[client]
             kind = self._config.operations[op].kind
             request = self._requests.of(kind, k)
-            if self._library_policy:
-                node = 0
-            else:
-                node = zone.balancer.choose(op) if zone.pinned is None else zone.pinned
-            status, text = zone.senders[node](request.method, request.path, body=request.body, headers=trace)
+            status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
             length = len(text)
             outcome = of_answer(kind, status, text, least_hits=request.least_hits)
         except Timeout as fired:
@@ -310,9 +307,7 @@ class Engine:
     ) -> None:
         if self._closed:
             return
-        self._rows.add(
-            _ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end)
-        )
+        self._rows.add(_ROW.pack(k, op, outcome, status, client, node, min(attempts, 255), 0, intended, start, end))
         second = self._second
         if outcome == _OK:
             second.ok[op] += 1
@@ -355,9 +350,7 @@ class Engine:
         finally:
             connection.close()
         if zone.balancer.observe(number, ok) and not self._closed:
-            self._events.write(
-                "balancer", client_zone=zone.host.zone, node=target.node, healthy=ok, says=says
-            )
+            self._events.write("balancer", client_zone=zone.host.zone, node=target.node, healthy=ok, says=says)
 
     # -- once a second, and oftener ----------------------------------------------------------------------
 

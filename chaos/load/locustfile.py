@@ -126,9 +126,7 @@ def _begin(environment: Environment, **_: Any) -> None:
     gevent.spawn(_obey, control, environment, _engine, fail)
 
 
-def _obey(
-    control: Control, environment: Environment, engine: Engine, fail: Callable[[Exception], None]
-) -> None:
+def _obey(control: Control, environment: Environment, engine: Engine, fail: Callable[[Exception], None]) -> None:
     gevent.spawn(_get_ready, control, engine, fail)
     while (message := control.read()) is not None:
         if message["do"] == "go":

@@ -158,9 +158,7 @@ def preload(client: OpenSearch, documents: int, index: str = INDEX) -> None:
     if documents == 0:
         return
     try:
-        _, failures = bulk(
-            client, _actions(index, documents), chunk_size=500, raise_on_error=False, request_timeout=60
-        )
+        _, failures = bulk(client, _actions(index, documents), chunk_size=500, raise_on_error=False, request_timeout=60)
         client.indices.refresh(index=index, request_timeout=60)
         found = client.count(index=index, request_timeout=60)["count"]
     except OpenSearchException as error:

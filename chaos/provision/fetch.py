@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ CHUNK = 1 << 17
 CONNECT_TIMEOUT_S = 15
 READ_TIMEOUT_S = 60
 TRIES = 3
+PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -118,20 +120,25 @@ def _fetch(wanted: Wanted, transfer: Transfer) -> None:
             transfer.advance(wanted.size)
             _accept(wanted, part)
             return
-        for address in [a for a in wanted.addresses() for _ in range(TRIES)]:
-            try:
-                _transfer(address, part, wanted, transfer)
-            except requests.RequestException as error:
-                problems.append(_in_words(error))
-                if error.response is not None and 400 <= error.response.status_code < 500:
-                    part.unlink(missing_ok=True)
-                continue
-            if sha256(part) == wanted.sha256:
-                _accept(wanted, part)
-                return
-            problems.append("what came has another SHA-256 than the lock file says")
-            transfer.advance(-part.stat().st_size)
-            part.unlink()
+        for address in wanted.addresses():
+            for attempt in range(TRIES):
+                time.sleep(attempt * PAUSE_S)
+                try:
+                    _transfer(address, part, wanted, transfer)
+                except requests.RequestException as error:
+                    problems.append(_in_words(error))
+                    status = error.response.status_code if error.response is not None else None
+                    if status == 416:  # the server has fewer bytes than we do
+                        part.unlink(missing_ok=True)
+                    elif status is not None and status < 500:
+                        break  # asking again changes nothing; the next repository may have it
+                    continue
+                if sha256(part) == wanted.sha256:
+                    _accept(wanted, part)
+                    return
+                problems.append("what came has another SHA-256 than the lock file says")
+                transfer.advance(-part.stat().st_size)
+                part.unlink()
     raise ProvisionError(
         f"{wanted.name} could not be fetched: {problems[-1] if problems else 'no repository is configured'}",
         remedy="check the network or set a mirror in jgo's settings file ([repositories], central = …); "

@@ -32,9 +32,7 @@ def folder_of(name: str) -> Path:
     return places.cache() / "pypi" / f"{name}-{digest}"
 
 
-def ensure_package(
-    name: str, *, finish: Callable[[Path], None] = lambda folder: None, progress: bool = True
-) -> Path:
+def ensure_package(name: str, *, finish: Callable[[Path], None] = lambda folder: None, progress: bool = True) -> Path:
     """Install ``requirements/<name>.txt`` into the cache; its folder. Offline once it is there.
 
     ``finish`` is called once with the folder before it is put in place.

@@ -6,6 +6,7 @@ safe. Words are chosen here, so that the template holds no logic beyond loops.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def render_html(history: History, findings: dict[str, Any]) -> str:
     )
     environment.filters["clip"] = lambda value, limit=LONGEST: text.clip(str(value), limit)
     environment.filters["seconds"] = lambda value: "-" if value is None else text.seconds(value)
+    environment.filters["tight"] = lambda value: re.sub(r"(\d) (?=(?:s|ms|min|%)(?!\w))", "\\1\u00a0", value)
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
     environment.filters["at"] = lambda value: "-" if value is None else f"{value:.1f} s"
     environment.filters["count"] = lambda value: "-" if value is None else text.count(value)
@@ -223,7 +225,9 @@ def _impact(tables: dict[str, Any]) -> list[dict[str, Any]]:
         regained = tables["regained"].get(op, {})
         known = {name: item for name, item in regained.items() if item["value"] is not None}
         # In a phase that waits on purpose the fault is held: how long is the experiment's choice.
-        free = {name: item for name, item in known.items() if name not in waiting} or known
+        free = {name: item for name, item in known.items() if name not in waiting}
+        if not any(item["value"] for item in free.values()):
+            free = known
         worst = max(free, key=lambda name: (free[name]["value"], free[name]["bound"] != "exact"), default=None)
         rows.append(
             {
@@ -274,16 +278,15 @@ def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
     lines = []
     for fault in findings["faults"]:
         stages = [
-            f"{'in effect' if name == 'effect' else name}: {fault['stages'][name]['says']}"
-            for name in ("effect", "gone")
-            if name in fault["stages"]
+            f"{words}: {fault['stages'][name]['says'] if name in fault['stages'] else 'no evidence'}"
+            for name, words in (("effect", "in effect"), ("gone", "gone"))
         ]
         lines.append(
             {
                 "mark": "✓" if fault["proven"] else "?",
                 "kind": "pass" if fault["proven"] else "inconclusive",
                 "head": f"{'Proven' if fault['proven'] else 'Not proven'}: {text.clip(fault['says'], 160)}",
-                "text": text.clip("; ".join(stages) or "no evidence was recorded", 300),
+                "text": text.clip("; ".join(stages), 300),
             }
         )
     checks = findings["validity"]["checks"]
