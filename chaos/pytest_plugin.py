@@ -1,0 +1,515 @@
+"""The pytest plugin: experiments as tests, and fixtures for experiments written in Python.
+
+``pytest -m chaos`` collects ``experiments/**/*.yaml``: an experiment is a collector, each expectation an item. Nothing
+is collected unless the marker ``chaos`` is positively selected, so plain ``pytest`` never starts a cluster. The run
+happens when the first item of an experiment is set up. A weakness fails its item, a known weakness is an xfail, and
+what could not be concluded is an *error*, never a skip. Nothing heavy is imported before it is needed: this module is
+loaded by every pytest of the environment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest.mark.expression import Expression
+
+    from chaos.definitions import Experiment, Topology
+    from chaos.faults.fault import Fault
+    from chaos.lab.local import LocalLab
+    from chaos.run import Execution, RunResult
+
+MARKER = "chaos"
+CONTROL = "control"
+"""Tag of planted weaknesses: they must fail, so they are collected only when this is selected as well."""
+
+
+# ---- options and selection ------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("chaos", "chaos experiments on OpenSearch clusters")
+    group.addoption("--chaos-out", default="reports", metavar="FOLDER", help="where run folders go (reports)")
+    group.addoption("--chaos-seed", type=int, default=None, help="instead of each experiment's own seed")
+    group.addoption("--chaos-topology", default=None, help="run every experiment on this topology")
+    group.addoption("--chaos-experiments", default="experiments", metavar="FOLDER", help="where experiments are")
+    group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
+
+
+def _expression(config: pytest.Config) -> Expression | None:
+    from _pytest.mark.expression import Expression
+
+    text = config.getoption("markexpr", "") or ""
+    if not text:
+        return None
+    try:
+        return Expression.compile(text)
+    except Exception:  # pytest itself says what is wrong with it
+        return None
+
+
+def _selects(expression: Expression | None, name: str, others: frozenset[str] = frozenset()) -> bool:
+    """True when the expression holds with ``name`` and would not without it."""
+    if expression is None:
+        return False
+
+    def evaluate(names: frozenset[str]) -> bool:
+        return bool(expression.evaluate(lambda wanted, **_: wanted in names))
+
+    return evaluate(others | {name}) and not evaluate(others)
+
+
+def _wants_chaos(config: pytest.Config) -> bool:
+    """True when ``-m`` asks for chaos at all, with whatever tags."""
+    expression = _expression(config)
+    if expression is None:
+        return False
+    asked: set[str] = set()
+
+    def note(wanted: str, **_: Any) -> bool:
+        asked.add(wanted)
+        return True
+
+    expression.evaluate(note)
+    return MARKER in asked and (
+        _selects(expression, MARKER) or _selects(expression, MARKER, frozenset(asked - {MARKER}))
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}: runs on a real cluster that is broken on purpose")
+    config.addinivalue_line("markers", "topology(name): the topology of the fixture `lab`")
+    if not _wants_chaos(config):
+        return
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        raise pytest.UsageError("chaos runs cannot share a machine: run them without xdist (-n)")
+    folder = config.rootpath / config.getoption("--chaos-experiments")
+    if config.args_source is not pytest.Config.ArgsSource.ARGS and folder.is_dir():
+        config.args = [*config.args, str(folder)]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix not in (".yaml", ".yml") or not _wants_chaos(parent.config):
+        return None
+    if not any("opensearch-chaos/" in line for line in _head(file_path)) or _is_topology(file_path):
+        return None
+    return ExperimentFile.from_parent(parent, path=file_path)
+
+
+def _head(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _is_topology(path: Path) -> bool:
+    return any(line.replace(" ", "").startswith("kind:topology") for line in _head(path))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Experiments of one topology one after the other, so that they share a lab."""
+    order: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, ExpectationItem):
+            order.setdefault(item.experiment.topology.name, len(order))
+    chaos = iter(
+        sorted(
+            (item for item in items if isinstance(item, ExpectationItem)),
+            key=lambda item: order[item.experiment.topology.name],
+        )
+    )
+    items[:] = [next(chaos) if isinstance(item, ExpectationItem) else item for item in items]
+
+
+# ---- experiments as collectors --------------------------------------------------------------------------
+
+
+class ExperimentFile(pytest.File):
+    """One experiment file."""
+
+    experiment: Experiment
+    _result: RunResult | Exception | None = None
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from chaos.definitions import load_experiment
+        from chaos.errors import InvalidInput
+
+        try:
+            self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
+        except InvalidInput as error:
+            raise self.CollectError(str(error)) from None
+        expression = _expression(self.config)
+        tags = frozenset(self.experiment.tags)
+        for tag in sorted(tags):
+            self.config.addinivalue_line("markers", f"{tag}: a tag of chaos experiments")
+        if not _selects(expression, MARKER, tags):
+            return
+        if CONTROL in tags and not _selects(expression, CONTROL, (tags | {MARKER}) - {CONTROL}):
+            return
+        names: dict[str, int] = {}
+        for expectation in self.experiment.expect:
+            for phase in expectation.phases or (None,):
+                id = expectation.metric + (f"@{phase}" if phase else "")
+                names[id] = names.get(id, 0) + 1
+                yield ExpectationItem.from_parent(
+                    self,
+                    name=expectation.text + (f" in {phase}" if phase else ""),
+                    experiment=self.experiment,
+                    finding=id if names[id] == 1 else f"{id}#{names[id]}",
+                )
+        yield ExpectationItem.from_parent(
+            self, name="the run itself is valid and clean", experiment=self.experiment, finding=None
+        )
+
+    def result(self) -> RunResult:
+        """Run the experiment once; the same result, or error, for each of its items."""
+        if self._result is None:
+            try:
+                self._result = _run(self.config, self.experiment)
+            except Exception as error:
+                self._result = error
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+
+class Inconclusive(Exception):
+    """Nothing can be said: shown as an error, because it is neither a pass nor the cluster's failure."""
+
+
+class Weakness(Exception):
+    """An expectation that the cluster did not meet."""
+
+
+class ExpectationItem(pytest.Item):
+    """One expectation in one phase. ``finding`` None: the run as a whole."""
+
+    def __init__(self, *, experiment: Experiment, finding: str | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.experiment = experiment
+        self.finding = finding
+        self.add_marker(MARKER)
+        for tag in experiment.tags:
+            self.add_marker(tag)
+
+    def setup(self) -> None:
+        assert isinstance(self.parent, ExperimentFile)
+        result = self.parent.result()
+        self.user_properties.append(("report", str(result.folder / "report.html")))
+        if self.finding is None:
+            return
+        found = self._found()
+        if found["counts_as"] == "inconclusive":
+            raise Inconclusive(f"{found['title']}: {found['measured_text']}; {found['says']}")
+
+    def _found(self) -> dict[str, Any]:
+        assert isinstance(self.parent, ExperimentFile)
+        for finding in self.parent.result().findings["findings"]:
+            if finding["id"] == self.finding:
+                return dict(finding)
+        raise Inconclusive(f"the run's findings say nothing of {self.finding}")
+
+    def runtest(self) -> None:
+        assert isinstance(self.parent, ExperimentFile)
+        result = self.parent.result()
+        if self.finding is None:
+            named = {item.finding for item in self.parent.session.items if isinstance(item, ExpectationItem)}
+            rest = [f for f in result.findings["findings"] if f["id"] not in named and f["counts_as"] != "pass"]
+            if not result.clean:
+                raise Weakness("the clean-up failed: run opensearch-chaos recover")
+            if result.findings["outcome"] in ("error", "aborted"):
+                raise Inconclusive(f"{result.findings['outcome']}: {result.findings['summary']}")
+            if rest:
+                raise Weakness("; ".join(f"{f['title']}: {f['measured_text']} ({f['says']})" for f in rest))
+            return
+        found = self._found()
+        if found["counts_as"] == "known_weakness":
+            pytest.xfail(f"known weakness: {found['known_weakness']}; measured {found['measured_text']}")
+        if found["counts_as"] == "unexpected_pass":
+            raise Weakness(
+                f"{found['title']}: {found['measured_text']} passes, but is noted as a known weakness "
+                f"({found['known_weakness']}): remove the note"
+            )
+        if found["counts_as"] != "pass":
+            raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        from chaos.errors import ChaosError
+
+        if isinstance(excinfo.value, Weakness | Inconclusive | ChaosError):
+            text = str(excinfo.value)
+            parent = self.parent
+            if isinstance(parent, ExperimentFile) and not isinstance(parent._result, Exception | None):
+                text += f"\nreport: {parent._result.folder / 'report.html'}"
+            return text
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, f"{self.experiment.name}: {self.name}"
+
+
+# ---- labs that are reused -------------------------------------------------------------------------------
+
+
+class LabPool:
+    """The one lab that is up. It serves every experiment of its topology for as long as it proves clean."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._lab: LocalLab | None = None
+        self._key: dict[str, Any] | None = None
+
+    def get(self, topology: Topology) -> LocalLab:
+        """A clean green lab of this topology: the one that is up, or a new one. Raises ChaosError."""
+        from chaos.lab import supply
+        from chaos.lab.local import LocalLab
+        from chaos.observe.proof import problems
+        from chaos.run import new_lab_id, refuse_leftovers
+
+        key = topology.to_json() | {"file": None, "name": None}
+        if self._lab is not None:
+            found = problems(self._lab) if key == self._key else ["another topology is asked for"]
+            if not found:
+                return self._lab
+            _say(self._config, f"chaos: new lab, because {'; '.join(found)}")
+            self.close()
+        refuse_leftovers()
+        home = self._config.getoption("--chaos-opensearch-home")
+        parts = supply.parts(topology, lambda _: None, opensearch_home=Path(home) if home else None)
+        lab = LocalLab.create(topology, parts, id=new_lab_id())
+        try:
+            lab.up()
+        except BaseException:
+            lab.down()
+            raise
+        self._lab, self._key = lab, key
+        return lab
+
+    def close(self) -> None:
+        if self._lab is not None:
+            lab, self._lab = self._lab, None
+            left = lab.down()
+            if left:
+                raise RuntimeError(f"lab {lab.id} could not be taken away: {'; '.join(left)}")
+
+
+_POOL = pytest.StashKey[LabPool]()
+
+
+def _pool(config: pytest.Config) -> LabPool:
+    if _POOL not in config.stash:
+        config.stash[_POOL] = LabPool(config)
+    return config.stash[_POOL]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _POOL in session.config.stash:
+        session.config.stash[_POOL].close()
+
+
+def _say(config: pytest.Config, text: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(text)
+
+
+def _run(config: pytest.Config, experiment: Experiment) -> RunResult:
+    from chaos.console import Reporter
+    from chaos.run import RunOptions, run
+
+    lab = _pool(config).get(experiment.topology)
+    seed = config.getoption("--chaos-seed")
+    reporter = Reporter(quiet=config.getoption("verbose") < 1)
+    command = f"opensearch-chaos run {experiment.file} --seed {seed if seed is not None else experiment.seed}"
+    options = RunOptions(out=Path(config.getoption("--chaos-out")), command=command, seed=seed, lab=lab)
+    return run(experiment, options, reporter)
+
+
+# ---- fixtures -------------------------------------------------------------------------------------------
+
+
+class LabHandle:
+    """What the fixture ``lab`` gives: the lab, and faults as context managers."""
+
+    def __init__(self, lab: LocalLab, out: Path, seed: int) -> None:
+        self.lab = lab
+        self._out, self._seed = out, seed
+        self._count = 0
+        self.execution: Execution | None = None
+        """The load that is on; faults go into its ledger and history."""
+
+    @property
+    def topology(self) -> Topology:
+        return self.lab.topology
+
+    @contextmanager
+    def fault(self, kind: str, **parameters: Any) -> Iterator[Fault]:
+        """Hold a fault for the block: ``with lab.fault("network.latency", links="to zone c", delay="300ms"):``.
+
+        Needs a load that is on (its run records ledger and evidence). Raises InvalidInput for a wrong fault, and
+        Inconclusive when its effect, or its end, cannot be proven.
+        """
+        from chaos.definitions import FAULTS
+        from chaos.errors import InvalidInput
+        from chaos.faults.select import ready
+        from chaos.observe.cluster import elected
+
+        if kind not in FAULTS:
+            raise InvalidInput(f"there is no fault '{kind}'", remedy=f"choose one of: {', '.join(FAULTS)}")
+        if self.execution is None:
+            raise InvalidInput("faults need a load that is on", remedy="put the fault inside `with load(...):`")
+        try:
+            params = FAULTS[kind].model_validate(parameters)
+        except ValueError as error:
+            raise InvalidInput(f"{kind}: {error}") from None
+        self._count += 1
+        fault = ready(f"f{self._count}", params, self.lab, seed=self._seed, elected=elected(self.lab))
+        if not self.execution.lifecycle.inject(fault):
+            self.execution.lifecycle.undo(fault.id)
+            raise Inconclusive(f"{fault.says} is not proven to be in effect")
+        try:
+            yield fault
+        finally:
+            gone = self.execution.lifecycle.undo(fault.id)
+        if not gone:
+            raise Inconclusive(f"the end of {fault.says} is not proven")
+
+
+class OperationResult:
+    """One operation in one phase. ``good``: share 0..1 of scheduled; ``latency(q)``: seconds, inf if unanswered."""
+
+    def __init__(self, table: dict[str, Any], latencies: Any) -> None:
+        self.scheduled: int = table["scheduled"]
+        self.good: float | None = table["share"]
+        self.outcomes: dict[str, int] = table["outcomes"]
+        self._latencies = latencies
+
+    def latency(self, quantile: float) -> float:
+        """The nearest-rank quantile (0..1) from the intended start, in seconds."""
+        import numpy as np
+
+        return float(np.quantile(self._latencies, quantile, method="inverted_cdf"))
+
+
+class PhaseResult:
+    """A phase of a load run: ``.read`` and ``.write``."""
+
+    def __init__(self, operations: dict[str, OperationResult], seconds: float) -> None:
+        self.seconds = seconds
+        self.operations = operations
+
+    def __getattr__(self, name: str) -> OperationResult:
+        try:
+            return self.__dict__["operations"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"no operation '{name}' in this phase") from None
+
+
+class LoadRun:
+    """A load that is on: name its phases while it runs; read them after it ended."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._count = 0
+        self.phases: dict[str, PhaseResult] = {}
+        self.findings: dict[str, Any] = {}
+        self.folder: Path = execution.folder
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Arrivals intended inside the block belong to this phase."""
+        events = self._execution.events
+        events.write("phase.start", phase=name, index=self._count, scripted_wait=False)
+        self._count += 1
+        try:
+            yield
+        finally:
+            events.write("phase.end", phase=name, reason="elapsed")
+
+    def hold(self, duration: str | float) -> None:
+        """Let the load run for a while (``20s``). Raises when the driver dies or a stop is asked for."""
+        from chaos.definitions import Duration
+
+        seconds = float(Duration.parse(duration)) if isinstance(duration, str) else float(duration)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._execution.tick("holding")
+            time.sleep(min(0.1, max(0.0, end - time.monotonic())))
+
+    @property
+    def readback(self) -> dict[str, Any] | None:
+        """What the final read-back found; None before the load ended."""
+        from chaos.history import History
+
+        return History.open(self.folder).readback
+
+    def _finish(self) -> None:
+        from chaos.checks import good
+        from chaos.checks.record import Record
+        from chaos.history import History
+
+        record = Record(History.open(self.folder))
+        for span in record.spans:
+            operations = {}
+            for operation in record.operations:
+                table = good.table(record, operation.name, span)
+                latencies = record.in_phase(operation.name, span).latency
+                operations[operation.name] = OperationResult(table, latencies)  # type: ignore[arg-type]
+            self.phases[span.name] = PhaseResult(operations, span.seconds)
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> LabHandle:
+    """A clean, green lab of the topology that ``@pytest.mark.topology(name)`` names (default 3az-standby)."""
+    from chaos.definitions import load_topology
+
+    marker = request.node.get_closest_marker("topology")
+    topology = load_topology(marker.args[0] if marker else "3az-standby", near=request.path)
+    config = request.config
+    seed = config.getoption("--chaos-seed")
+    return LabHandle(_pool(config).get(topology), Path(config.getoption("--chaos-out")), seed or 1)
+
+
+@pytest.fixture
+def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """``with load(read="100/s", write="100/s", good="100ms") as running:`` drives an open-loop load."""
+
+    @contextmanager
+    def start(
+        *, read: str | None = "100/s", write: str | None = "100/s", good: str = "100ms", **client: Any
+    ) -> Iterator[LoadRun]:
+        from chaos.console import Reporter
+        from chaos.run import python_execution
+
+        execution = python_execution(
+            name=request.node.name,
+            lab=lab.lab,
+            out=Path(request.config.getoption("--chaos-out")),
+            rates={"read": read, "write": write},
+            good=good,
+            client=client,
+            seed=lab._seed,
+            file=request.path,
+            reporter=Reporter(quiet=True),
+        )
+        running = LoadRun(execution)
+        lab.execution = execution
+        try:
+            with execution.in_python():
+                yield running
+        finally:
+            lab.execution = None
+        result = execution.report()
+        running.findings = result.findings
+        running._finish()
+        if not result.clean:
+            raise RuntimeError(f"the clean-up failed: {'; '.join(execution.dirt)}")
+
+    return start

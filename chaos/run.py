@@ -49,6 +49,12 @@ from chaos.places import ProcessIdentity, write_json
 
 SETTLE_SECONDS = 240.0
 """How long a cluster may take to be green again after everything has been undone."""
+HOPELESS_SECONDS = 20.0
+"""A cluster with all its nodes, red and with nothing under way for this long, will not get better by itself."""
+WARM_SECONDS = 5
+"""The load runs unjudged until this many seconds in a row were good, so that cold code is not measured …"""
+WARM_UP_LIMIT_SECONDS = 60.0
+"""… and for this long at most: then the first phase begins as things are, and is judged so."""
 TICK_SECONDS = 0.1
 
 
@@ -154,10 +160,10 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
         parts = parts or supply.parts(experiment.topology, reporter.line)
         stop.check()
         folder = new_folder(options.out, experiment.name)
-        return _Run(experiment, options, parts, folder, reporter, stop).execute()
+        return Execution(experiment, options, parts, folder, reporter, stop).execute()
 
 
-class _Run:
+class Execution:
     """The state of one run; :meth:`execute` is the order."""
 
     def __init__(
@@ -199,6 +205,7 @@ class _Run:
             self.write_plan()
             self.lab_up()
             self.load_on()
+            self.warm_up()
             guard = self.guards()
             try:
                 for number, phase in enumerate(self.experiment.phases):
@@ -335,6 +342,32 @@ class _Run:
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
 
+    def warm_up(self) -> None:
+        """Let the load run until it is steady. These arrivals belong to no phase."""
+        assert self.driver is not None
+        objectives = {o.name: float(o.good_within) * 1000 for o in self.experiment.load.operations}
+        began = time.monotonic()
+        in_a_row, seen = 0, 0
+        while in_a_row < WARM_SECONDS and time.monotonic() - began < WARM_UP_LIMIT_SECONDS:
+            self.tick("warming up")
+            status = self.driver.status
+            if status.get("t", 0) > seen:
+                seen = status["t"]
+                now = status["operations"]
+                good = all(
+                    now.get(name, {}).get("ok", 0) > 0
+                    and now[name]["bad"] == 0
+                    and (now[name]["p99_ms"] or 0) <= objective
+                    for name, objective in objectives.items()
+                )
+                in_a_row = in_a_row + 1 if good else 0
+            time.sleep(TICK_SECONDS)
+        seconds = time.monotonic() - began
+        self.events.write("warm", seconds=round(seconds, 3), steady=in_a_row >= WARM_SECONDS)
+        self.reporter.line(
+            f"warm after {seconds:.0f} s" if in_a_row >= WARM_SECONDS else f"not steady after {seconds:.0f} s"
+        )
+
     # ---- phases ---------------------------------------------------------------------------------
 
     def phase(self, number: int, phase: Phase) -> None:
@@ -453,7 +486,9 @@ class _Run:
             return
         if self.outcome == "finished":
             self.reporter.status("waiting for the cluster to settle")
-            green, seconds = await_green(self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked)
+            green, seconds = await_green(
+                self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked, hopeless=HOPELESS_SECONDS
+            )
             self.events.write("cluster.settled", green=green, seconds=round(seconds, 3))
         self.events.write("load.stop")
         self.reporter.status("load off")

@@ -40,7 +40,8 @@ def measure(record: Record, op: str, span: Span, name: str) -> Measure:
     n, answered = len(latency), int(np.isfinite(latency).sum())
     if n < needed(q):
         return Measure.missing("seconds", f"only {n} arrivals in the phase, {needed(q)} are needed for {name}")
-    says = f"{text.count(answered)} answered of {text.count(n)} scheduled, {text.percent(1 - answered / n)} without an answer"
+    unanswered = text.percent(1 - answered / n)
+    says = f"{text.count(answered)} answered of {text.count(n)} scheduled, {unanswered} without an answer"
     evidence = {"scheduled": n, "answered": answered, "unanswered_share": 1 - answered / n}
     value = quantile(latency, q)
     if math.isinf(value):

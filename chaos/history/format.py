@@ -58,7 +58,7 @@ ARRIVAL = np.dtype(
         ("attempts", "u1"),  # HTTP requests made for it
         ("reserved", "u1"),
         ("intended", "<i8"),  # ns: when the schedule wanted it sent. Latency counts from here
-        ("start", "<i8"),  # ns: when the driver sent it
+        ("start", "<i8"),  # ns: when the driver sent it; 0 = never (so is ``end``)
         ("end", "<i8"),  # ns: when the answer was there
     ]
 )

@@ -60,9 +60,7 @@ class History:
         history = cls(folder)
         tables = history._tables
         if tables is not None and tables.get("format") != HISTORY_VERSION:
-            raise HistoryError(
-                f"{folder} holds history format {tables.get('format')!r}; this reads {HISTORY_VERSION}"
-            )
+            raise HistoryError(f"{folder} holds history format {tables.get('format')!r}; this reads {HISTORY_VERSION}")
         return history
 
     @cached_property
@@ -181,9 +179,7 @@ class History:
         if objectives is None:
             objectives = objectives_of(self.plan)
         op = self.arrivals["op"].cat
-        table = np.array(
-            [int(objectives.get(name, 0.0) * 1e9) for name in op.categories] + [0], dtype=np.int64
-        )
+        table = np.array([int(objectives.get(name, 0.0) * 1e9) for name in op.categories] + [0], dtype=np.int64)
         return table[op.codes.to_numpy()]
 
     def _last_moment(self) -> int:
@@ -212,9 +208,7 @@ class History:
         finished = _rows(folder / ARRIVALS, ARRIVAL)
         count = max(_highest(scheduled["k"]), _highest(finished["k"])) + 1
         if count > 2 * (len(scheduled) + len(finished)) + 1000:
-            raise HistoryError(
-                f"{folder} is damaged: arrival {count - 1}, but {len(scheduled)} were scheduled"
-            )
+            raise HistoryError(f"{folder} is damaged: arrival {count - 1}, but {len(scheduled)} were scheduled")
 
         known = np.zeros(count, dtype=bool)
         done = np.zeros(count, dtype=bool)

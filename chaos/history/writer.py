@@ -101,9 +101,7 @@ class RowWriter:
             self._file.close()
 
 
-def write_tables(
-    history: Path, *, operations: Sequence[str], clients: Sequence[str], nodes: Sequence[str]
-) -> None:
+def write_tables(history: Path, *, operations: Sequence[str], clients: Sequence[str], nodes: Sequence[str]) -> None:
     """Write ``arrivals.json``: the names behind the one-byte columns, in the order of their numbers."""
     write_json(
         history / TABLES,

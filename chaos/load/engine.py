@@ -248,8 +248,7 @@ class Engine:
     def _drop(self, k: int, op: int, intended: int) -> None:
         self._dropped += 1
         self._second.dropped += 1
-        now = time.monotonic_ns()
-        self._record(k, op, _DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, now, now, 0)
+        self._record(k, op, _DROPPED, 0, NO_INDEX, NO_INDEX, 0, intended, 0, 0, 0)
 
     # -- one arrival -------------------------------------------------------------------------------------
 
@@ -313,9 +312,11 @@ class Engine:
             second.ok[op] += 1
         else:
             second.bad[op] += 1
-        second.latencies[op].append(end - intended)
+        latency = end - intended if end else 0  # dropped: it was never sent
+        if end:
+            second.latencies[op].append(latency)
         operation = self._config.operations[op]
-        self._report(operation.kind, operation.name, (end - intended) / 1e6, length, _ERRORS[outcome])
+        self._report(operation.kind, operation.name, latency / 1e6, length, _ERRORS[outcome])
 
     def _surprise(self, error: BaseException) -> None:
         """An exception that means nothing known: an error of this driver, so it must be seen."""

@@ -54,6 +54,11 @@ class View:
         good = all(copy.state in ("STARTED", "RELOCATING") for copy in self.copies)
         return "green" if good else "yellow"
 
+    @property
+    def building(self) -> bool:
+        """True while any copy is being built or moved."""
+        return any(copy.state in ("INITIALIZING", "RELOCATING") for copy in self.copies)
+
 
 def view(lab: Lab, node: str, timeout: float = 2.0) -> View | None:
     """What ``node`` believes; None when it does not answer in time."""
@@ -133,15 +138,22 @@ def administer(lab: Lab, method: str, path: str, body: Any = None, timeout: floa
 
 
 def await_green(
-    lab: Lab, seconds: float, *, stable: float = 0.0, stopped: Callable[[], bool] = lambda: False
+    lab: Lab,
+    seconds: float,
+    *,
+    stable: float = 0.0,
+    stopped: Callable[[], bool] = lambda: False,
+    hopeless: float | None = None,
 ) -> tuple[bool, float]:
     """Until all nodes are in and the cluster is green, and stays so for ``stable`` seconds.
 
-    Returns whether that was reached within ``seconds``, and the seconds until green began (or the wait's length).
+    Gives up when all nodes are in, it is red and no copy is being built for ``hopeless`` seconds.
+    Returns whether green was reached within ``seconds``, and the seconds until it began (or the wait's length).
     """
     expected = {node.name for node in lab.topology.nodes}
     began = time.monotonic()
     since: float | None = None
+    stuck: float | None = None
     while True:
         now = time.monotonic()
         seen = newest(views(lab))
@@ -151,6 +163,11 @@ def await_green(
                 return True, since - began
         else:
             since = None
-        if now - began > seconds or stopped():
+        if seen is not None and seen.nodes >= expected and seen.status == "red" and not seen.building:
+            stuck = stuck if stuck is not None else now
+        else:
+            stuck = None
+        given_up = hopeless is not None and stuck is not None and now - stuck >= hopeless
+        if now - began > seconds or given_up or stopped():
             return False, now - began
         time.sleep(0.2)

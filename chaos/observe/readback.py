@@ -3,7 +3,8 @@
 Each copy is read on the node that holds it (``preference=_shards:n|_only_local``: zone weights forbid naming nodes,
 but not this), over the direct path, after a refresh, with search_after over (seq, check). A document that no live
 copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is *unavailable*: nobody
-knows yet. Which shard an id belongs to follows OpenSearch's routing (``OperationRouting.generateShardId``): Murmur3
+knows yet. Unless every node of the topology is in the cluster and none has any data of that shard on its disk
+(``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost. Which shard an id belongs to follows OpenSearch's routing (``OperationRouting.generateShardId``): Murmur3
 (x86, 32 bit, seed 0) of the id in UTF-16LE, floor-modulo the number of routing shards, divided by the routing factor.
 """
 
@@ -126,14 +127,28 @@ def read_back(
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     with ThreadPoolExecutor(2) as pool:
         reads = list(pool.map(lambda copy: _read_copy(lab, copy), live))
-    result = compare(reads, acknowledged, shards, routing_shards)
+    missing = set(range(shards)) - {copy.shard for copy in live}
+    destroyed: set[int] = set()
+    if missing and seen.nodes >= {node.name for node in lab.topology.nodes}:
+        try:
+            destroyed = missing - _stored(lab, index)
+        except (ChaosError, KeyError, TypeError, ValueError) as error:
+            says(f"where the shards' data is on disk cannot be told: {error}")
+    result = compare(reads, acknowledged, shards, routing_shards, destroyed)
     return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
 
 
 def compare(
-    reads: list[CopyRead], acknowledged: Collection[str], shards: int, routing_shards: int
+    reads: list[CopyRead],
+    acknowledged: Collection[str],
+    shards: int,
+    routing_shards: int,
+    destroyed: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Pure: what was read against what had been acknowledged."""
+    """Pure: what was read against what had been acknowledged.
+
+    ``destroyed``: shards of which no copy is left anywhere, live or on disk.
+    """
     by_shard: dict[int, list[CopyRead]] = {}
     for read in reads:
         by_shard.setdefault(read.copy.shard, []).append(read)
@@ -141,7 +156,11 @@ def compare(
     diverged: list[dict[str, Any]] = []
     unavailable_count = 0
     for id in sorted(acknowledged):
-        here = by_shard.get(shard_of(id, shards, routing_shards), [])
+        shard = shard_of(id, shards, routing_shards)
+        if shard in destroyed:
+            lost.append(id)
+            continue
+        here = by_shard.get(shard, [])
         answered = [read for read in here if read.error is None]
         if not answered:
             unavailable_count += 1
@@ -169,7 +188,8 @@ def compare(
         "wrong_content": wrong[:NAMED],
         "wrong_content_count": len(wrong),
         "unavailable_count": unavailable_count,
-        "unavailable_shards": sorted(set(range(shards)) - {s for s, r in by_shard.items() if r}),
+        "unavailable_shards": sorted(set(range(shards)) - set(by_shard) - set(destroyed)),
+        "destroyed_shards": sorted(destroyed),
         "unacknowledged_present": len(present - known),
     }
 
@@ -192,6 +212,17 @@ def _routing(lab: Lab, index: str) -> tuple[int, int]:
         raise LabError(f"the index metadata answered {status}")
     metadata = answer["metadata"]["indices"][index]
     return int(metadata["settings"]["index"]["number_of_shards"]), int(metadata["routing_num_shards"])
+
+
+def _stored(lab: Lab, index: str) -> set[int]:
+    """The shards of which some node has data on its disk, usable or not."""
+    status, answer = administer(lab, "GET", f"/{index}/_shard_stores?status=all")
+    if status != 200:
+        raise LabError(f"_shard_stores answered {status}")
+    if answer.get("failures"):
+        raise LabError(f"some nodes could not be asked for their shard stores: {str(answer['failures'])[:200]}")
+    shards = answer["indices"].get(index, {}).get("shards", {})
+    return {int(shard) for shard, group in shards.items() if group["stores"]}
 
 
 def _check_routing(lab: Lab, index: str, shards: int, routing_shards: int, ids: list[str]) -> None:

@@ -99,7 +99,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "recovery": _recovery(record, tables),
         "readback": record.readback,
         "lost": _lost(record),
-        "steps": plan.get("steps") or [],
+        "steps": [_step(step) for step in plan.get("steps") or []],
         "missing": _missing(record),
         "size": {
             "width": timeline.WIDTH,
@@ -359,6 +359,16 @@ def _lost(record: Record) -> list[dict[str, Any]]:
         if ids:
             groups.append({"words": words, "count": readback.get(f"{name}_count"), "ids": ids})
     return groups
+
+
+def _step(step: dict[str, Any]) -> dict[str, str]:
+    inverse = step.get("inverse")
+    listed = inverse if isinstance(inverse, list) else [inverse]
+    return {
+        "phase": str(step.get("phase") or "-"),
+        "step": str(step.get("step") or "-"),
+        "inverse": "; ".join(str(item) for item in listed if item) or "-",
+    }
 
 
 def _missing(record: Record) -> list[str]:

@@ -255,6 +255,14 @@ def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
     return tuple(bands)
 
 
+GROUPED = {
+    "cluster.node_left": ("left", "nodes"),
+    "cluster.node_joined": ("joined", "nodes"),
+    "cluster.shard_moved": ("began to be built", "copies"),
+    "cluster.primary_promoted": ("promoted", "primaries"),
+}
+"""Events of which several within a second share one tick: what happened, and to how many of what."""
+
 Moment = tuple[float, str, str, str]
 """(second, label, full words, mark)."""
 
@@ -275,12 +283,13 @@ def _actions(record: Record) -> list[Moment]:
 def _events(record: Record) -> list[Moment]:
     """What the cluster did, from second 0; nodes that leave or join within a second share one tick."""
     found: list[Moment] = []
-    groups: list[tuple[str, float, list[str]]] = []
+    groups: list[tuple[str, float, list[str], str]] = []
     kinds = (
         "cluster.leader",
         "cluster.node_left",
         "cluster.node_joined",
         "cluster.shard_moved",
+        "cluster.primary_promoted",
         "guard.tripped",
     )
     for event in record.of_kind(*kinds):
@@ -296,18 +305,18 @@ def _events(record: Record) -> list[Moment]:
             words = f"guard {event.get('guard')}: {event.get('says')}"
             found.append((at, text.clip(words, 44), text.clip(words), "guard"))
         else:
-            what = {"cluster.node_left": "left", "cluster.node_joined": "joined"}.get(kind, "moved")
+            what, many = GROUPED[kind]
             name = str(event.get("node"))
-            if what == "moved":
-                name = f"{event.get('index')}/{event.get('shard')} to {name}"
+            if "shard" in event:
+                name = f"{event.get('index')}/{event.get('shard')} on {name}"
             last = next((group for group in reversed(groups) if group[0] == what), None)
             if last and at - last[1] <= 1.0:
                 last[2].append(name)
             else:
-                groups.append((what, at, [name]))
-    for what, at, names in groups:
+                groups.append((what, at, [name], many))
+    for what, at, names, many in groups:
         said = f"{text.listed(sorted(names))} {what}"
-        short = said if len(said) <= 44 else f"{len(names)} {'copies' if what == 'moved' else 'nodes'} {what}"
+        short = said if len(said) <= 44 else f"{len(names)} {many} {what}"
         found.append((at, text.clip(short, 44), text.clip(said, 400), what))
     return sorted(found)
 

@@ -169,7 +169,7 @@ def test_a_full_pool_drops_and_says_so(run, drive):
     frame = History.open(run).arrivals
     dropped = frame[frame.outcome == "dropped"]
     assert len(dropped) > 20
-    assert dropped.latency_ms.isna().all() and dropped.node.isna().all()
+    assert dropped.latency_ms.isna().all() and dropped.node.isna().all() and (dropped.end == 0).all()
     assert not (frame.outcome == "unknown").any()
 
 

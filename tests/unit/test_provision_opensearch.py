@@ -8,6 +8,7 @@ import os
 import re
 import tarfile
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ def small(monkeypatch: pytest.MonkeyPatch, cache: Path) -> list[int]:
         fetched.append(len(files))
         for file in files:
             fetch.open_folder(fetch.store())
-            fetch.stored(file).write_text(file.name)
+            with zipfile.ZipFile(fetch.stored(file), "w", zipfile.ZIP_DEFLATED) as jar:
+                jar.writestr("META-INF/MANIFEST.MF", file.name * 100)
             fetch.stored(file).chmod(0o644)
 
     monkeypatch.setattr(lock, "read", lambda version: SMALL)
@@ -123,6 +125,14 @@ def test_assembled_home_is_complete_and_readable_by_others(small: list[int]) -> 
         assert all(os.stat(Path(root, name)).st_mode & 0o777 == 0o644 for name in names)
 
 
+def test_jars_are_the_published_ones_without_compression(small: list[int]) -> None:
+    jar = ensure_opensearch().path / "lib" / "opensearch-3.8.0.jar"
+    with zipfile.ZipFile(jar) as opened:
+        (entry,) = opened.infolist()
+        assert entry.compress_type == zipfile.ZIP_STORED
+        assert opened.read(entry) == b"opensearch-3.8.0.jar" * 100
+
+
 def test_second_use_is_offline(small: list[int]) -> None:
     assert ensure_opensearch() == ensure_opensearch()
     assert small == [4]
@@ -140,14 +150,14 @@ def test_left_out_modules_make_another_home(small: list[int]) -> None:
 def test_a_damaged_home_is_assembled_anew(small: list[int], damage: str) -> None:
     home = ensure_opensearch()
     jar = home.path / "lib" / "opensearch-3.8.0.jar"
-    content = jar.read_text()
+    content = jar.read_bytes()
     jar.unlink()
     if damage == "truncated":
         jar.write_text("")
     elif damage == "changed":
-        jar.write_text(content[::-1])
+        jar.write_bytes(content[::-1])
     again = ensure_opensearch()
-    assert jar.read_text() == content and again == home
+    assert jar.read_bytes() == content and again == home
     assert len(small) == 2
 
 
