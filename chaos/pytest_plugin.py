@@ -113,8 +113,14 @@ def _is_topology(path: Path) -> bool:
     return any(line.replace(" ", "").startswith("kind:topology") for line in _head(path))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Experiments of one topology one after the other, so that they share a lab."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave chaos out unless it is asked for; experiments of one topology one after the other, to share a lab."""
+    if not _wants_chaos(config):
+        left_out = [item for item in items if item.get_closest_marker(MARKER)]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker(MARKER)]
+        return
     order: dict[str, int] = {}
     for item in items:
         if isinstance(item, ExpectationItem):

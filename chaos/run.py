@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,8 +26,8 @@ from typing import Any
 
 from chaos import plan
 from chaos.console import Reporter
-from chaos.definitions import Experiment, Phase
-from chaos.errors import Aborted, ChaosError, Exit, LabError, Leftovers
+from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
+from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
 from chaos.faults import actions, recover
 from chaos.faults.ledger import Ledger, Registration, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
@@ -140,6 +140,11 @@ def refuse_leftovers() -> None:
         )
 
 
+def new_lab_id() -> str:
+    """A name for a lab that belongs to a run."""
+    return f"r{secrets.token_hex(2)}"
+
+
 def new_folder(out: Path, name: str) -> Path:
     """``<UTC>-<experiment>-<shortid>`` in ``out``; a folder that cannot be made is the user's to mend."""
     folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-{secrets.token_hex(2)}"
@@ -183,7 +188,7 @@ class Execution:
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
-        self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=f"r{short}")
+        self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=new_lab_id())
         self.registration = Registration(
             folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me()
         )
@@ -239,6 +244,27 @@ class Execution:
         self.outcome = "error"
         self.events.write("error", says=says)
         self.reporter.line(f"error: {says}")
+
+    @contextmanager
+    def in_python(self) -> Iterator[None]:
+        """The same order with the phases left to the caller, for experiments written in Python.
+
+        Undoes, settles, reads back and leaves the lab clean whatever the block raises; :meth:`report` comes after.
+        """
+        self.registration.write()
+        self.events.write("run.start", run=self.folder.name)
+        try:
+            with signals(self.stop, self.reporter):
+                self.write_plan()
+                self.load_on()
+                self.warm_up()
+                yield
+        except BaseException as error:
+            self.failed(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            for closing in (self.undo, self.settle_and_read_back, self.lab_away):
+                closing()
 
     # ---- before the load ------------------------------------------------------------------------
 
@@ -548,6 +574,50 @@ class Execution:
         render(self.folder)
         self.reporter.close()
         return RunResult(self.folder, findings, clean)
+
+
+def python_execution(
+    *,
+    name: str,
+    lab: LocalLab,
+    out: Path,
+    rates: Mapping[str, str | None],
+    good: str,
+    client: Mapping[str, Any],
+    seed: int,
+    file: Path,
+    reporter: Reporter,
+) -> Execution:
+    """A run on ``lab`` whose phases a Python test makes. ``rates``: operation → ``100/s`` or None for none.
+
+    Raises InvalidInput for a wrong rate, duration or client.
+    """
+    try:
+        operations = {
+            operation: Operation(
+                name=operation,  # type: ignore[arg-type]
+                rate=Rate.parse(rate),
+                good_within=Duration.parse(good),
+                operation="search" if operation == "read" else "index",
+            )
+            for operation, rate in rates.items()
+            if rate is not None
+        }
+        load = Load(**operations, client=Client.model_validate(dict(client)))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise InvalidInput(f"load: {error}") from None
+    experiment = Experiment(
+        name=re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-"),
+        seed=seed,
+        file=file,
+        topology=lab.topology,
+        load=load,
+        phases=(),
+        expect=(),
+    )
+    options = RunOptions(out=out, command=f"pytest -m chaos {file.name}::{name}", seed=seed, lab=lab)
+    folder = new_folder(out, experiment.name)
+    return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())
 
 
 class Unproven(ChaosError):

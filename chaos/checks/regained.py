@@ -87,11 +87,13 @@ def measure(record: Record, op: str, span: Span) -> Measure:
     width = record.window(op)
     stable = max(STABLE, 3 * width)
     phase_end = min(span.end, horizon)
+    if phase_end - trigger < width * SECOND:
+        return Measure.missing("seconds", "the load lasted for less than one window after the phase's first command")
     frames, bad = bad_windows(record, op, trigger, phase_end)
-    if not frames:
-        return Measure.missing("seconds", "no load after the phase's first command")
     # The watch beyond the phase: its windows are its own, so that the phase's stay as they are.
-    beyond, bad_beyond = bad_windows(record, op, phase_end, horizon) if horizon > phase_end else ([], bad[:0])
+    # Less than a whole window (the moment between two phases) shows nothing.
+    more = horizon - phase_end >= width * SECOND
+    beyond, bad_beyond = bad_windows(record, op, phase_end, horizon) if more else ([], bad[:0])
     over = trigger
     last_bad = False
     for (_, end), is_bad in zip(frames, bad, strict=True):

@@ -273,7 +273,7 @@ class Engine:
                 raise
             outcome = _TIMEOUT
         except Exception as error:
-            outcome, status = of_error(error, attempts=trace.attempts)
+            outcome, status = of_error(error)
             if outcome == _UNKNOWN:
                 self._surprise(error)
         finally:

@@ -142,8 +142,9 @@ class Requests:
         """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""
         if kind == "index":
             doc_id = write_id(k)
-            # create, not index: a repeated request must not overwrite unseen
-            return Request("PUT", f"/{self._index}/_create/{doc_id}?filter_path=result,_shards", body(doc_id))
+            # index, not create: ids are ours alone, and a create that the cluster itself repeats after a
+            # failover meets its own first try (seen: ten 409 in one decommission), which index does not mind
+            return Request("PUT", f"/{self._index}/_doc/{doc_id}?filter_path=result,_shards", body(doc_id))
         scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
         if kind == "search":
             return self._searches[scattered % GROUPS]

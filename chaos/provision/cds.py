@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from chaos.provision.unprivileged import node_uid, popen_user
 START_WITHIN_S = 120.0
 END_WITHIN_S = 120.0
 HEAP = "384m"
+KEPT = 4
+"""Archives of 100 MB each."""
 MAIN = "org.opensearch.bootstrap.OpenSearch"
 
 
@@ -53,6 +56,8 @@ def ensure_archive(
     flags = [*jvm.profile_flags(home, java, profile), *extra_flags]
     target = archives() / f"{_key(home, java, flags)}.jsa"
     if target.is_file():
+        with suppress(OSError):
+            os.utime(target)  # used now: the oldest go first
         return target
     try:
         with fetch.disk_errors("making the class data archive"):
@@ -101,6 +106,8 @@ def _make(home: OpenSearchHome, java: JavaRuntime, flags: Sequence[str], target:
             ready.unlink()
             raise ProvisionError("the JVM does not accept what it wrote")
         os.replace(ready, target)
+        for old in sorted(archives().glob("*.jsa"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+            old.unlink(missing_ok=True)  # a node that runs on it keeps its mapping
         places.fsync_folder(target.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -74,8 +74,8 @@ class OpenSearchHome:
             return f"OpenSearch {self.version} {self.source}"
         left_out = f", without {', '.join(sorted(self.without))}" if self.without else ""
         return (
-            f"OpenSearch {self.version} {ASSEMBLED}: the published jars (unpacked), {len(self.modules)} modules"
-            f"{left_out}; no plugins and no security plugin, module policies written by this tool"
+            f"OpenSearch {self.version} {ASSEMBLED}: the published jars, stored uncompressed, "
+            f"{len(self.modules)} modules{left_out}; no plugins (so no security), module policies written by this tool"
         )
 
     @property

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from chaos.checks import judge, text
 from chaos.checks.record import Record
@@ -57,7 +57,7 @@ def render_html(history: History, findings: dict[str, Any]) -> str:
     environment = Environment(
         loader=PackageLoader("chaos.report"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=ChainableUndefined,  # a record of a dead run may lack any key, and is drawn all the same
         trim_blocks=True,
         lstrip_blocks=True,
     )

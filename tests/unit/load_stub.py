@@ -65,7 +65,7 @@ class Stub(asyncio.Protocol):
             failed = 1 if mode == "partial" else 0
             timed_out = b"true" if mode == "timed_out" else b"false"
             self.send(200, _SEARCH % (timed_out, _SHARDS % (3 - failed, failed), _HITS))
-        elif b"/_create/" in path:
+        elif b"/_doc/w-" in path:
             failed = 1 if mode == "partial" else 0
             self.send(201, _WRITE % (3 - failed, failed))
         elif b"/_doc/" in path:

@@ -104,6 +104,5 @@ def test_connection_errors_bare_and_as_opensearch_py_wraps_them(error, outcome):
 
 def test_other_errors():
     assert of_error(exceptions.ConnectionTimeout("TIMEOUT", "x", None)) == (Outcome.TIMEOUT, 0)
-    assert of_error(exceptions.ConflictError(409, "x", {})) == (Outcome.CLIENT_ERROR, 409)
-    assert of_error(exceptions.ConflictError(409, "x", {}), attempts=2) == (Outcome.UNKNOWN, 409)
+    assert of_error(exceptions.ConflictError(409, "x", {})) == (Outcome.UNKNOWN, 409)
     assert of_error(ZeroDivisionError()) == (Outcome.UNKNOWN, 0)

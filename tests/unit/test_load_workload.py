@@ -36,7 +36,7 @@ def test_least_hits_is_what_preloading_gives():
 def test_requests():
     requests = Requests("chaos", 2000)
     write = requests.of("index", 7)
-    assert (write.method, write.path.partition("?")[0]) == ("PUT", "/chaos/_create/w-7")
+    assert (write.method, write.path.partition("?")[0]) == ("PUT", "/chaos/_doc/w-7")
     assert json.loads(write.body) == document(7)
     search = requests.of("search", 7)
     group = json.loads(search.body)["query"]["bool"]["filter"][0]["term"]["group"]

@@ -1,0 +1,59 @@
+# Everything from a fresh clone: `make demo` and `make test` set up what they need.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& command -v $$p && break; done)
+
+.PHONY: help demo test test-full smoke chaos setup doctor lint lock clean
+
+help:
+	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
+	@echo "make test       unit and cluster tests (needs root for the cluster tests; at most 20 minutes on 2 cores)"
+	@echo "make test-full  everything, experiments included"
+	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
+	@echo "make doctor     what this machine has and lacks"
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, for example: apt-get install python3 python3-venv"; exit 2; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "python3 -m venv does not work here; on Debian: apt-get install python3-venv"; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/opensearch-chaos run experiments/zone-network-slowdown.yaml
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not full" $(PYTEST_ARGS)
+
+test-full: $(READY)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)
+
+smoke: $(READY)
+	$(BIN)/python -m pytest -m "chaos and smoke" -v $(PYTEST_ARGS)
+
+chaos: $(READY)
+	$(BIN)/python -m pytest -m chaos -v $(PYTEST_ARGS)
+
+doctor: $(READY)
+	$(BIN)/opensearch-chaos doctor
+
+lint: $(READY)
+	$(BIN)/ruff check chaos tests benchmarks
+	$(BIN)/ruff format --check chaos tests benchmarks
+	$(BIN)/mypy chaos
+
+# needs uv (pip install uv); hashes, no index addresses
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --upgrade -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
