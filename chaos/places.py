@@ -20,20 +20,22 @@ import platformdirs
 import psutil
 
 APP = "opensearch-chaos"
+CACHE_VARIABLE = "OPENSEARCH_CHAOS_CACHE"
+STATE_VARIABLE = "OPENSEARCH_CHAOS_STATE"
 PREFIX = "oschaos-"
 """Every namespace, mount and cgroup of ours begins with this and the lab's id."""
 
 
 def cache() -> Path:
     """The folder of downloaded and assembled parts."""
-    if given := os.environ.get("OPENSEARCH_CHAOS_CACHE"):
+    if given := os.environ.get(CACHE_VARIABLE):
         return Path(given)
     return Path("/var/cache") / APP if os.geteuid() == 0 else Path(platformdirs.user_cache_dir(APP))
 
 
 def state() -> Path:
     """The folder of labs and of the registry."""
-    if given := os.environ.get("OPENSEARCH_CHAOS_STATE"):
+    if given := os.environ.get(STATE_VARIABLE):
         return Path(given)
     return Path("/var/lib") / APP if os.geteuid() == 0 else Path(platformdirs.user_state_dir(APP))
 

@@ -56,9 +56,11 @@ def known() -> list[LabRecord]:
     ids: dict[str, list[str]] = {}
     for name in network.namespaces():
         folders = [p.name for p in places.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
-        # ids may hold dashes: the longest folder name that fits is the lab; without a folder, up to the first dash
-        id = max(folders, key=len) if folders else name.removeprefix(PREFIX).split("-")[0]
-        ids.setdefault(id, []).append(name)
+        if folders:
+            ids.setdefault(max(folders, key=len), []).append(name)  # ids may hold dashes: the longest that fits
+        elif not os.environ.get(places.STATE_VARIABLE):
+            # no folder: its maker died in between. (With another state folder it may be somebody else's living lab.)
+            ids.setdefault(name.removeprefix(PREFIX).split("-")[0], []).append(name)
     for folder in places.labs().glob("*"):
         ids.setdefault(folder.name, [])
     records = []

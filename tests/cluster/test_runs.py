@@ -1,0 +1,194 @@
+"""Whole runs through the command line: verdicts that can be trusted, and nothing left behind whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import DATA, Cli, await_event, cli, events, nothing_left, run_folder
+
+from chaos.faults.ledger import registrations, standing
+from chaos.lab import network, processes
+from chaos.lab.local import LocalLab
+from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.observe.cluster import await_green
+from chaos.observe.proof import problems
+from chaos.observe.readback import shard_of
+from chaos.run import new_lab_id
+
+SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
+
+
+def in_effect(event: dict) -> bool:
+    return event["kind"] == "fault.in_effect"
+
+
+def findings(out: Path) -> dict:
+    return json.loads((run_folder(out) / "findings.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A lab of `lab up`, which is to live on whatever happens to runs on it."""
+    name = new_lab_id()
+    code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
+    assert code == 0, output
+    yield LocalLab.attach(name)
+    code, output = cli("lab", "down", name)
+    assert code == 0, output
+
+
+def test_a_planted_weakness_is_a_weakness_with_exactly_the_lost_ids_named(out, spotless):
+    code, output = cli("run", LOSS, "--out", out)
+    assert code == 1, output
+    folder = run_folder(out)
+    found = findings(out)
+    assert found["outcome"] == "weakness" and found["clean"] is True
+    (lost,) = [f for f in found["findings"] if f["metric"] == "acknowledged.lost"]
+    assert lost["counts_as"] == "weakness" and lost["measured"] > 0
+
+    readback = json.loads((folder / "history" / "readback.json").read_text())
+    (destroyed,) = readback["destroyed_shards"]  # three shards, one copy each, one node lost
+    assert readback["complete"] and readback["diverged_count"] == readback["wrong_content_count"] == 0
+    from chaos.history import History
+
+    arrivals = History.open(folder).arrivals
+    acknowledged = arrivals[(arrivals["op"] == "write") & arrivals["outcome"].isin(["ok", "partial"])]
+    ids = {f"w-{k}" for k in acknowledged["k"]} | {f"p-{n}" for n in range(300)}
+    expected = {id for id in ids if shard_of(id, 3, 768) == destroyed}
+    assert readback["lost_count"] == len(expected) == lost["measured"]
+    assert set(readback["lost"]) == set(sorted(expected)[:1000])
+    report = (folder / "report.html").read_text()
+    assert sorted(expected)[0] in report
+
+
+def test_a_sabotaged_injection_is_inconclusive(tiny, out):
+    """Toxiproxies that answer 200 and do nothing: only the data path can tell."""
+    fakes = []
+    try:
+        for host in tiny.wiring.hosts:
+            proxies = tiny.folder / "run" / f"fake-{host.name}.json"
+            proxies.write_text(json.dumps(ToxiproxyServer(host).proxies()))
+            identity = json.loads((tiny.folder / "run" / f"toxiproxy-{host.name}.json").read_text())
+            assert processes.end([identity["pid"]]) == []
+            with host.namespace.entered():
+                script = Path(__file__).with_name("fake_toxiproxy.py")
+                fakes.append(subprocess.Popen([sys.executable, str(script), str(proxies)], start_new_session=True))
+        assert await_green(tiny, 120, stable=2)[0]
+        code, output = cli("run", SLOW, "--out", out, "--on", tiny.id)
+        assert code == 3, output
+        found = findings(out)
+        assert found["outcome"] == "inconclusive"
+        assert not any(f["counts_as"] == "pass" and f["phase"] == "slow" for f in found["findings"])
+        looks = {e["stage"]: e for e in events(out) if e["kind"] == "fault.evidence"}
+        assert looks["effect"]["proven"] is False
+    finally:
+        for fake in fakes:
+            fake.kill()
+            fake.wait()
+        for host in tiny.wiring.hosts:
+            tiny._start_toxiproxy(host.name)
+        assert await_green(tiny, 120)[0]
+    assert problems(tiny) == []
+
+
+def test_kill_9_in_mid_fault_on_a_lab_that_is_to_live_on(tiny, out):
+    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    running.signal(signal.SIGKILL)
+    running.end()
+    assert standing(run_folder(out) / "ledger.jsonl")
+    assert problems(tiny) != []
+
+    code, output = cli("run", SLOW, "--out", out, "--on", tiny.id)
+    assert code == 2 and "opensearch-chaos recover" in output and "Traceback" not in output
+    code, output = cli("recover")
+    assert code == 0 and "undone" in output, output
+    assert standing(run_folder(out) / "ledger.jsonl") == []
+    assert nothing_left() == []
+    assert await_green(tiny, 120)[0]
+    assert problems(tiny) == []
+    code, output = cli("recover")
+    assert code == 0 and "nothing is left behind" in output
+
+
+def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
+    stages = {
+        "while the lab starts": lambda e: e["kind"] == "run.start",
+        "while the load is on": lambda e: e["kind"] == "load.start",
+        "in mid-fault": in_effect,
+    }
+    for stage, matches in stages.items():
+        shutil.rmtree(out, ignore_errors=True)
+        running = Cli("run", SLOW, "--out", out)
+        await_event(running, out, matches)
+        running.signal(signal.SIGKILL)
+        running.end()
+        assert nothing_left() != [], stage
+        first, second = Cli("recover"), Cli("recover")  # at once: one of them may find nothing more to do
+        assert [first.end()[0], second.end()[0]] == [0, 0], stage
+        assert nothing_left() == [], stage
+        assert not network.namespaces("oschaos-r") or all(
+            not r.orphaned for r in __import__("chaos.lab.sweep", fromlist=["known"]).known()
+        )
+        code, output = cli("report", run_folder(out))
+        assert code == 5 and "died" in output, (stage, output)
+        assert (run_folder(out) / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("number", "matches"),
+    [
+        (signal.SIGINT, lambda e: e["kind"] == "run.start"),
+        (signal.SIGTERM, lambda e: e["kind"] == "load.start"),
+        (signal.SIGINT, in_effect),
+    ],
+    ids=["SIGINT while the lab starts", "SIGTERM while warming up", "SIGINT in mid-fault"],
+)
+def test_a_signal_undoes_reports_and_exits(out, spotless, number, matches):
+    running = Cli("run", SLOW, "--out", out)
+    await_event(running, out, matches)
+    running.signal(number)
+    code, output = running.end(120)
+    assert code == 4, output
+    assert findings(out)["outcome"] == "aborted" and findings(out)["clean"] is True
+    assert "Traceback" not in output
+    assert standing(run_folder(out) / "ledger.jsonl") == [] or not network.namespaces(
+        f"oschaos-{json.loads((run_folder(out) / 'plan.json').read_text())['lab']['id']}"
+    )
+    assert registrations() == [] or all(r.owner.alive() for r in registrations())
+
+
+def test_a_run_on_a_living_lab_leaves_it_clean(tiny, out):
+    """The whole order once more on a lab that lives on; whatever the verdict, the lab proves clean."""
+    code, output = cli("run", SLOW, "--out", out, "--on", tiny.id)
+    assert code in (0, 1, 3), output  # this test is about cleanliness: a busy machine may spoil the load
+    found = findings(out)
+    assert found["clean"] is True
+    assert [f["proven"]["effect"] if "proven" in f else True for f in found["faults"]]
+    (lost,) = [f for f in found["findings"] if f["metric"] == "acknowledged.lost"]
+    assert lost["measured"] == 0
+    assert problems(tiny) == []
+    _, indices = tiny.client("a-all").request("GET", "/_cat/indices?format=json&h=index")
+    assert indices == []
+    assert os.path.exists(run_folder(out) / "junit.xml")
+
+
+def test_the_python_fixtures_work(out):
+    """The real test in tests/chaos, run as a user would run it."""
+    test = Path(__file__).parents[1] / "chaos" / "test_slow_zone.py"
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "chaos", f"--chaos-out={out}", "-p", "no:cacheprovider", str(test)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=Path(__file__).parents[2],
+    )
+    assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-2000:]
+    assert "1 passed" in answer.stdout
