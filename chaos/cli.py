@@ -61,7 +61,6 @@ def run(
     """Run experiments; the worst outcome is the exit code."""
     from chaos.console import Reporter
     from chaos.definitions import load_experiment
-    from chaos.lab import supply
     from chaos.lab.local import LocalLab
     from chaos.run import RunOptions
     from chaos.run import run as run_one
@@ -75,18 +74,16 @@ def run(
     if on is not None:
         lab = LocalLab.attach(on)
         for experiment in loaded:
-            if experiment.topology.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
+            needed = experiment.topology
+            if needed.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
                 raise InvalidInput(
-                    f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {experiment.topology.name}",
-                    remedy=f"start one with: opensearch-chaos lab up {experiment.topology.name}",
+                    f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {needed.name}",
+                    remedy=f"start one with: opensearch-chaos lab up {needed.name}",
                 )
-    codes = []
+    codes: list[Exit] = []
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
         reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
-        parts = lab.manifest.parts if lab else supply.parts(
-            experiment.topology, reporter.line, opensearch_home=opensearch_home
-        )
         try:
             result = run_one(
                 experiment,
@@ -95,10 +92,14 @@ def run(
                     command=_again(experiment.file, seed if seed is not None else experiment.seed, topology),
                     seed=seed,
                     lab=lab,
-                    parts=parts,
+                    opensearch_home=opensearch_home,
                 ),
                 reporter,
             )
+        except ChaosError as error:
+            _say_error(error)  # the verdicts before it still count for the exit code
+            codes.append(error.exit_code)
+            break
         finally:
             reporter.close()
         _print_verdict(experiment.name, result.folder, result.findings)
@@ -153,7 +154,9 @@ def report(
     codes = []
     for folder in runs:
         if not (folder / "plan.json").is_file():
-            raise InvalidInput(f"{folder} is no run folder (it has no plan.json)", remedy="name a folder under reports/")
+            raise InvalidInput(
+                f"{folder} is no run folder (it has no plan.json)", remedy="name a folder under reports/"
+            )
         findings = judge(folder)
         render(folder)
         _print_verdict(findings_name(folder), folder, findings)
@@ -187,7 +190,8 @@ def doctor() -> None:
     bad = False
     for item in examine():
         bad |= not item.ok and not item.optional
-        table.add_row("ok" if item.ok else "optional" if item.optional else "MISSING", item.name, item.found, item.remedy or "")
+        sign = "ok" if item.ok else "optional" if item.optional else "MISSING"
+        table.add_row(sign, item.name, item.found, item.remedy or "")
     left = leftovers()
     bad |= bool(left)
     table.add_row(
@@ -213,9 +217,10 @@ def lab_up(
     """Start a cluster that stays until `lab down`."""
     from chaos.console import Reporter
     from chaos.definitions import load_topology
-    from chaos.lab import desk, supply
+    from chaos.lab import desk, network, supply
 
     spec = load_topology(topology)
+    network.require_root()
     reporter = Reporter()
     try:
         parts = supply.parts(spec, reporter.line, opensearch_home=opensearch_home)
@@ -258,7 +263,9 @@ def lab_exec(
 
 
 @lab_app.command("down")
-def lab_down(name: Annotated[str | None, typer.Argument(help="A lab; may be left out when there is one.")] = None) -> None:
+def lab_down(
+    name: Annotated[str | None, typer.Argument(help="A lab; may be left out when there is one.")] = None,
+) -> None:
     """Take a lab away; its nodes' logs are kept."""
     from chaos.lab import desk
 
@@ -357,14 +364,25 @@ def _print_verdict(name: str, folder: Path, findings: dict[str, Any]) -> None:
     out.print(f"  report: {folder / 'report.html'}", markup=False)
 
 
+def _say_error(error: ChaosError) -> None:
+    print(f"opensearch-chaos: {error}", file=sys.stderr)
+
+
 def main() -> None:
     """Entry point: one line for every failure that we know, never a traceback for a user's mistake."""
     try:
         code = app(standalone_mode=False)  # click hands an exit code back instead of raising it
         raise SystemExit(code if isinstance(code, int) else 0)
     except ChaosError as error:
-        print(f"opensearch-chaos: {error}", file=sys.stderr)
+        _say_error(error)
         raise SystemExit(int(error.exit_code)) from None
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(int(Exit.ERROR)) from None
+    except OSError as error:  # a folder that cannot be written, a full disk
+        where = f": {error.filename}" if error.filename else ""
+        print(f"opensearch-chaos: {error.strerror or error}{where}", file=sys.stderr)
+        raise SystemExit(int(Exit.ERROR)) from None
     except (typer.Abort, KeyboardInterrupt):
         print("opensearch-chaos: interrupted", file=sys.stderr)
         raise SystemExit(int(Exit.ABORTED)) from None

@@ -22,7 +22,10 @@ from opensearchpy import OpenSearch
 from opensearchpy.connection import Urllib3HttpConnection
 from urllib3.connection import HTTPConnection
 
+Socket = socket.socket  # inside Namespace the name `socket` is its method
 CLONE_NEWNET = 0x40000000
+MS_BIND, MS_REC, MS_SHARED = 4096, 16384, 1 << 20
+"""sys/mount.h"""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -30,6 +33,44 @@ def _setns(descriptor: int) -> None:
     if _libc.setns(descriptor, CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"setns: {os.strerror(number)}")
+
+
+def create_namespace(path: Path) -> None:
+    """Make a new network namespace and keep it under ``path`` (a bind mount, as iproute2 does it).
+
+    Without a fork: the runner has threads, and a forked child would run its signal handlers. A namespace is made by
+    a thread that leaves its own, so a fresh thread does it and ends. Raises ``OSError``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:  # shared, so that other mount namespaces see what is made here; fails while it is no mount of its own
+        _mount(None, path.parent, MS_SHARED | MS_REC)
+    except OSError:
+        _mount(path.parent, path.parent, MS_BIND)  # once: binding it again would double all that is mounted below
+        _mount(None, path.parent, MS_SHARED | MS_REC)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+    failures: list[OSError] = []
+
+    def work() -> None:
+        try:
+            if _libc.unshare(CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            _mount(Path(f"/proc/self/task/{threading.get_native_id()}/ns/net"), path, MS_BIND)
+        except OSError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work, name="namespace")
+    thread.start()
+    thread.join()
+    if failures:
+        with suppress(OSError):
+            path.unlink()
+        raise failures[0]
+
+
+def _mount(source: Path | None, target: Path, flags: int) -> None:
+    if _libc.mount(str(source or "none").encode(), str(target).encode(), b"none", flags, None) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"mount {target}: {os.strerror(number)}")
 
 
 class Namespace:
@@ -58,12 +99,14 @@ class Namespace:
         finally:
             os.close(home)
 
-    def socket(self, kind: int = socket.SOCK_STREAM) -> socket.socket:
-        """A new IPv4 socket in this namespace."""
+    def socket(
+        self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0
+    ) -> Socket:
+        """A new socket in this namespace."""
         with self.entered():
-            return socket.socket(socket.AF_INET, kind)
+            return socket.socket(family, kind, protocol)
 
-    def connect(self, address: tuple[str, int], timeout: float) -> socket.socket:
+    def connect(self, address: tuple[str, int], timeout: float) -> Socket:
         """A TCP connection from this namespace. ``timeout`` in seconds; raises ``OSError``."""
         sock = self.socket()
         try:
@@ -86,12 +129,13 @@ def connection_class(namespace: Namespace | None) -> type[HTTPConnection]:
     """An urllib3 connection class whose sockets are created in ``namespace`` (None: where we are)."""
     if namespace is None:
         return HTTPConnection
+    there: Namespace = namespace
 
     class NamespacedConnection(HTTPConnection):
-        def _new_conn(self) -> socket.socket:
+        def _new_conn(self) -> Socket:
             # the same translation of errors as urllib3's own, which this overrides
             try:
-                with namespace.entered():
+                with there.entered():
                     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
                 timeout = self.timeout
                 if isinstance(timeout, int | float):

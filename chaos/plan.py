@@ -40,7 +40,7 @@ class Planned:
 
 def faults(experiment: Experiment) -> list[Planned]:
     """Every fault of the experiment in order, with its id."""
-    planned = []
+    planned: list[Planned] = []
     for phase in experiment.phases:
         for params in phase.inject:
             planned.append(Planned(f"f{len(planned) + 1}", phase.name, params))
@@ -79,9 +79,8 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
             each = planned[(phase.name, id(params))]
             fault = preview(each, experiment, seed, wiring)
             if fault is None:
-                possible = [
-                    n for n in candidates(params.selector, experiment.topology.nodes)  # type: ignore[arg-type]
-                ] if isinstance(params, NodeFault) else []
+                nodes = experiment.topology.nodes
+                possible = candidates(params.selector, nodes) if isinstance(params, NodeFault) else ()
                 yield {
                     "phase": phase.name,
                     "step": f"inject {params.kind}: {params.describe()}",
@@ -98,7 +97,9 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
                 "targets": list(fault.targets),
                 "links": [f"{a} -> {b}" for a, b in fault.links],
                 "moves": [str(m.move) for m in fault.moves],
-                "inverse": [str(m.inverse) if m.inverse else "none: cannot be taken back" for m in reversed(fault.moves)],
+                "inverse": [
+                    str(m.inverse) if m.inverse else "none: cannot be taken back" for m in reversed(fault.moves)
+                ],
             }
         for action in phase.do:
             yield {
@@ -146,10 +147,11 @@ def versions() -> dict[str, str]:
 def differences(experiment: Experiment, notes: Sequence[str] = ()) -> list[str]:
     """Every way in which this lab is not production that may matter for a verdict."""
     topology = experiment.topology
+    heaps = ", ".join(sorted({n.heap.text for n in topology.nodes}))
     found = [
         "all nodes share this machine's processors, memory and disk",
         "zones are network namespaces on one kernel: no real distance, one clock",
-        f"small heaps ({', '.join(sorted({n.heap.text for n in topology.nodes}))}) and a small index: recovery times do not scale from here",
+        f"small heaps ({heaps}) and a small index: recovery times do not scale from here",
         "no security plugin: no TLS and no authentication",
         "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
     ]

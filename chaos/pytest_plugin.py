@@ -9,9 +9,10 @@ loaded by every pytest of the environment.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +60,14 @@ def _selects(expression: Expression | None, name: str, others: frozenset[str] = 
     if expression is None:
         return False
 
-    def evaluate(names: frozenset[str]) -> bool:
-        return bool(expression.evaluate(lambda wanted, **_: wanted in names))
+    return _holds(expression, others | {name}) and not _holds(expression, others)
 
-    return evaluate(others | {name}) and not evaluate(others)
+
+def _holds(expression: Expression, names: frozenset[str]) -> bool:
+    def named(wanted: str, /, **_: str | int | bool | None) -> bool:
+        return wanted in names
+
+    return bool(expression.evaluate(named))
 
 
 def _wants_chaos(config: pytest.Config) -> bool:
@@ -70,15 +75,10 @@ def _wants_chaos(config: pytest.Config) -> bool:
     expression = _expression(config)
     if expression is None:
         return False
-    asked: set[str] = set()
-
-    def note(wanted: str, **_: Any) -> bool:
-        asked.add(wanted)
-        return True
-
-    expression.evaluate(note)
+    # read from the text: an expression that is evaluated asks only as far as it must ("smoke or chaos")
+    asked = frozenset(re.findall(r"[\w:+\-.\[\]\\/]+", config.getoption("markexpr"))) - {"and", "or", "not"}
     return MARKER in asked and (
-        _selects(expression, MARKER) or _selects(expression, MARKER, frozenset(asked - {MARKER}))
+        _selects(expression, MARKER) or _selects(expression, MARKER, asked - {MARKER})
     )
 
 
@@ -155,7 +155,7 @@ class ExperimentFile(pytest.File):
         tags = frozenset(self.experiment.tags)
         for tag in sorted(tags):
             self.config.addinivalue_line("markers", f"{tag}: a tag of chaos experiments")
-        if not _selects(expression, MARKER, tags):
+        if expression is None or not _holds(expression, tags | {MARKER}):
             return
         if CONTROL in tags and not _selects(expression, CONTROL, (tags | {MARKER}) - {CONTROL}):
             return
@@ -177,8 +177,11 @@ class ExperimentFile(pytest.File):
     def result(self) -> RunResult:
         """Run the experiment once; the same result, or error, for each of its items."""
         if self._result is None:
+            if self.config.stash.get(_STOPPED, False):
+                pytest.exit("a run was stopped by a signal", returncode=pytest.ExitCode.INTERRUPTED)
             try:
                 self._result = _run(self.config, self.experiment)
+                self.config.stash[_STOPPED] = self._result.stopped
             except Exception as error:
                 self._result = error
         if isinstance(self._result, Exception):
@@ -274,7 +277,7 @@ class LabPool:
 
     def get(self, topology: Topology) -> LocalLab:
         """A clean green lab of this topology: the one that is up, or a new one. Raises ChaosError."""
-        from chaos.lab import supply
+        from chaos.lab import network, supply
         from chaos.lab.local import LocalLab
         from chaos.observe.proof import problems
         from chaos.run import new_lab_id, refuse_leftovers
@@ -286,6 +289,7 @@ class LabPool:
                 return self._lab
             _say(self._config, f"chaos: new lab, because {'; '.join(found)}")
             self.close()
+        network.require_root()
         refuse_leftovers()
         home = self._config.getoption("--chaos-opensearch-home")
         parts = supply.parts(topology, lambda _: None, opensearch_home=Path(home) if home else None)
@@ -307,6 +311,8 @@ class LabPool:
 
 
 _POOL = pytest.StashKey[LabPool]()
+_STOPPED = pytest.StashKey[bool]()
+"""Whether a signal ended the last run: then no other begins."""
 
 
 def _pool(config: pytest.Config) -> LabPool:
@@ -480,7 +486,8 @@ def lab(request: pytest.FixtureRequest) -> LabHandle:
     topology = load_topology(marker.args[0] if marker else "3az-standby", near=request.path)
     config = request.config
     seed = config.getoption("--chaos-seed")
-    return LabHandle(_pool(config).get(topology), Path(config.getoption("--chaos-out")), seed or 1)
+    out = Path(config.getoption("--chaos-out"))
+    return LabHandle(_pool(config).get(topology), out, seed if seed is not None else 1)
 
 
 @pytest.fixture
@@ -510,12 +517,18 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
         try:
             with execution.in_python():
                 yield running
+        except BaseException:
+            with suppress(Exception):  # a report all the same; what went wrong in the block is what counts
+                execution.report()
+            raise
         finally:
             lab.execution = None
         result = execution.report()
         running.findings = result.findings
-        running._finish()
         if not result.clean:
             raise RuntimeError(f"the clean-up failed: {'; '.join(execution.dirt)}")
+        if execution.outcome == "error":
+            raise RuntimeError(f"the run ended in an error: {result.findings['summary']}")
+        running._finish()
 
     return start

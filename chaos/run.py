@@ -27,24 +27,24 @@ from typing import Any
 from chaos import plan
 from chaos.console import Reporter
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
-from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
+from chaos.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
 from chaos.faults import actions, recover
-from chaos.faults.ledger import Ledger, Registration, standing
+from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Move, Reversible
 from chaos.faults.select import ready
 from chaos.history import EventWriter, History, compact
-from chaos.lab import supply, sweep
+from chaos.lab import network, supply, sweep
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
 from chaos.lab.wiring import HTTP
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
 from chaos.load.driver import Driver
 from chaos.load.workload import preload, preload_id, write_id
+from chaos.netsock import opensearch
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
-from chaos.netsock import opensearch
 from chaos.places import ProcessIdentity, write_json
 
 SETTLE_SECONDS = 240.0
@@ -60,13 +60,17 @@ TICK_SECONDS = 0.1
 
 @dataclass
 class RunOptions:
-    """``out``: the folder that run folders go to. ``lab``: a lab to run on; None builds one and takes it away."""
+    """``out``: the folder that run folders go to. ``lab``: a lab to run on; None builds one and takes it away.
+
+    ``opensearch_home``: for a lab of its own, use this OpenSearch instead of assembling one.
+    """
 
     out: Path
     command: str
     seed: int | None = None
     lab: LocalLab | None = None
     parts: Parts | None = None
+    opensearch_home: Path | None = None
 
 
 @dataclass
@@ -76,6 +80,8 @@ class RunResult:
     folder: Path
     findings: dict[str, Any]
     clean: bool
+    stopped: bool = False
+    """True when a signal ended it: whoever runs several must not go on to the next."""
 
     @property
     def exit_code(self) -> Exit:
@@ -88,7 +94,8 @@ class Stop:
 
     reason: str | None = None
     guard: str | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    # one thread may come twice: a second signal's handler interrupts the first one's
+    _lock: Any = field(default_factory=threading.RLock)
 
     def ask(self, reason: str, guard: str | None = None) -> None:
         with self._lock:
@@ -115,7 +122,7 @@ def signals(stop: Stop, reporter: Reporter) -> Iterator[None]:
     def handler(number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         if stop.asked:
-            reporter.line(f"{name}: already undoing; this must finish (kill -9 leaves the rest to `opensearch-chaos recover`)")
+            reporter.line(f"{name}: already undoing; this must finish (after a kill -9: `opensearch-chaos recover`)")
         else:
             reporter.line(f"{name}: undoing, reporting, then exiting")
         stop.ask(f"stopped by {name}")
@@ -152,20 +159,40 @@ def new_folder(out: Path, name: str) -> Path:
         (folder / "history").mkdir(parents=True)
         (folder / "logs").mkdir()
     except OSError as error:
-        raise ChaosError(f"cannot make the run folder {folder}: {error.strerror}") from error
+        raise InvalidInput(
+            f"cannot make the run folder {folder}: {error.strerror}", remedy="choose a folder with --out"
+        ) from error
     return folder
 
 
+def refuse_second_run(lab: LocalLab) -> None:
+    """Raises InvalidInput when another living process has a run on this lab: neither could trust what it measures."""
+    me = ProcessIdentity.me()
+    for other in registrations():
+        if other.lab == lab.id and other.owner != me and other.owner.alive():
+            raise InvalidInput(
+                f"run {other.run} is under way on lab '{lab.id}'", remedy="wait for its end, or use another lab"
+            )
+
+
 def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
-    """Carry out one experiment. Raises ChaosError only before anything has been started."""
+    """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
+    if options.lab is None:
+        network.require_root()
     refuse_leftovers()
+    if options.lab is not None:
+        refuse_second_run(options.lab)
+    parts = options.parts or (options.lab.manifest.parts if options.lab else None)
+    # before the signals are ours: a Ctrl-C may end a long download at once
+    parts = parts or supply.parts(experiment.topology, reporter.line, opensearch_home=options.opensearch_home)
     stop = Stop()
     with signals(stop, reporter):
-        parts = options.parts or (options.lab.manifest.parts if options.lab else None)
-        parts = parts or supply.parts(experiment.topology, reporter.line)
-        stop.check()
         folder = new_folder(options.out, experiment.name)
-        return Execution(experiment, options, parts, folder, reporter, stop).execute()
+        try:
+            execution = Execution(experiment, options, parts, folder, reporter, stop)
+        except OSError as error:
+            raise ChaosError(f"cannot begin the run in {folder}: {error.strerror}") from error
+        return execution.execute()
 
 
 class Execution:
@@ -204,9 +231,9 @@ class Execution:
     # ---- the order ------------------------------------------------------------------------------
 
     def execute(self) -> RunResult:
-        self.registration.write()
-        self.events.write("run.start", run=self.folder.name)
         try:
+            self.registration.write()
+            self.events.write("run.start", run=self.folder.name)
             self.write_plan()
             self.lab_up()
             self.load_on()
@@ -218,32 +245,49 @@ class Execution:
             finally:
                 guard()
         except Aborted as error:
-            self.outcome = "aborted"
-            if self.stop.guard:
-                self.events.write("guard.tripped", guard=self.stop.guard, says=str(error))
-            self.events.write("abort", says=str(error))
-            self.reporter.line(f"aborted: {error}")
+            self.aborted(error)
         except Unproven as error:
-            self.events.write("note", says=str(error))
+            self.note("note", says=str(error))
             self.reporter.line(f"ended early: {error}")
         except ChaosError as error:
             self.failed(str(error))
         except Exception as error:
-            (self.folder / "logs" / "runner-traceback.txt").write_text(traceback.format_exc())
+            self.keep_traceback("runner")
             self.failed(f"{type(error).__name__}: {error} (logs/runner-traceback.txt)")
+        self.close_down()
+        return self.report()
+
+    def close_down(self) -> None:
+        """Undo, settle, take the lab away. Every step is tried; only what stays behind in the end is dirt."""
         for closing in (self.undo, self.settle_and_read_back, self.lab_away):
             try:
                 closing()
             except Exception as error:  # one clean-up that fails must not stop the next
-                (self.folder / "logs" / f"{closing.__name__}-traceback.txt").write_text(traceback.format_exc())
-                self.dirt.append(f"{closing.__name__}: {type(error).__name__}: {error}")
-                self.failed(f"{closing.__name__}: {error}")
-        return self.report()
+                self.keep_traceback(closing.__name__)
+                if closing == self.lab_away:
+                    self.dirt.append(f"{closing.__name__}: {type(error).__name__}: {error}")
+                self.failed(f"{closing.__name__}: {type(error).__name__}: {error}")
+
+    def aborted(self, error: Aborted) -> None:
+        self.outcome = "aborted"
+        if self.stop.guard:
+            self.note("guard.tripped", guard=self.stop.guard, says=str(error))
+        self.note("abort", says=str(error))
+        self.reporter.line(f"aborted: {error}")
 
     def failed(self, says: str) -> None:
         self.outcome = "error"
-        self.events.write("error", says=says)
+        self.note("error", says=says)
         self.reporter.line(f"error: {says}")
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Write an event on the way out. A disk that is full must not stop the undo that comes after."""
+        with suppress(OSError):
+            self.events.write(kind, **fields)
+
+    def keep_traceback(self, what: str) -> None:
+        with suppress(OSError):
+            (self.folder / "logs" / f"{what}-traceback.txt").write_text(traceback.format_exc())
 
     @contextmanager
     def in_python(self) -> Iterator[None]:
@@ -251,20 +295,22 @@ class Execution:
 
         Undoes, settles, reads back and leaves the lab clean whatever the block raises; :meth:`report` comes after.
         """
-        self.registration.write()
-        self.events.write("run.start", run=self.folder.name)
-        try:
-            with signals(self.stop, self.reporter):
+        with signals(self.stop, self.reporter):  # the closing as well: a second Ctrl-C must not interrupt an undo
+            try:
+                self.registration.write()
+                self.events.write("run.start", run=self.folder.name)
                 self.write_plan()
                 self.load_on()
                 self.warm_up()
                 yield
-        except BaseException as error:
-            self.failed(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            for closing in (self.undo, self.settle_and_read_back, self.lab_away):
-                closing()
+            except Aborted as error:
+                self.aborted(error)
+                raise
+            except BaseException as error:
+                self.failed(f"{type(error).__name__}: {error}")
+                raise
+            finally:
+                self.close_down()
 
     # ---- before the load ------------------------------------------------------------------------
 
@@ -350,8 +396,10 @@ class Execution:
         through = self.experiment.topology.data_nodes[0].name
         host = self.lab.wiring[through]
         client = opensearch(host.loopback, HTTP, namespace=host.namespace)
-        preload(client, self.experiment.load.documents, self.index)
-        client.close()
+        try:
+            preload(client, self.experiment.load.documents, self.index)
+        finally:
+            client.close()
         green, _ = await_green(self.lab, 60, stopped=lambda: self.stop.asked)
         self.stop.check()
         if not green:
@@ -502,9 +550,7 @@ class Execution:
         if not self.lifecycle.undo_all():
             self.reporter.line("not every fault is proven to be gone")
         remaining = [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
-        failed = undo_entries(self.lab, self.ledger, remaining)
-        if failed and not self.own_lab:
-            self.dirt += failed
+        undo_entries(self.lab, self.ledger, remaining)  # what fails is tried once more when the lab is left
 
     def settle_and_read_back(self) -> None:
         """Green again under load, then load off, then every acknowledged document from every copy."""
@@ -516,10 +562,10 @@ class Execution:
                 self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked, hopeless=HOPELESS_SECONDS
             )
             self.events.write("cluster.settled", green=green, seconds=round(seconds, 3))
-        self.events.write("load.stop")
+        self.note("load.stop")
         self.reporter.status("load off")
         if not self.driver.stop():
-            self.events.write("note", says=f"the load driver did not end in order: {self.driver.error}")
+            self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
         self.sampler.stop()
         if self.outcome == "finished":
             acknowledged = self.acknowledged()
@@ -563,17 +609,21 @@ class Execution:
         from chaos.report import render
 
         clean = not self.dirt
-        write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt})
-        self.events.write("run.end", reason=self.outcome)
-        self.events.close()
-        self.ledger.close()
-        self.reporter.status("judging")
-        with suppress(ChaosError):
-            compact(self.folder)
-        findings = judge(self.folder)
-        render(self.folder)
-        self.reporter.close()
-        return RunResult(self.folder, findings, clean)
+        try:
+            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt})
+            self.note("run.end", reason=self.outcome)
+            self.reporter.status("judging")
+            with suppress(ChaosError):
+                compact(self.folder)
+            findings = judge(self.folder)
+            render(self.folder)
+        except (ChaosError, OSError) as error:
+            raise Unreported(self.folder, error, self.dirt) from error
+        finally:
+            self.events.close()
+            self.ledger.close()
+            self.reporter.close()
+        return RunResult(self.folder, findings, clean, self.stop.asked and self.stop.guard is None)
 
 
 def python_execution(
@@ -618,6 +668,16 @@ def python_execution(
     options = RunOptions(out=out, command=f"pytest -m chaos {file.name}::{name}", seed=seed, lab=lab)
     folder = new_folder(out, experiment.name)
     return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())
+
+
+class Unreported(ChaosError):
+    """The run is over and undone, but its report cannot be made (a full disk, say)."""
+
+    def __init__(self, folder: Path, why: Exception, dirt: list[str]) -> None:
+        left = f"; left behind: {'; '.join(dirt)} (run: opensearch-chaos recover)" if dirt else ""
+        super().__init__(f"no report of {folder} can be made: {why}{left}")
+        found = why.exit_code if isinstance(why, ChaosError) else Exit.ERROR
+        self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
 
 
 class Unproven(ChaosError):

@@ -6,6 +6,7 @@ what, and when it was over. What forbids a verdict comes first.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from chaos.checks import text
@@ -22,7 +23,8 @@ def sentence(
     faults: list[dict[str, Any]],
 ) -> str:
     """One or two sentences. Arguments are parts of findings.json."""
-    story = _story(tables, faults)
+    missed = {finding["op"] for finding in findings if finding["verdict"] == "fail" and finding["op"]}
+    story = _story(tables, faults, missed)
     why = next((reason["says"] for reason in reasons if reason["outcome"] == outcome), None)
     if outcome == "error":
         return f"No verdict: {_lower(why or 'the run failed')}."
@@ -57,11 +59,12 @@ def _none_lost(tables: dict[str, Any]) -> bool:
     return (tables.get("writes") or {}).get("value") == 0
 
 
-def _story(tables: dict[str, Any], faults: list[dict[str, Any]]) -> str:
+def _story(tables: dict[str, Any], faults: list[dict[str, Any]], missed: Collection[str]) -> str:
+    """``missed``: operations that missed one of their targets; those did not hold, however short it was."""
     held: list[str] = []
     hurt: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for op, row in tables.get("outage", {}).items():
-        if row["total"] < NOTICED:
+        if row["total"] < NOTICED and op not in missed:
             held.append(f"{op}s")
         else:
             hurt.setdefault(_cause(row, faults), []).append((op, row))

@@ -224,7 +224,8 @@ class BandwidthEvidence(LinkEvidence):
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
         return Look(
             shown == len(probes) and calm == len(controls),
-            f"{shown} of {len(probes)} touched pairs carry what was asked; {calm} of {len(controls)} untouched are as before",
+            f"{shown} of {len(probes)} touched pairs carry what was asked; "
+            f"{calm} of {len(controls)} untouched are as before",
             probes + controls,
         )
 

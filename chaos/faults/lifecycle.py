@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -63,9 +64,13 @@ class Lifecycle:
             if reason := self._lab.lacks(need):
                 raise FaultError(f"{fault.kind}: {reason}")
         evidence = fault.evidence()
-        before = evidence.before(self._lab)
-        self._look(fault, "before", before)
-        entries = self._ledger.intend(fault.id, fault.moves)
+        try:
+            before = evidence.before(self._lab)
+            self._look(fault, "before", before)
+            entries = self._ledger.intend(fault.id, fault.moves)
+        except BaseException:
+            evidence.close()
+            raise
         active = Active(fault, evidence, entries)
         with self._lock:
             self._active.append(active)
@@ -93,22 +98,28 @@ class Lifecycle:
         return proven
 
     def undo(self, id: str) -> bool:
-        """Undo one fault; True when every move was taken back and the end is proven."""
+        """Undo one fault; True when every move was taken back and the end is proven.
+
+        Events that the disk does not take are left out: undoing comes first.
+        """
         with self._lock:
             active = next((each for each in self._active if each.fault.id == id), None)
         if active is None:
             return True
-        self._events.write("fault.undo", fault=id)
+        self._note("fault.undo", fault=id)
         active.problems = [*undo_entries(self._lab, self._ledger, reversed(active.entries))]
         with self._lock:
             self._active.remove(active)
         if active.problems:
-            self._events.write("fault.failed", fault=id, stage="undo", says="; ".join(active.problems))
-        look, since = self._until(active.evidence.gone, active.evidence.gone_deadline)
-        active.evidence.close()
-        self._look(active.fault, "gone", look)
+            self._note("fault.failed", fault=id, stage="undo", says="; ".join(active.problems))
+        try:
+            look, since = self._until(active.evidence.gone, active.evidence.gone_deadline)
+        finally:
+            active.evidence.close()
+        with suppress(OSError):
+            self._look(active.fault, "gone", look)
         if look.proven and not active.problems:
-            self._events.write("fault.gone", t=since, fault=id)
+            self._note("fault.gone", t=since, fault=id)
         return look.proven and not active.problems
 
     def undo_all(self) -> bool:
@@ -117,10 +128,14 @@ class Lifecycle:
         for fault in reversed(self.active):
             try:
                 results.append(self.undo(fault.id))
-            except ChaosError as error:
-                self._events.write("fault.failed", fault=fault.id, stage="undo", says=str(error))
+            except Exception as error:  # whatever it is, the others must be tried
+                self._note("fault.failed", fault=fault.id, stage="undo", says=f"{type(error).__name__}: {error}")
                 results.append(False)
         return all(results)
+
+    def _note(self, kind: str, *, t: int | None = None, **fields: Any) -> None:
+        with suppress(OSError):
+            self._events.write(kind, t=t, **fields)
 
     def _apply(self, entries: list[Entry]) -> list[str]:
         """Moves on different hosts at once, those on one host in order. Returns what failed."""
@@ -132,8 +147,8 @@ class Lifecycle:
             for entry in mine:
                 try:
                     entry.move.apply(self._lab)
-                except (ChaosError, OSError) as error:
-                    return f"{entry.move}: {error}"
+                except Exception as error:  # what was made by now has to be undone, whatever it is
+                    return f"{entry.move}: {_said(error)}"
             return None
 
         with ThreadPoolExecutor(min(len(hosts), 16)) as pool:
@@ -160,6 +175,10 @@ class Lifecycle:
         )
 
 
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ChaosError) else f"{type(error).__name__}: {error}"
+
+
 def undo_entries(lab: Lab, ledger: Ledger, entries: Iterable[Entry]) -> list[str]:
     """Apply each inverse in the order given, host by host at once; every one is tried. Returns what failed."""
     hosts: dict[str, list[Entry]] = {}
@@ -172,9 +191,9 @@ def undo_entries(lab: Lab, ledger: Ledger, entries: Iterable[Entry]) -> list[str
             try:
                 if entry.inverse is not None:
                     entry.inverse.apply(lab)
-            except (ChaosError, OSError) as error:
-                failed.append(f"{entry.inverse}: {error}")
-                ledger.note(entry, "undo_failed", str(error))
+            except Exception as error:  # whatever it is, the others must be tried
+                failed.append(f"{entry.inverse}: {_said(error)}")
+                ledger.note(entry, "undo_failed", _said(error))
             else:
                 ledger.note(entry, "undone")
         return failed

@@ -55,10 +55,13 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             if entries and registration.lab not in orphaned:
                 try:
                     lab = LocalLab.attach(registration.lab)
-                except ChaosError:
+                    ledger = Ledger(registration.ledger)
+                except (ChaosError, OSError) as error:
+                    if (places.labs() / registration.lab).is_dir():
+                        result.problems.append(f"run {registration.run} on lab {registration.lab}: {error}")
+                        continue
                     entries = []  # the lab is gone, and with it all that was done to it
                 else:
-                    ledger = Ledger(registration.ledger)
                     failed = undo_entries(lab, ledger, entries)
                     ledger.close()
                     result.problems += failed
@@ -70,7 +73,10 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             registration.remove()
         for id in sorted(orphaned):
             says(f"taking lab {id} away")
-            problems = sweep.destroy(id)
+            try:
+                problems = sweep.destroy(id)
+            except (ChaosError, OSError) as error:  # one lab that will not go must not keep the next
+                problems = [f"lab {id}: {error}"]
             result.problems += problems
             if not problems:
                 result.removed.append(id)

@@ -14,6 +14,7 @@ from pathlib import Path
 from chaos.console import Reporter
 from chaos.definitions import Topology
 from chaos.errors import InvalidInput, LabError
+from chaos.faults.ledger import registrations
 from chaos.lab import sweep
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
@@ -107,7 +108,9 @@ def status(name: str | None) -> list[Shown]:
         except InvalidInput:
             shown.append(Shown(id, "a leftover without a manifest (run: opensearch-chaos recover)", None, []))
             continue
-        record = next(r for r in sweep.known() if r.id == id)
+        record = next((r for r in sweep.known() if r.id == id), None)
+        if record is None:
+            continue  # it went away while we looked
         if record.orphaned:
             state = "a leftover of a dead run (run: opensearch-chaos recover)"
         else:
@@ -148,22 +151,27 @@ def execute(name: str, host: str, command: Sequence[str]) -> int:
     hosts = {each.name: each for each in lab.wiring.hosts}
     if host not in hosts:
         raise InvalidInput(f"lab '{name}' has no host '{host}'", remedy=f"choose one of: {', '.join(hosts)}")
+    if not hosts[host].namespace.path.exists():
+        raise InvalidInput(f"host '{host}' of lab '{name}' is gone", remedy="run: opensearch-chaos recover")
     try:
         with hosts[host].namespace.entered():
             return subprocess.call(list(command))
     except FileNotFoundError:
         raise InvalidInput(f"there is no program '{command[0]}'") from None
+    except OSError as error:
+        raise InvalidInput(f"'{command[0]}' cannot be run in host '{host}': {error.strerror}") from None
 
 
 def down(name: str | None) -> tuple[str, Path, list[str]]:
-    """Take a lab away: its id, where its logs are now, and what would not go."""
+    """Take a lab away: its id, where its logs are now, and what would not go. Refused while a run is under way."""
     ids = _ids(name)
     if not ids:
         raise InvalidInput("there is no lab to take down")
     if len(ids) > 1:
         raise InvalidInput(f"which lab? there are {', '.join(ids)}")
-    record = next(r for r in sweep.known() if r.id == ids[0])
-    if record.owner_alive and not record.lease:
+    record = next((r for r in sweep.known() if r.id == ids[0]), None)
+    owned = record is not None and record.owner_alive and not record.lease
+    if owned or any(each.lab == ids[0] and each.owner.alive() for each in registrations()):
         raise InvalidInput(f"lab '{ids[0]}' belongs to a run that is under way")
     return ids[0], sweep.logs() / ids[0], sweep.destroy(ids[0])
 

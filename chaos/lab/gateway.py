@@ -1,4 +1,4 @@
-"""A loopback port in the user's own namespace that leads to a lab's nodes. Started by ``lab up``, ended by ``lab down``.
+"""A loopback port in the user's own namespace that leads to a lab's nodes, from ``lab up`` to ``lab down``.
 
 It listens where the user is, then moves into the lab's bridge namespace, so that whoever takes the lab away finds it
 there like every other process of the lab. Each connection goes to the next node that accepts one, over the path that

@@ -100,15 +100,21 @@ class LocalLab:
                 f"a lab named '{id}' is already there",
                 remedy=f"choose another name or run: opensearch-chaos lab down {id}",
             ) from None
-        folder.chmod(0o755)
+        except OSError as error:
+            raise LabError(f"cannot make the lab folder {folder}: {error.strerror}") from error
         manifest = Manifest(id, ProcessIdentity.me(), lease, parts, time.time())
-        write_json(folder / "topology.json", topology.to_json())
-        write_json(folder / "lab.json", manifest.to_json())
+        try:
+            folder.chmod(0o755)
+            write_json(folder / "topology.json", topology.to_json())
+            write_json(folder / "lab.json", manifest.to_json())
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise LabError(f"cannot write the lab down in {folder}: {error.strerror}") from error
         return cls(manifest, topology)
 
     @classmethod
     def attach(cls, id: str) -> LocalLab:
-        """A lab that another process made. Raises InvalidInput when there is none."""
+        """A lab that another process made. Raises InvalidInput when there is none, or none that can be read."""
         folder = places.labs() / id
         try:
             manifest = Manifest.from_json(json.loads((folder / "lab.json").read_text()))
@@ -116,6 +122,11 @@ class LocalLab:
         except FileNotFoundError:
             there = ", ".join(sorted(p.name for p in places.labs().glob("*"))) or "none"
             raise InvalidInput(f"there is no lab named '{id}' (labs here: {there})") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"the manifest of lab '{id}' cannot be read: {type(error).__name__}",
+                remedy=f"run: opensearch-chaos lab down {id}",
+            ) from error
         return cls(manifest, topology)
 
     def up(self, progress: Progress = lambda _: None, check: Callable[[], None] = lambda: None) -> None:
@@ -331,7 +342,8 @@ class LocalLab:
         """Put the topology's cluster settings and zone weights."""
         any_node = self.client(self.topology.nodes[0].name, timeout=30.0)
         if self.topology.settings.cluster:
-            self._must(any_node.request("PUT", "/_cluster/settings", body={"persistent": self.topology.settings.cluster}))
+            body = {"persistent": self.topology.settings.cluster}
+            self._must(any_node.request("PUT", "/_cluster/settings", body=body))
         if self.topology.weights:
             weights = {zone: str(weight) for zone, weight in self.topology.weights.items()}
             self._must(
@@ -351,7 +363,8 @@ class LocalLab:
         """The node's own last error line, for people."""
         lines = self._lines(self.log(node))
         for line in reversed(lines):
-            if re.search(r"\[(ERROR|FATAL)|Exception|Error:|uncaught", line) and not line.startswith(("\t", "    at")):
+            wrong = re.search(r"\[(ERROR|FATAL)|Exception|Error:|uncaught", line)
+            if wrong and not line.startswith(("\t", "    at")):
                 return line.strip()[:500]
         return lines[-1].strip()[:500] if lines else "it wrote nothing"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class LabRecord:
 
     @property
     def orphaned(self) -> bool:
-        """True when nobody will take it away: its owner is dead, and either it was no ``lab up`` or that never finished."""
+        """True when nobody will take it away: its owner is dead, and it was no ``lab up`` or one that never ended."""
         return not self.owner_alive and not self.lease
 
 
@@ -58,8 +59,9 @@ def known() -> list[LabRecord]:
         folders = [p.name for p in places.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
         if folders:
             ids.setdefault(max(folders, key=len), []).append(name)  # ids may hold dashes: the longest that fits
-        elif not os.environ.get(places.STATE_VARIABLE):
-            # no folder: its maker died in between. (With another state folder it may be somebody else's living lab.)
+        elif os.geteuid() == 0 and not os.environ.get(places.STATE_VARIABLE):
+            # no folder: its maker died in between. (With another state folder, as another user has one, too, it may
+            # be somebody else's living lab.)
             ids.setdefault(name.removeprefix(PREFIX).split("-")[0], []).append(name)
     for folder in places.labs().glob("*"):
         ids.setdefault(folder.name, [])
@@ -71,7 +73,7 @@ def known() -> list[LabRecord]:
             manifest = json.loads((folder / "lab.json").read_text())
             owner_alive = ProcessIdentity.from_json(manifest["owner"]).alive()
             lease = bool(manifest["lease"]) and (folder / "leased").exists()
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             owner_alive = _young(folder)
         records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
     return records
@@ -148,6 +150,6 @@ def _keep_logs(folder: Path) -> None:
         os.replace(folder / "logs", target)
     except OSError:
         return
-    oldest = sorted((p for p in kept.iterdir()), key=lambda p: p.stat().st_mtime, reverse=True)
-    for path in oldest[KEPT_LOGS:]:
-        shutil.rmtree(path, ignore_errors=True)
+    with suppress(FileNotFoundError):  # another process may be thinning them out as well
+        for path in sorted(kept.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_LOGS:]:
+            shutil.rmtree(path, ignore_errors=True)

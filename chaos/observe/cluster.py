@@ -90,7 +90,8 @@ def parse(node: str, state: dict[str, Any]) -> View:
                     )
                 )
     leader = state.get("cluster_manager_node") or state.get("master_node")
-    return View(node, int(state["version"]), names.get(leader) if leader else None, frozenset(names.values()), tuple(copies))
+    elected = names.get(leader) if leader else None
+    return View(node, int(state["version"]), elected, frozenset(names.values()), tuple(copies))
 
 
 def views(lab: Lab, timeout: float = 2.0) -> list[View]:

@@ -4,8 +4,10 @@ Each copy is read on the node that holds it (``preference=_shards:n|_only_local`
 but not this), over the direct path, after a refresh, with search_after over (seq, check). A document that no live
 copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is *unavailable*: nobody
 knows yet. Unless every node of the topology is in the cluster and none has any data of that shard on its disk
-(``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost. Which shard an id belongs to follows OpenSearch's routing (``OperationRouting.generateShardId``): Murmur3
-(x86, 32 bit, seed 0) of the id in UTF-16LE, floor-modulo the number of routing shards, divided by the routing factor.
+(``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
+
+Which shard an id belongs to follows OpenSearch's routing (``OperationRouting.generateShardId``): Murmur3 (x86, 32 bit,
+seed 0) of the id in UTF-16LE, floor-modulo the number of routing shards, divided by the routing factor.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from chaos.observe.cluster import ShardCopy, administer, newest, views
 PAGE = 5000
 NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What an answer of another shape than expected ends in."""
 
 
 @dataclass
@@ -92,7 +96,7 @@ def _read_copy(lab: Lab, copy: ShardCopy) -> CopyRead:
     except urllib3.exceptions.HTTPError as error:
         result.error = str(error)
         return result
-    except (KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         result.error = f"an answer that cannot be read: {type(error).__name__} {error}"
         return result
     finally:
@@ -121,7 +125,7 @@ def read_back(
         seen = newest(views(lab))
         if seen is None:
             return {**empty, "reason": "no node sees an elected cluster manager"}
-    except (ChaosError, KeyError, TypeError, ValueError) as error:
+    except (ChaosError, *UNREADABLE) as error:
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
@@ -132,7 +136,7 @@ def read_back(
     if missing and seen.nodes >= {node.name for node in lab.topology.nodes}:
         try:
             destroyed = missing - _stored(lab, index)
-        except (ChaosError, KeyError, TypeError, ValueError) as error:
+        except (ChaosError, *UNREADABLE) as error:
             says(f"where the shards' data is on disk cannot be told: {error}")
     result = compare(reads, acknowledged, shards, routing_shards, destroyed)
     return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from chaos.faults.lifecycle import Events
@@ -57,7 +58,8 @@ class Sampler:
                     ]
                     self._take(seen)
                 except Exception as error:  # a sampler that dies in silence would look like calm
-                    self._events.write("note", says=f"sampler: {type(error).__name__}: {error}")
+                    with suppress(OSError):  # a full disk must not end the watch
+                        self._events.write("note", says=f"sampler: {type(error).__name__}: {error}")
                 self._stop.wait(max(0.05, PERIOD_SECONDS - (time.monotonic() - began)))
 
     def _take(self, seen: list[View]) -> None:

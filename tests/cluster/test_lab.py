@@ -100,3 +100,20 @@ def test_down_is_the_end_of_everything(spotless):
     assert not network.namespaces(f"oschaos-{lab.id}-")
     assert not lab.folder.exists()
     assert nothing_left() == []
+
+
+def test_namespaces_come_and_go_without_piling_up_mounts():
+    """Binding the namespaces' folder onto itself twice doubles every mount below it, until the kernel has enough."""
+
+    def mounts() -> int:
+        with open("/proc/self/mountinfo") as table:
+            return sum("/run/netns" in line for line in table)
+
+    topology = load_topology(DATA / "tiny.yaml")
+    counts = []
+    for _ in range(3):
+        lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+        network.build(lab.wiring)
+        assert lab.down() == []
+        counts.append(mounts())
+    assert counts[0] == counts[1] == counts[2]
