@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,6 +61,7 @@ def run(
     from chaos.console import Reporter
     from chaos.definitions import load_experiment
     from chaos.lab.local import LocalLab
+    from chaos.plan import again
     from chaos.run import RunOptions
     from chaos.run import run as run_one
 
@@ -89,7 +89,7 @@ def run(
                 experiment,
                 RunOptions(
                     out=out_folder,
-                    command=_again(experiment.file, seed if seed is not None else experiment.seed, topology),
+                    command=again(experiment.file, seed if seed is not None else experiment.seed, topology),
                     seed=seed,
                     lab=lab,
                     opensearch_home=opensearch_home,
@@ -298,12 +298,6 @@ def _is_topology(file: Path) -> bool:
         return any(line.replace(" ", "").startswith("kind:topology") for line in file.read_text().splitlines())
     except (OSError, UnicodeDecodeError):
         return False
-
-
-def _again(file: Path, seed: int, topology: str | None) -> str:
-    options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
-    shown = os.path.relpath(file) if not os.path.relpath(file).startswith("..") else file.name
-    return shlex.join(["opensearch-chaos", "run", shown, *options])
 
 
 def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:

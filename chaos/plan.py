@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import random
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import chaos
@@ -142,6 +145,13 @@ def versions() -> dict[str, str]:
         "opensearch-py": version("opensearch-py"),
         "kernel": platform.release(),
     }
+
+
+def again(file: Path, seed: int, topology: str | None = None) -> str:
+    """The command that repeats a run, for plan and report: never with a path of one machine only."""
+    options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
+    shown = os.path.relpath(file)
+    return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
 
 
 def differences(experiment: Experiment, notes: Sequence[str] = ()) -> list[str]:

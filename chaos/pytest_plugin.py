@@ -334,12 +334,14 @@ def _say(config: pytest.Config, text: str) -> None:
 
 def _run(config: pytest.Config, experiment: Experiment) -> RunResult:
     from chaos.console import Reporter
+    from chaos.plan import again
     from chaos.run import RunOptions, run
 
     lab = _pool(config).get(experiment.topology)
     seed = config.getoption("--chaos-seed")
     reporter = Reporter(quiet=config.getoption("verbose") < 1)
-    command = f"opensearch-chaos run {experiment.file} --seed {seed if seed is not None else experiment.seed}"
+    topology = config.getoption("--chaos-topology")
+    command = again(experiment.file, seed if seed is not None else experiment.seed, topology)
     options = RunOptions(out=Path(config.getoption("--chaos-out")), command=command, seed=seed, lab=lab)
     return run(experiment, options, reporter)
 

@@ -1,0 +1,138 @@
+"""A lab in memory, an event log in memory, and evidence that says what it is told to: for tests of the pure parts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chaos.definitions import Topology, load_topology
+from chaos.faults.evidence import Look
+from chaos.faults.fault import Fault
+from chaos.faults.moves import Reversible
+from chaos.lab.parts import Parts
+from chaos.lab.wiring import Wiring
+
+ROOT = Path(__file__).parents[2]
+PARTS = Parts("/home", "3.8.0", "assembled", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
+
+
+def topology(name: str = "3az-standby") -> Topology:
+    return load_topology(ROOT / "topologies" / f"{name}.yaml")
+
+
+class FakeLab:
+    """Remembers what is in effect and every call. ``fails(call, arguments)`` may raise instead."""
+
+    kind = "fake"
+
+    def __init__(self, name: str = "3az-standby", id: str = "fake") -> None:
+        self.id = id
+        self.topology = topology(name)
+        self.wiring = Wiring.of(id, self.topology.nodes, self.topology.zones)
+        self.effects: set[tuple[str, ...]] = set()
+        self.calls: list[tuple[str, ...]] = []
+        self.fails: Callable[[str, tuple[str, ...]], None] = lambda call, arguments: None
+        self.missing: dict[str, str] = {}
+        self.states: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+
+    def lacks(self, capability: str) -> str | None:
+        return self.missing.get(capability)
+
+    def node(self, name: str) -> Any:
+        return self.topology.node(name)
+
+    def process_state(self, node: str) -> str | None:
+        return self.states.get(node, "S")
+
+    def data_is_empty(self, node: str) -> bool:
+        return ("wiped", node) in self.effects
+
+    def _do(self, call: str, arguments: tuple[str, ...], effect: tuple[str, ...], there: bool) -> None:
+        self.fails(call, arguments)
+        with self._lock:
+            self.calls.append((call, *arguments))
+            (self.effects.add if there else self.effects.discard)(effect)
+
+    def add_toxic(
+        self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]
+    ) -> None:
+        self._do("add_toxic", (host, proxy, toxic), ("toxic", host, proxy, toxic), True)
+
+    def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:
+        self._do("remove_toxic", (host, proxy, toxic), ("toxic", host, proxy, toxic), False)
+
+    def set_proxy(self, host: str, proxy: str, enabled: bool) -> None:
+        self._do("enable" if enabled else "disable", (host, proxy), ("disabled", host, proxy), not enabled)
+
+    def block_neighbour(self, host: str, peer: str) -> None:
+        self._do("block", (host, peer), ("blocked", host, peer), True)
+
+    def restore_neighbour(self, host: str, peer: str) -> None:
+        self._do("restore", (host, peer), ("blocked", host, peer), False)
+
+    def kill_node(self, node: str) -> None:
+        self._do("kill", (node,), ("dead", node), True)
+
+    def stop_node(self, node: str) -> None:
+        self._do("stop", (node,), ("dead", node), True)
+
+    def start_node(self, node: str) -> None:
+        self._do("start", (node,), ("dead", node), False)
+
+    def pause_node(self, node: str) -> None:
+        self._do("pause", (node,), ("paused", node), True)
+
+    def resume_node(self, node: str) -> None:
+        self._do("resume", (node,), ("paused", node), False)
+
+    def wipe_node(self, node: str) -> None:
+        self._do("wipe", (node,), ("wiped", node), True)
+
+
+class Log:
+    """Events in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int:
+        self.events.append({"kind": kind, **fields})
+        return 0
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event["kind"] for event in self.events]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["kind"] == kind]
+
+
+class FakeEvidence:
+    """Says what it was told to, without waiting."""
+
+    effect_deadline = 0.0
+    gone_deadline = 0.0
+
+    def __init__(self, before: bool = True, effect: bool = True, gone: bool = True) -> None:
+        self._before, self._effect, self._gone = before, effect, gone
+        self.closed = False
+
+    def before(self, lab: Any) -> Look:
+        return Look(self._before, "before")
+
+    def in_effect(self, lab: Any) -> Look:
+        return Look(self._effect, "effect")
+
+    def gone(self, lab: Any) -> Look:
+        return Look(self._gone, "gone")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def a_fault(id: str, moves: list[Reversible], evidence: Any = None, needs: tuple[str, ...] = ()) -> Fault:
+    made = evidence or FakeEvidence()
+    return Fault(id, "network.latency", f"fault {id}", "as told", (), (), tuple(moves), lambda: made, needs, "#000")

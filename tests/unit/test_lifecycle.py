@@ -1,0 +1,220 @@
+"""The lifecycle: undo takes back exactly what inject made, last in first out, whatever fails on the way."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeEvidence, FakeLab, Log, a_fault
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaos.errors import FaultError, LabError
+from chaos.faults.ledger import Ledger, standing
+from chaos.faults.lifecycle import Lifecycle, undo_entries
+from chaos.faults.moves import Reversible, block, on_node, refuse, toxic
+
+
+@pytest.fixture
+def lab() -> FakeLab:
+    return FakeLab()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.jsonl")
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def lifecycle(lab: FakeLab, ledger: Ledger, log: Log) -> Lifecycle:
+    return Lifecycle(lab, ledger, log)
+
+
+def test_inject_then_undo_writes_the_whole_story_and_leaves_nothing(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    fault = a_fault("f1", [block("a-data", "c-data"), refuse("client-a", "to-c-data-http")])
+    assert lifecycle.inject(fault) is True
+    assert lab.effects == {("blocked", "a-data", "c-data"), ("disabled", "client-a", "to-c-data-http")}
+    assert len(standing(ledger.path)) == 2
+    assert lifecycle.active == [fault]
+    assert lifecycle.undo("f1") is True
+    assert lab.effects == set() and standing(ledger.path) == [] and lifecycle.active == []
+    assert log.kinds == [
+        "fault.evidence",
+        "fault.command",
+        "fault.applied",
+        "fault.evidence",
+        "fault.in_effect",
+        "fault.undo",
+        "fault.evidence",
+        "fault.gone",
+    ]
+    assert [(e["stage"], e["proven"]) for e in log.of("fault.evidence")] == [
+        ("before", True),
+        ("effect", True),
+        ("gone", True),
+    ]
+
+
+def test_the_ledger_knows_before_anything_happens(lab: FakeLab, ledger: Ledger, lifecycle: Lifecycle) -> None:
+    seen: list[int] = []
+    lab.fails = lambda call, arguments: seen.append(len(standing(ledger.path)))
+    lifecycle.inject(a_fault("f1", [block("a-data", "c-data"), block("a-data", "b-data")]))
+    assert seen == [2, 2]
+
+
+one_host = st.lists(
+    st.sampled_from(
+        [
+            toxic("a-data", "p", "t1", "latency", "upstream", {}),
+            toxic("a-data", "p", "t2", "latency", "upstream", {}),
+            refuse("a-data", "p"),
+            on_node("node.kill", "node.start", "a-data"),
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=str,
+)
+
+
+@given(st.lists(one_host, min_size=1, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_undo_is_the_mirror_image_of_inject(tmp_path_factory: Any, faults: list[list[Reversible]]) -> None:
+    lab = FakeLab()
+    ledger = Ledger(tmp_path_factory.mktemp("ledger") / "ledger.jsonl")
+    lifecycle = Lifecycle(lab, ledger, Log())
+    for number, moves in enumerate(faults):
+        assert lifecycle.inject(a_fault(f"f{number}", moves))
+    forth = list(lab.calls)
+    assert lifecycle.undo_all()
+    back = lab.calls[len(forth) :]
+    mirror = {"add_toxic": "remove_toxic", "disable": "enable", "kill": "start"}
+    assert back == [(mirror[call], *arguments) for call, *arguments in reversed(forth)]
+    assert lab.effects == set() and standing(ledger.path) == []
+    ledger.close()
+
+
+@pytest.mark.parametrize("error", [FaultError("Toxiproxy says no"), OSError(5, "I/O"), KeyError("toxics")])
+def test_an_undo_that_fails_never_stops_the_others(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle, error: Exception
+) -> None:
+    lifecycle.inject(a_fault("f1", [block("a-data", "b-data"), block("a-data", "c-data"), block("b-data", "c-data")]))
+    lifecycle.inject(a_fault("f2", [block("a-cm", "c-cm")]))
+
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        if (call, *arguments) in (("restore", "a-data", "c-data"), ("restore", "a-cm", "c-cm")):
+            raise error
+
+    lab.fails = fails
+    assert lifecycle.undo_all() is False
+    assert lab.effects == {("blocked", "a-data", "c-data"), ("blocked", "a-cm", "c-cm")}
+    assert {e.move.arguments["peer"] for e in standing(ledger.path)} == {"c-data", "c-cm"}
+    failed = log.of("fault.failed")
+    assert {e["fault"] for e in failed} == {"f1", "f2"} and all(e["stage"] == "undo" for e in failed)
+    assert log.of("fault.gone") == []
+
+    lab.fails = lambda call, arguments: None  # what failed is still in the ledger, and can be tried again
+    assert undo_entries(lab, ledger, standing(ledger.path)) == []
+    assert lab.effects == set() and standing(ledger.path) == []
+
+
+def test_an_inject_that_fails_half_way_is_undone(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        if (call, *arguments) == ("block", "b-data", "c-data"):
+            raise LabError("no such neighbour")
+
+    lab.fails = fails
+    evidence = FakeEvidence()
+    fault = a_fault("f1", [block("a-data", "c-data"), block("b-data", "c-data")], evidence)
+    with pytest.raises(FaultError, match="no such neighbour"):
+        lifecycle.inject(fault)
+    assert lab.effects == set() and standing(ledger.path) == [] and lifecycle.active == []
+    assert evidence.closed
+    assert log.of("fault.failed")[0]["stage"] == "inject"
+    assert log.of("fault.in_effect") == []
+
+
+@pytest.mark.parametrize("evidence", [FakeEvidence(effect=False), FakeEvidence(before=False)])
+def test_what_is_not_proven_is_not_claimed(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle, evidence: FakeEvidence
+) -> None:
+    """Without a good baseline, an effect that is seen proves nothing either."""
+    assert lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], evidence)) is False
+    assert log.of("fault.in_effect") == []
+    assert [e["proven"] for e in log.of("fault.evidence") if e["stage"] == "effect"] == [False]
+    assert lab.effects and [f.id for f in lifecycle.active] == ["f1"]  # still to be undone
+    assert lifecycle.undo("f1") is True
+    assert lab.effects == set()
+
+
+def test_an_end_that_is_not_proven_is_not_claimed(lab: FakeLab, log: Log, lifecycle: Lifecycle) -> None:
+    lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], FakeEvidence(gone=False)))
+    assert lifecycle.undo("f1") is False
+    assert lab.effects == set() and log.of("fault.gone") == []
+
+
+def test_evidence_that_breaks_does_not_keep_the_next_fault_in_effect(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle
+) -> None:
+    class Breaks(FakeEvidence):
+        def gone(self, lab: Any) -> Any:
+            raise KeyError("discovered_cluster_manager")
+
+    broken = Breaks()
+    lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    lifecycle.inject(a_fault("f2", [block("b-data", "c-data")], broken))
+    assert lifecycle.undo_all() is False
+    assert lab.effects == set() and lifecycle.active == [] and broken.closed
+    assert [e["fault"] for e in log.of("fault.gone")] == ["f1"]
+
+
+def test_a_full_disk_stops_an_inject_but_never_an_undo(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(log, "write", full)
+    monkeypatch.setattr(ledger, "_append", full)
+    evidence = FakeEvidence()
+    with pytest.raises((OSError, FaultError)):
+        lifecycle.inject(a_fault("f2", [block("b-data", "c-data")], evidence))
+    assert lab.effects == {("blocked", "a-data", "c-data")} and evidence.closed
+    assert lifecycle.undo_all() is True
+    assert lab.effects == set()
+
+
+def test_a_capability_that_the_lab_lacks_is_said_before_anything_happens(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    lab.missing = {"drop": "this lab has no layer 3"}
+    with pytest.raises(FaultError, match="this lab has no layer 3"):
+        lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], needs=("drop",)))
+    assert lab.calls == [] and standing(ledger.path) == [] and log.events == []
+
+
+def test_undoing_what_is_not_active_is_fine(lab: FakeLab, log: Log, lifecycle: Lifecycle) -> None:
+    assert lifecycle.undo("f9") is True
+    assert lifecycle.undo_all() is True
+    assert lab.calls == [] and log.events == []
+
+
+def test_a_stop_ends_the_wait_for_evidence(lab: FakeLab, ledger: Ledger, log: Log) -> None:
+    evidence = FakeEvidence(effect=False)
+    evidence.effect_deadline = 1e9
+    assert Lifecycle(lab, ledger, log, stopped=lambda: True).inject(
+        a_fault("f1", [block("a-data", "c-data")], evidence)
+    ) is False

@@ -1,0 +1,183 @@
+"""Network and node faults as pure functions: which moves, where, and what their evidence touches."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import FakeLab
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaos.definitions import FAULTS, LinkSelector
+from chaos.definitions.faults import FaultParams
+from chaos.faults import network, node
+from chaos.faults.evidence import LinkEvidence
+from chaos.faults.fault import Fault
+from chaos.faults.network import pairs_both, pairs_opened, spoken, untouched
+from chaos.faults.probes import Echo, Reply
+from chaos.faults.select import ready
+
+LAB = FakeLab()
+WIRING = LAB.wiring
+KINDS = {
+    "network.latency": {"delay": "300ms"},
+    "network.bandwidth": {"rate": "256KiB/s"},
+    "network.drop": {},
+    "network.hang": {},
+    "network.refuse": {},
+    "network.reset": {},
+}
+HOSTS = [host.name for host in WIRING.hosts]
+link_sets = st.frozensets(
+    st.tuples(st.sampled_from(HOSTS), st.sampled_from(HOSTS)).filter(
+        lambda pair: pair[0] != pair[1] and not (pair[0].startswith("client") and pair[1].startswith("client"))
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def params(kind: str, **more: object) -> FaultParams:
+    return FAULTS[kind].model_validate({"links": "to zone c", **KINDS.get(kind, {}), **more})
+
+
+def built(kind: str, links: frozenset[tuple[str, str]], **more: object) -> Fault:
+    return network.build("f1", params(kind, **more), links, WIRING)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(links=link_sets)
+@settings(max_examples=25, deadline=None)
+def test_every_network_fault_takes_back_exactly_what_it_does_and_only_on_its_links(
+    kind: str, links: frozenset[tuple[str, str]]
+) -> None:
+    lab = FakeLab()
+    fault = built(kind, links)
+    allowed = {(p.host, p.proxy) for a, b in links for p in WIRING.toxified(a, b)} | set(links)
+    for both in fault.moves:
+        both.move.apply(lab)
+    assert len(lab.effects) == len(fault.moves)  # no move twice
+    assert {effect[1:3] for effect in lab.effects} <= allowed
+    for both in reversed(fault.moves):
+        assert both.inverse is not None
+        both.inverse.apply(lab)
+    assert lab.effects == set()
+
+
+@given(links=link_sets)
+@settings(max_examples=25, deadline=None)
+def test_touched_and_untouched_pairs_are_all_pairs_and_never_the_same(links: frozenset[tuple[str, str]]) -> None:
+    touched = pairs_both(WIRING, links)
+    others = untouched(WIRING, touched)
+    assert not set(touched) & set(others)
+    assert len(touched) + len(others) == len(WIRING.nodes) * (len(WIRING.hosts) - 1)
+    assert set(pairs_opened(WIRING, links)) <= set(touched)
+    assert set(spoken(WIRING, links)) == links  # no client-to-client link was among them
+
+
+@given(links=link_sets)
+@settings(max_examples=25, deadline=None)
+def test_drop_is_one_move_a_link_and_latency_one_for_each_place(links: frozenset[tuple[str, str]]) -> None:
+    assert {(m.move.arguments["host"], m.move.arguments["peer"]) for m in built("network.drop", links).moves} == links
+    assert len(built("network.latency", links).moves) == sum(len(WIRING.toxified(a, b)) for a, b in links)
+
+
+def test_refuse_and_reset_hit_the_proxies_of_those_who_open_connections() -> None:
+    links = frozenset({("a-data", "c-data"), ("client-a", "c-data"), ("c-data", "client-b")})
+    for kind in ("network.refuse", "network.reset"):
+        assert {(m.move.arguments["host"], m.move.arguments["proxy"]) for m in built(kind, links).moves} == {
+            ("a-data", "to-c-data-transport"),
+            ("client-a", "to-c-data-http"),
+        }
+
+
+@pytest.mark.parametrize(
+    ("links", "ways"),
+    [({("a-data", "c-data")}, 1), ({("a-data", "c-data"), ("c-data", "a-data")}, 2)],
+    ids=["one direction", "both"],
+)
+def test_latency_is_believed_when_the_round_trip_grew_by_what_was_asked(
+    links: set[tuple[str, str]], ways: int
+) -> None:
+    evidence = built("network.latency", frozenset(links)).evidence()
+    assert isinstance(evidence, LinkEvidence)
+    pair, base = ("a-data", "c-data"), Echo(Reply.ANSWERED, 0.002)
+
+    def shows(seconds: float) -> bool:
+        return evidence._shows(pair, base, Echo(Reply.ANSWERED, seconds))
+
+    asked = 0.3 * ways
+    assert shows(0.002 + asked) and shows(0.002 + asked * 1.149) and shows(0.002 + asked * 0.851)
+    assert not shows(0.002) and not shows(0.002 + asked * 1.2) and not shows(0.002 + asked * 0.8)
+    assert not evidence._shows(pair, base, Echo(Reply.SILENT))
+    assert f"{ways * 255 + 2:.1f} ms" in evidence._expected(pair, base)
+
+
+def test_an_untouched_pair_of_a_delayed_direction_is_one_that_nothing_crosses() -> None:
+    """A delay on answers alone touches the pair as well: its round trip is longer."""
+    evidence = built("network.latency", frozenset({("c-data", "a-data")})).evidence()
+    assert isinstance(evidence, LinkEvidence)
+    assert set(evidence.touched) == {("a-data", "c-data"), ("c-data", "a-data")}
+    assert not set(evidence.touched) & set(evidence.control_pairs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "existing"),
+    [
+        ("network.drop", {Reply.SILENT}, {Reply.SILENT}),
+        ("network.hang", {Reply.SILENT}, {Reply.SILENT}),
+        ("network.refuse", {Reply.REFUSED}, {Reply.CLOSED, Reply.RESET, Reply.REFUSED}),
+        ("network.reset", {Reply.RESET}, {Reply.CLOSED, Reply.RESET}),
+    ],
+)
+def test_each_kind_is_proven_by_its_own_sign_and_never_by_an_answer(
+    kind: str, new: set[Reply], existing: set[Reply]
+) -> None:
+    evidence = built(kind, frozenset({("a-data", "c-data")})).evidence()
+    assert isinstance(evidence, LinkEvidence)
+    pair = ("a-data", "c-data")
+    for reply in Reply:
+        assert evidence._shows(pair, None, Echo(reply)) is (reply in new)
+        assert evidence._shows_existing(pair, None, Echo(reply)) is (reply in existing)
+
+
+def test_loss_kills_then_empties_and_only_the_kill_can_be_taken_back() -> None:
+    fault = node.build("f1", FAULTS["node.loss"].model_validate({"target": "zone c"}), ("c-cm", "c-data"))  # type: ignore[arg-type]
+    assert [(m.move.operation, m.inverse and m.inverse.operation) for m in fault.moves] == [
+        ("node.kill", "node.start"),
+        ("node.wipe", None),
+    ] * 2
+    assert fault.needs == ("process", "data") and fault.targets == ("c-cm", "c-data")
+
+
+@pytest.mark.parametrize("kind", ["node.kill", "node.stop", "node.pause"])
+def test_node_faults_take_back_what_they_did(kind: str) -> None:
+    lab = FakeLab()
+    fault = node.build("f1", FAULTS[kind].model_validate({"target": "zone c"}), ("c-cm", "c-data"))  # type: ignore[arg-type]
+    for both in fault.moves:
+        both.move.apply(lab)
+    assert len(lab.effects) == 2 and {effect[1] for effect in lab.effects} == {"c-cm", "c-data"}
+    for both in fault.moves:
+        assert both.inverse is not None
+        both.inverse.apply(lab)
+    assert lab.effects == set() and fault.needs == ("process",)
+
+
+@given(st.integers(0, 2**31))
+def test_the_draw_depends_on_seed_and_id_only(seed: int) -> None:
+    picks = FAULTS["node.kill"].model_validate({"target": "one of role data"})
+    first, again = (ready("f1", picks, LAB, seed=seed, elected=None) for _ in range(2))
+    assert first.targets == again.targets and len(first.targets) == 1
+    assert first.targets[0] in {"a-data", "b-data", "c-data"}
+
+
+def test_another_seed_draws_another_node_sooner_or_later() -> None:
+    picks = FAULTS["node.kill"].model_validate({"target": "one of role data"})
+    assert len({ready("f1", picks, LAB, seed=seed, elected=None).targets for seed in range(40)}) == 3
+
+
+def test_links_of_an_elected_manager_follow_who_is_elected() -> None:
+    latency = params("network.drop", links="around elected cluster manager")
+    assert isinstance(latency.selector, LinkSelector)
+    for elected in ("a-cm", "b-cm"):
+        fault = ready("f1", latency, LAB, seed=1, elected=elected)
+        assert all(elected in link for link in fault.links)
