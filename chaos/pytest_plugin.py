@@ -264,6 +264,15 @@ class ExpectationItem(pytest.Item):
         return self.path, None, f"{self.experiment.name}: {self.name}"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """What ends an experiment's setup is told as plainly as what fails it: pytest itself would show our own code."""
+    report = yield
+    if isinstance(item, ExpectationItem) and call.when == "setup" and call.excinfo is not None:
+        report.longrepr = item.repr_failure(call.excinfo)
+    return report
+
+
 # ---- labs that are reused -------------------------------------------------------------------------------
 
 

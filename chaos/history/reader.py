@@ -307,6 +307,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     if version != str(HISTORY_VERSION).encode():
         raise HistoryError(f"{path} holds history format {version!r}; this version reads {HISTORY_VERSION}")
     frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
+    for name in ("op", "client", "node"):  # names of which there are none (no load was ever on) come back as objects
+        if not isinstance(frame[name].dtype, pd.CategoricalDtype):
+            frame[name] = pd.Categorical.from_codes(np.full(len(frame), -1, "i1"), categories=[])
     return frame
 
 

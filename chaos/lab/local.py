@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,11 @@ class LocalLab:
         manifest = Manifest(id, ProcessIdentity.me(), lease, parts, time.time())
         try:
             folder.chmod(0o755)
+            for part in ("data", "logs", "config", "run"):
+                (folder / part).mkdir()
+                (folder / part).chmod(0o755)
+            with suppress(PermissionError):  # not root: `up` says so
+                os.chown(folder / "run", processes.NODE_UID, processes.NODE_UID)
             write_json(folder / "topology.json", topology.to_json())
             write_json(folder / "lab.json", manifest.to_json())
         except OSError as error:
@@ -138,10 +144,6 @@ class LocalLab:
         processes.raise_open_files_limit()
         progress(f"building {len(self.wiring.hosts)} hosts")
         network.build(self.wiring)
-        for name in ("data", "logs", "config", "run"):
-            (self.folder / name).mkdir(exist_ok=True)
-            (self.folder / name).chmod(0o755)
-        os.chown(self.folder / "run", processes.NODE_UID, processes.NODE_UID)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         progress(f"starting {len(self.topology.nodes)} OpenSearch {self.topology.version} nodes")

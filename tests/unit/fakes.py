@@ -56,9 +56,7 @@ class FakeLab:
             self.calls.append((call, *arguments))
             (self.effects.add if there else self.effects.discard)(effect)
 
-    def add_toxic(
-        self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]
-    ) -> None:
+    def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
         self._do("add_toxic", (host, proxy, toxic), ("toxic", host, proxy, toxic), True)
 
     def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:

@@ -127,9 +127,7 @@ def test_an_undo_that_fails_never_stops_the_others(
     assert lab.effects == set() and standing(ledger.path) == []
 
 
-def test_an_inject_that_fails_half_way_is_undone(
-    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
-) -> None:
+def test_an_inject_that_fails_half_way_is_undone(lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle) -> None:
     def fails(call: str, arguments: tuple[str, ...]) -> None:
         if (call, *arguments) == ("block", "b-data", "c-data"):
             raise LabError("no such neighbour")
@@ -215,6 +213,7 @@ def test_undoing_what_is_not_active_is_fine(lab: FakeLab, log: Log, lifecycle: L
 def test_a_stop_ends_the_wait_for_evidence(lab: FakeLab, ledger: Ledger, log: Log) -> None:
     evidence = FakeEvidence(effect=False)
     evidence.effect_deadline = 1e9
-    assert Lifecycle(lab, ledger, log, stopped=lambda: True).inject(
-        a_fault("f1", [block("a-data", "c-data")], evidence)
-    ) is False
+    assert (
+        Lifecycle(lab, ledger, log, stopped=lambda: True).inject(a_fault("f1", [block("a-data", "c-data")], evidence))
+        is False
+    )

@@ -95,9 +95,7 @@ def test_refuse_and_reset_hit_the_proxies_of_those_who_open_connections() -> Non
     [({("a-data", "c-data")}, 1), ({("a-data", "c-data"), ("c-data", "a-data")}, 2)],
     ids=["one direction", "both"],
 )
-def test_latency_is_believed_when_the_round_trip_grew_by_what_was_asked(
-    links: set[tuple[str, str]], ways: int
-) -> None:
+def test_latency_is_believed_when_the_round_trip_grew_by_what_was_asked(links: set[tuple[str, str]], ways: int) -> None:
     evidence = built("network.latency", frozenset(links)).evidence()
     assert isinstance(evidence, LinkEvidence)
     pair, base = ("a-data", "c-data"), Echo(Reply.ANSWERED, 0.002)

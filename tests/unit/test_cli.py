@@ -1,0 +1,448 @@
+"""The command line: one line for every mistake, the right exit code, and nothing started before it is time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+from fakes import PARTS, ROOT, topology
+
+from chaos import cli as module
+from chaos import run as running
+from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
+from chaos.faults.ledger import Ledger, Registration
+from chaos.faults.moves import block
+from chaos.lab import network
+from chaos.lab.local import LocalLab
+from chaos.places import ProcessIdentity
+from chaos.run import RunOptions, RunResult
+
+EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of its own, no namespaces, and whoever provisions parts or makes a lab fails the test."""
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(network, "namespaces", lambda prefix="": [])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def never(*_: Any, **__: Any) -> Any:
+        pytest.fail("something was started")
+
+    monkeypatch.setattr("chaos.lab.supply.parts", never)
+    monkeypatch.setattr(LocalLab, "up", never)
+    return tmp_path
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["opensearch-chaos", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            module.main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    return call
+
+
+def one_line(err: str) -> str:
+    assert err.count("\n") == 1 and err.startswith("opensearch-chaos: "), err
+    return err
+
+
+def written(folder: Path, text: str, name: str = "x.yaml") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+# ---- mistakes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["run", "--frobnicate"], "--frobnicate"),
+        (["run"], "EXPERIMENT"),
+        (["run", "x.yaml", "--seed", "many"], "--seed"),
+        (["run", "x.yaml", "--seed", "-1"], "--seed"),
+        (["lab", "frobnicate"], "frobnicate"),
+        (["lab", "up", "3az", "--port", "70000"], "--port"),
+    ],
+)
+def test_a_wrong_command_or_option_is_one_line_and_exit_2(cli: Cli, arguments: list[str], says: str) -> None:
+    code, _, err = cli(*arguments)
+    assert code == 2 and says in one_line(err)
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "validate"])
+def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path, command: str) -> None:
+    code, out, err = cli(command, tmp_path / "none.yaml")
+    assert code == 2 and "none.yaml" in one_line(err) and out == ""
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "validate"])
+def test_wrong_yaml_is_named_by_file_line_and_column(cli: Cli, tmp_path: Path, command: str) -> None:
+    file = written(tmp_path, EXPERIMENT.read_text().replace("for: 20s", "for: 20 parsecs"))
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "parsecs" in text)
+    code, _, err = cli(command, file)
+    assert code == 2 and f"x.yaml:{line}:" in err and "parsecs" in err and "Traceback" not in err
+    code, _, err = cli(command, written(tmp_path, "name: [\n", "broken.yaml"))
+    assert code == 2 and "broken.yaml:" in err and "Traceback" not in err
+
+
+def test_the_errors_of_all_files_are_reported_at_once(cli: Cli, tmp_path: Path) -> None:
+    bad = [written(tmp_path, "name: 1\n", f"bad{n}.yaml") for n in range(2)]
+    code, out, err = cli("validate", EXPERIMENT, *bad)
+    assert code == 2 and "bad0.yaml:" in err and "bad1.yaml:" in err and out == ""
+
+
+@pytest.mark.parametrize("command", [["run"], ["plan"], ["run", "--dry-run"]])
+def test_a_topology_that_does_not_exist(cli: Cli, command: list[str]) -> None:
+    code, _, err = cli(*command, EXPERIMENT, "--topology", "9az")
+    assert code == 2 and "there is no topology 9az" in one_line(err) and "3az" in err
+
+
+def test_a_lab_that_does_not_exist(cli: Cli) -> None:
+    for arguments in (["run", EXPERIMENT, "--on", "none"], ["lab", "status", "none"], ["lab", "down", "none"]):
+        code, _, err = cli(*arguments)
+        assert code == 2 and "there is no lab named 'none'" in one_line(err)
+    assert cli("lab", "down")[0] == 2
+    assert cli("lab", "exec", "none", "a-data")[0] == 2
+
+
+def test_a_topology_of_another_lab(cli: Cli) -> None:
+    LocalLab.create(topology("3az-standby"), PARTS, id="play")
+    code, _, err = cli("run", EXPERIMENT, "--on", "play")
+    assert code == 2 and "lab 'play' runs topology 3az-standby" in one_line(err)
+
+
+def test_a_folder_without_definitions(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli("validate", tmp_path)
+    assert code == 2 and "no definitions" in one_line(err)
+
+
+# ---- plan and validate -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["run", "--dry-run"]])
+def test_a_plan_needs_no_root_and_no_cluster(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    code, out, err = cli(*arguments, EXPERIMENT, "--seed", "3")
+    assert code == 0 and err == ""
+    assert "data-node-kill on 3az, seed 3" in out
+    assert "move: node.kill node=b-data" in out and "inverse: node.start node=b-data" in out
+    assert "expect: acknowledged.lost" in out
+
+
+def test_a_plan_as_json(cli: Cli) -> None:
+    code, out, _ = cli("plan", EXPERIMENT, "--json", "--topology", "3az-standby")
+    plan = json.loads(out)
+    assert code == 0 and plan["seed"] == 1 and plan["experiment"]["topology"]["name"] == "3az-standby"
+    assert [step["moves"] for step in plan["steps"] if "moves" in step] == [["node.kill node=b-data"]]
+
+
+def test_validate_takes_folders_experiments_and_topologies(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    code, out, _ = cli("validate", ROOT / "experiments", ROOT / "topologies")
+    assert code == 0
+    assert "valid experiment data-node-kill" in out and "valid topology 3az-standby" in out
+    assert len(out.splitlines()) == len(list((ROOT / "experiments").rglob("*.yaml"))) + len(
+        list((ROOT / "topologies").glob("*.yaml"))
+    )
+
+
+def test_version_and_help(cli: Cli) -> None:
+    assert cli("--version")[:2] == (0, f"{module.chaos.__version__}\n")
+    code, out, _ = cli("--help")
+    assert code == 0 and "recover" in out
+
+
+# ---- before a run ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["run", EXPERIMENT], ["lab", "up", "3az"]])
+def test_without_root_nothing_is_started(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("chaos.definitions.loading.topology_folders", lambda near=None: [ROOT / "topologies"])
+    code, _, err = cli(*arguments)
+    said = [line for line in err.splitlines() if line.startswith("opensearch-chaos: ")]
+    assert code == 2 and len(said) == 1 and "root" in said[0] and "sudo" in said[0]
+    assert not (tmp_path / "reports").exists() and not (tmp_path / "state" / "labs").exists()
+
+
+def leave_something(folder: Path, lab: str = "gone", owner: ProcessIdentity | None = None) -> None:
+    ledger = Ledger(folder / "run-1" / "ledger.jsonl")
+    ledger.intend("f1", [block("a-data", "c-data")])
+    ledger.close()
+    Registration("run-1", ledger.path, lab, owner or ProcessIdentity(1, 0, "another boot")).write()
+
+
+def test_leftovers_are_refused_by_name_with_the_command_that_helps(cli: Cli, tmp_path: Path) -> None:
+    leave_something(tmp_path)
+    code, _, err = cli("run", EXPERIMENT, "--out", tmp_path / "reports")
+    assert code == 2 and "neighbour.block host=a-data peer=c-data" in err
+    assert "run: opensearch-chaos recover" in err and "Traceback" not in err
+    assert not (tmp_path / "reports").exists()
+
+    code, out, _ = cli("recover")
+    assert code == 0, out
+    code, out, _ = cli("recover")
+    assert (code, out) == (0, "nothing is left behind\n")
+
+
+def test_recover_that_cannot_is_dirty(cli: Cli, tmp_path: Path) -> None:
+    lab = LocalLab.create(topology("3az"), PARTS, id="play", lease=True)
+    manifest = json.loads((lab.folder / "lab.json").read_text())
+    manifest["owner"]["boot_id"] = "another boot"
+    (lab.folder / "lab.json").write_text(json.dumps(manifest))
+    (lab.folder / "leased").touch()
+    (lab.folder / "topology.json").unlink()
+    leave_something(tmp_path, lab="play")
+    code, out, _ = cli("recover")
+    assert code == 6 and "could not: run run-1 on lab play" in out
+
+
+def test_a_lab_with_a_run_under_way_is_neither_shared_nor_taken_down(cli: Cli, tmp_path: Path) -> None:
+    LocalLab.create(topology("3az"), PARTS, id="play")
+    parent = ProcessIdentity.of(os.getppid())
+    leave_something(tmp_path, lab="play", owner=parent)
+    code, _, err = cli("run", EXPERIMENT, "--on", "play", "--out", tmp_path / "reports")
+    assert code == 2 and "run run-1 is under way on lab 'play'" in err
+    code, _, err = cli("lab", "down", "play")
+    assert code == 2 and "under way" in one_line(err)
+    assert not (tmp_path / "reports").exists() and (tmp_path / "state" / "labs" / "play").exists()
+
+
+def test_a_reports_folder_that_cannot_be_made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
+    code, _, err = cli("run", EXPERIMENT, "-q", "--out", written(tmp_path, "", "file"))
+    assert code == 2 and "cannot make the run folder" in one_line(err) and "--out" in err
+    assert not (tmp_path / "state" / "labs").exists()
+
+
+def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **options: Any) -> Any:
+        assert options["opensearch_home"] == Path("/opt/opensearch")
+        raise ProvisionError("no mirror answers", remedy="look at the network")
+
+    monkeypatch.setattr("chaos.lab.supply.parts", fails)
+    arguments = ("run", EXPERIMENT, "-q", "--out", tmp_path / "r", "--opensearch-home", "/opt/opensearch")
+    code, _, err = cli(*arguments)
+    assert code == 5 and one_line(err) == "opensearch-chaos: no mirror answers; look at the network\n"
+
+
+# ---- a run that goes wrong: everything but the cluster is real -----------------------------------------------
+
+
+@pytest.fixture
+def provisioned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
+    return tmp_path / "reports"
+
+
+def findings(out: Path) -> dict[str, Any]:
+    (folder,) = out.iterdir()
+    return dict(json.loads((folder / "findings.json").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "outcome"),
+    [
+        (LabError("node a-cm died at start: no memory"), 5, "error"),
+        (Aborted("stopped by SIGINT"), 4, "aborted"),
+        (IndexError("list index out of range"), 5, "error"),
+        (OSError(28, "No space left on device"), 5, "error"),
+    ],
+)
+def test_a_lab_that_does_not_come_up_is_taken_away_and_reported(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    provisioned: Path,
+    tmp_path: Path,
+    error: Exception,
+    code: int,
+    outcome: str,
+) -> None:
+    def up(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(LocalLab, "up", up)
+    got, out, err = cli("run", EXPERIMENT, "-q", "--out", provisioned)
+    assert got == code, out + err
+    found = findings(provisioned)
+    assert found["outcome"] == outcome and found["clean"] is True and "Traceback" not in out + err
+    assert list((tmp_path / "state" / "labs").iterdir()) == []
+    assert list((tmp_path / "state" / "registry").iterdir()) == []
+
+
+def test_a_disk_that_fills_up_does_not_keep_the_lab_from_being_taken_away(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    def up(*_: Any) -> None:
+        monkeypatch.setattr(running.EventWriter, "write", full)
+        monkeypatch.setattr(running, "write_json", full)
+        raise LabError("nobody can write any more")
+
+    monkeypatch.setattr(LocalLab, "up", up)
+    code, _, err = cli("run", EXPERIMENT, "-q", "--out", provisioned)
+    assert code == 5 and "no report of" in one_line(err) and "No space left" in err
+    assert list((tmp_path / "state" / "labs").iterdir()) == []
+    assert list((tmp_path / "state" / "registry").iterdir()) == []
+
+
+@pytest.mark.parametrize("full_disk", [False, True])
+def test_a_lab_that_will_not_go_is_dirty_whatever_else(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path, full_disk: bool
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    def up(*_: Any) -> None:
+        if full_disk:
+            monkeypatch.setattr(running, "write_json", full)
+        raise LabError("no")
+
+    monkeypatch.setattr(LocalLab, "up", up)
+    monkeypatch.setattr(LocalLab, "down", lambda lab: ["process 4711 does not die"])
+    code, out, err = cli("run", EXPERIMENT, "-q", "--out", provisioned)
+    assert code == 6 and ("no report" in one_line(err) and "4711" in err if full_disk else "DIRTY" in out)
+    assert len(list((tmp_path / "state" / "registry").iterdir())) == 1  # for `recover` to find
+
+
+def test_a_read_back_that_breaks_is_our_error_but_nothing_is_left(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path
+) -> None:
+    def breaks(_: Any) -> None:
+        raise KeyError("hits")
+
+    def up(*_: Any) -> None:
+        raise LabError("no")
+
+    monkeypatch.setattr(LocalLab, "up", up)
+    monkeypatch.setattr(running.Execution, "settle_and_read_back", breaks)
+    code, _, _ = cli("run", EXPERIMENT, "-q", "--out", provisioned)
+    assert code == 5 and findings(provisioned)["clean"] is True
+    assert list((tmp_path / "state" / "registry").iterdir()) == []
+
+
+def test_signals_ask_for_an_end_once_and_are_given_back() -> None:
+    said: list[str] = []
+
+    class Lines:
+        def line(self, text: str) -> None:
+            said.append(text)
+
+    before = signal.getsignal(signal.SIGTERM)
+    stop = running.Stop()
+    with running.signals(stop, Lines()):  # type: ignore[arg-type]
+        with stop._lock:  # a signal may come while another's handler is at work
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        assert stop.reason == "stopped by SIGTERM" and len(said) == 2 and "already" in said[1]
+        with pytest.raises(Aborted, match="SIGTERM"):
+            stop.check()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_state_folder_that_cannot_be_written_is_one_line(cli: Cli, provisioned: Path, tmp_path: Path) -> None:
+    written(tmp_path, "", "state")  # a file where the folder should be
+    code, _, err = cli("run", EXPERIMENT, "-q", "--out", provisioned)
+    assert code == 5 and "cannot make the lab folder" in one_line(err)
+
+
+# ---- several ---------------------------------------------------------------------------------------------
+
+
+def result(code: Exit) -> RunResult:
+    outcome = {0: "pass", 1: "weakness", 3: "inconclusive", 4: "aborted", 5: "error", 6: "pass"}[code]
+    return RunResult(
+        Path("reports/x"),
+        {"exit_code": int(code), "outcome": outcome, "summary": "so", "findings": [], "clean": code != 6},
+        code != 6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "worst", "count"),
+    [
+        ([Exit.PASS, Exit.PASS], 0, 2),
+        ([Exit.PASS, Exit.INCONCLUSIVE], 3, 2),
+        ([Exit.INCONCLUSIVE, Exit.WEAKNESS, Exit.PASS], 1, 3),
+        ([Exit.WEAKNESS, Exit.ERROR, Exit.PASS], 5, 3),
+        ([Exit.ERROR, Exit.ABORTED, Exit.PASS], 5, 2),  # after an abort nothing more is begun
+        ([Exit.WEAKNESS, Exit.DIRTY, Exit.PASS], 6, 2),
+        ([Exit.ERROR, InvalidInput("leftovers"), Exit.PASS], 5, 2),
+        ([Exit.WEAKNESS, InvalidInput("leftovers"), Exit.PASS], 2, 2),
+    ],
+)
+def test_the_worst_of_several_is_the_exit_code(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, ends: list[Exit | ChaosError], worst: int, count: int
+) -> None:
+    asked: list[RunOptions] = []
+
+    def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
+        end = ends[len(asked)]
+        asked.append(options)
+        if isinstance(end, ChaosError):
+            raise end
+        return result(end)
+
+    monkeypatch.setattr(running, "run", run)
+    code, out, err = cli("run", *[EXPERIMENT] * len(ends), "--seed", "9", "-q")
+    assert (code, len(asked)) == (worst, count)
+    assert out.count("data-node-kill: ") == sum(isinstance(end, Exit) for end in ends[:count])
+    assert ("leftovers" in err) is any(isinstance(end, ChaosError) for end in ends)
+    assert all(options.seed == 9 and options.command.endswith("--seed 9") for options in asked)
+
+
+# ---- report ----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_no_run(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli("report", tmp_path)
+    assert code == 2 and "no run folder" in one_line(err)
+    code, _, err = cli("report", tmp_path / "none")
+    assert code == 2 and "no run folder" in one_line(err)
+
+
+def test_a_plan_that_cannot_be_read_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{")
+    code, _, err = cli("report", tmp_path)
+    assert code == 5 and one_line(err)
+
+
+def test_runs_are_judged_again_from_their_folders_and_the_worst_counts(cli: Cli, tmp_path: Path) -> None:
+    folders = [synthetic.STORIES[name]().write(tmp_path / name) for name in ("unproven", "aborted")]
+    assert [cli("report", folder)[0] for folder in folders] == [3, 4]
+    code, out, err = cli("report", *folders)
+    assert code == 4 and out.count("  report: ") == 2 and err == ""
+    assert all((folder / "report.html").is_file() for folder in folders)
+
+
+def test_a_foreign_oserror_is_one_line_too(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def denied(folder: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(folder / "findings.json"))
+
+    monkeypatch.setattr("chaos.checks.judge", denied)
+    (tmp_path / "plan.json").write_text("{}")
+    code, _, err = cli("report", tmp_path)
+    assert code == 5 and "Permission denied" in one_line(err) and "findings.json" in err

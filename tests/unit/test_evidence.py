@@ -1,0 +1,310 @@
+"""Probes on real sockets, and how looks at the data path become a proof."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import urllib3
+from fakes import FakeLab
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.faults import evidence
+from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
+from chaos.faults.probes import PING, Echo, Line, Pair, Reply, direct, together
+
+PAIR = ("a-data", "c-data")
+
+
+class SocketLab(FakeLab):
+    """Hands out ready-made connections, or raises what a connect would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.far: list[socket.socket] = []
+        self.refuse: OSError | None = None
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        if self.refuse is not None:
+            raise self.refuse
+        near, far = socket.socketpair()
+        near.settimeout(timeout)
+        self.far.append(far)
+        return near
+
+
+@pytest.fixture
+def lab() -> Iterator[SocketLab]:
+    made = SocketLab()
+    yield made
+    for far in made.far:
+        far.close()
+
+
+def opened(lab: SocketLab, pair: Pair = PAIR) -> tuple[Line, socket.socket]:
+    line = Line(lab, pair)
+    assert line.open(1.0) is None
+    return line, lab.far[-1]
+
+
+def test_an_answer_is_the_nodes_own_six_bytes(lab: SocketLab) -> None:
+    line, far = opened(lab)
+    far.sendall(PING)
+    echo = line.ping(1.0)
+    assert echo.reply is Reply.ANSWERED and echo.seconds is not None
+    assert far.recv(100) == PING
+    line.close()
+
+
+def test_silence_is_no_answer_and_a_late_echo_does_not_pass_for_a_new_one(lab: SocketLab) -> None:
+    line, far = opened(lab)
+    assert line.ping(0.02) == Echo(Reply.SILENT)
+    far.sendall(PING)  # the first ping's echo, late
+    assert line.ping(0.02) == Echo(Reply.SILENT)
+    far.sendall(PING + PING)  # the second's, and the third's
+    assert line.ping(1.0).reply is Reply.ANSWERED
+    line.close()
+
+
+def test_half_an_echo_is_no_answer(lab: SocketLab) -> None:
+    line, far = opened(lab)
+    far.sendall(PING[:3])
+    assert line.ping(0.02) == Echo(Reply.SILENT)
+    line.close()
+
+
+def test_a_closed_connection_is_closed(lab: SocketLab) -> None:
+    line, far = opened(lab)
+    far.shutdown(socket.SHUT_WR)
+    assert line.ping(1.0) == Echo(Reply.CLOSED)
+
+
+def test_a_reset_connection_is_reset() -> None:
+    lab = FakeLab()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        lab.connect = lambda *_: socket.create_connection(server.getsockname()[:2], 1.0)  # type: ignore[attr-defined]
+        line = Line(lab, PAIR)
+        assert line.open(1.0) is None
+        far, _ = server.accept()
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        far.close()  # lingering for no time at all sends RST
+        assert line.ping(1.0) == Echo(Reply.RESET)
+
+
+@pytest.mark.parametrize(
+    ("error", "reply"),
+    [
+        (ConnectionRefusedError(), Reply.REFUSED),
+        (TimeoutError(), Reply.SILENT),
+        (OSError(113, "No route to host"), Reply.UNREACHABLE),
+    ],
+)
+def test_a_connect_that_fails_says_how(lab: SocketLab, error: OSError, reply: Reply) -> None:
+    lab.refuse = error
+    assert Line(lab, PAIR).ping(0.1) == Echo(reply) == direct(lab, "c-data", 0.1)
+
+
+def test_clients_ask_over_http_and_wait_for_the_whole_body(lab: SocketLab) -> None:
+    line, far = opened(lab, ("client-a", "c-data"))
+    far.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n123")
+    assert line.ping(0.02) == Echo(Reply.SILENT)
+    line, far = opened(lab, ("client-a", "c-data"))
+    far.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12345")
+    assert line.ping(1.0).reply is Reply.ANSWERED
+    assert far.recv(1000).startswith(b"GET /")
+    line.close()
+
+
+def test_of_several_pings_the_fastest_counts_but_silence_beats_them_all(lab: SocketLab) -> None:
+    line, far = opened(lab)
+    far.sendall(PING)
+    assert together([line], 0.02, pings=3) == {PAIR: Echo(Reply.SILENT)}  # one answer of three
+    line.close()
+    assert together([], 1.0) == {}
+
+
+def test_a_flood_counts_every_byte_that_comes_back(lab: SocketLab) -> None:
+    line, far = opened(lab)
+
+    def echo() -> None:
+        while data := far.recv(65536):
+            far.sendall(data)
+
+    thread = threading.Thread(target=echo, daemon=True)
+    thread.start()
+    assert line.flood(6000, 5.0) is not None
+    thread.join(5)
+    line, _ = opened(lab)
+    assert line.flood(600, 0.02) is None  # nothing comes back
+
+
+@given(st.floats(0, 100))
+def test_tolerance_is_the_larger_of_15_percent_and_30_ms(asked: float) -> None:
+    assert tolerance(asked) >= 0.030 and tolerance(asked) >= 0.15 * asked
+    assert tolerance(asked) in (0.030, 0.15 * asked)
+
+
+@given(st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2)), max_size=30, unique=True), st.integers(1, 6))
+def test_spread_takes_as_many_as_asked_all_different(pairs: list[Pair], count: int) -> None:
+    chosen = spread(pairs, count)
+    assert len(chosen) == len(set(chosen)) == min(count, len(pairs))
+    assert set(chosen) <= set(pairs)
+
+
+# ---- looks -----------------------------------------------------------------------------------------------
+
+NEAR = Echo(Reply.ANSWERED, 0.002)
+UNTOUCHED = [("a-data", "b-data"), ("b-data", "a-data")]
+Answers = Callable[[Pair], Echo]
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
+    """Replaces the lines by a table: what each pair answers."""
+
+    class FakeLine:
+        def __init__(self, lab: Any, pair: Pair) -> None:
+            self.pair = pair
+
+        def close(self) -> None:
+            pass
+
+    def answers(table: Answers) -> None:
+        def together(lines: list[Any], *_: Any, **__: Any) -> dict[Pair, Echo]:
+            return {each.pair: table(each.pair) for each in lines}
+
+        monkeypatch.setattr(evidence, "together", together)
+
+    monkeypatch.setattr(evidence, "Line", FakeLine)
+    answers(lambda pair: NEAR)
+    return answers
+
+
+def silent_on_touched() -> LinkEvidence:
+    return LinkEvidence([PAIR], UNTOUCHED, lambda *_: "silent", lambda _p, _b, echo: echo.reply is Reply.SILENT)
+
+
+def test_a_whole_life_is_proven_step_by_step(network: Callable[[Answers], None]) -> None:
+    look, lab = silent_on_touched(), FakeLab()
+    assert look.before(lab).proven
+    assert not look.in_effect(lab).proven  # everything still answers
+    network(lambda pair: Echo(Reply.SILENT) if pair == PAIR else NEAR)
+    seen = look.in_effect(lab)
+    assert seen.proven and {probe.ok for probe in seen.probes} == {True}
+    assert not look.gone(lab).proven
+    network(lambda pair: NEAR)
+    assert look.gone(lab).proven
+
+
+def test_an_effect_that_spills_over_is_not_proven(network: Callable[[Answers], None]) -> None:
+    look, lab = silent_on_touched(), FakeLab()
+    look.before(lab)
+    slow = Echo(Reply.ANSWERED, 0.002 + 0.011)  # untouched links may grow by 10 ms
+    for other in (slow, Echo(Reply.SILENT)):
+        network(lambda pair, other=other: Echo(Reply.SILENT) if pair == PAIR else other)  # type: ignore[misc]
+        assert not look.in_effect(lab).proven
+    network(lambda pair: Echo(Reply.SILENT) if pair == PAIR else Echo(Reply.ANSWERED, 0.002 + 0.009))
+    assert look.in_effect(lab).proven
+
+
+def test_gone_means_as_fast_as_before_on_every_pair(network: Callable[[Answers], None]) -> None:
+    look, lab = silent_on_touched(), FakeLab()
+    look.before(lab)
+    for pair in (PAIR, *UNTOUCHED):
+        network(lambda asked, pair=pair: Echo(Reply.ANSWERED, 0.3) if asked == pair else NEAR)  # type: ignore[misc]
+        assert not look.gone(lab).proven
+
+
+def test_a_baseline_with_a_silent_pair_proves_nothing(network: Callable[[Answers], None]) -> None:
+    network(lambda pair: Echo(Reply.SILENT) if pair == UNTOUCHED[0] else NEAR)
+    look = silent_on_touched().before(FakeLab())
+    assert not look.proven and look.says == "2 of 3 probed pairs answer"
+
+
+def test_few_untouched_pairs_are_enough() -> None:
+    many = [(str(i), "b") for i in range(50)]
+    assert len(LinkEvidence([], many, lambda *_: "", lambda *_: True).control_pairs) == CONTROLS
+
+
+# ---- processes -------------------------------------------------------------------------------------------
+
+
+WELL = {"discovered_cluster_manager": True, "number_of_nodes": 6}
+
+
+class HealthLab(FakeLab):
+    """Every node answers health as told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.health: Any = WELL
+
+    def client(self, node: str, *, timeout: float = 5.0) -> Any:
+        lab = self
+
+        class Client:
+            def request(self, method: str, path: str) -> tuple[int, Any]:
+                if lab.health is None:
+                    raise urllib3.exceptions.HTTPError("refused")
+                return 200, lab.health
+
+        return Client()
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Reply], None]:
+    def says(reply: Reply) -> None:
+        monkeypatch.setattr(evidence, "direct", lambda *_: Echo(reply))
+
+    says(Reply.ANSWERED)
+    return says
+
+
+@pytest.mark.parametrize(
+    ("state", "reply", "paused", "proven"),
+    [
+        (None, Reply.REFUSED, False, True),
+        ("S", Reply.REFUSED, False, False),
+        (None, Reply.ANSWERED, False, False),
+        ("T", Reply.SILENT, True, True),
+        ("S", Reply.SILENT, True, False),
+        ("T", Reply.ANSWERED, True, False),
+        (None, Reply.REFUSED, True, False),
+    ],
+)
+def test_a_dead_or_paused_process_shows_in_its_state_and_on_its_port(
+    inside: Callable[[Reply], None], state: str | None, reply: Reply, paused: bool, proven: bool
+) -> None:
+    lab = HealthLab()
+    lab.states = {"c-data": state}
+    inside(reply)
+    assert ProcessEvidence(["c-data"], paused=paused).in_effect(lab).proven is proven
+
+
+def test_a_lost_node_must_have_an_empty_data_folder(inside: Callable[[Reply], None]) -> None:
+    lab = HealthLab()
+    lab.states = {"c-data": None}
+    inside(Reply.REFUSED)
+    look = ProcessEvidence(["c-data"], emptied=True)
+    assert not look.in_effect(lab).proven
+    lab.effects.add(("wiped", "c-data"))
+    assert look.in_effect(lab).proven
+
+
+def test_a_node_is_back_when_it_runs_answers_and_has_a_cluster_manager(inside: Callable[[Reply], None]) -> None:
+    lab, look = HealthLab(), ProcessEvidence(["c-data"])
+    assert look.gone(lab).proven and look.before(lab).proven
+    for health in (None, {"discovered_cluster_manager": False}):
+        lab.health = health
+        assert not look.gone(lab).proven
+    lab.health = WELL
+    lab.states = {"c-data": "T"}
+    assert not look.gone(lab).proven
+    lab.states = {}
+    inside(Reply.SILENT)
+    assert not look.gone(lab).proven

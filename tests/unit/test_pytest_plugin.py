@@ -1,0 +1,315 @@
+"""The pytest plugin, in pytest runs of its own: what is collected when, and what each verdict becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import ROOT
+
+from chaos import pytest_plugin as plugin
+from chaos.errors import Leftovers
+from chaos.run import RunResult
+
+pytest_plugins = ["pytester"]
+
+EXPERIMENT = """\
+apiVersion: opensearch-chaos/v1
+name: {name}
+tags: [{tags}]
+topology: {topology}
+load:
+  read:  {{rate: 100/s, good: ok within 100ms}}
+  write: {{rate: 100/s, good: ok within 100ms}}
+phases:
+  healthy: {{for: 5s}}
+  dark:    {{for: 5s, inject: {{node.kill: {{target: node b-data}}}}}}
+expect:
+  - {{phase: all, read.good: ">= 99.9%"}}
+  - {{phase: dark, write.good: "< 10%", known_weakness: issue 1}}
+  - {{acknowledged.lost: 0}}
+"""
+ITEMS = (
+    "read.good >= 99.9% in healthy",
+    "read.good >= 99.9% in dark",
+    "write.good < 10% in dark",
+    "acknowledged.lost = 0",
+    "the run itself is valid and clean",
+)
+IDS = ("read.good@healthy", "read.good@dark", "write.good@dark", "acknowledged.lost")
+Run = Callable[..., pytest.RunResult]
+
+
+def experiment(folder: Path, name: str, tags: str = "smoke", topology: str = "3az") -> None:
+    (folder / "experiments").mkdir(exist_ok=True)
+    text = EXPERIMENT.format(name=name, tags=tags, topology=ROOT / "topologies" / f"{topology}.yaml")
+    (folder / "experiments" / f"{name}.yaml").write_text(text)
+
+
+def finding(id: str, counts_as: str = "pass", **more: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "title": f"title of {id}",
+        "counts_as": counts_as,
+        "measured_text": "12 %",
+        "known_weakness": "issue 1",
+        "says": "because",
+        **more,
+    }
+
+
+def result(outcome: str = "pass", clean: bool = True, stopped: bool = False, **counts_as: str) -> RunResult:
+    """Findings of EXPERIMENT; ``counts_as``: by the finding's metric, dots as underscores."""
+    found = [finding(id, counts_as.pop(id.replace(".", "_").replace("@", "_"), "pass")) for id in IDS]
+    found += [finding(id, how) for id, how in counts_as.items()]
+    return RunResult(Path("reports/x"), {"outcome": outcome, "summary": "so", "findings": found}, clean, stopped)
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The experiments that were run; each passes, unless a test says otherwise."""
+    names: list[str] = []
+
+    def run(config: pytest.Config, experiment: Any) -> RunResult:
+        names.append(experiment.name)
+        return result()
+
+    monkeypatch.setattr(plugin, "_run", run)
+    return names
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, ran: list[str]) -> Run:
+    pytester.makepyfile(test_plain="def test_plain(): pass")
+
+    def call(*arguments: str) -> pytest.RunResult:
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+
+    return call
+
+
+def nodes(outcome: pytest.RunResult) -> list[str]:
+    return [line for line in outcome.outlines if ".yaml::" in line]
+
+
+# ---- what is collected -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["-m", "not chaos"], ["-m", "not slow"], ["experiments"], ["-m", "smoke"], ["-k", "chaos"]]
+)
+def test_experiments_are_left_alone_unless_chaos_is_asked_for(
+    run: Run, pytester: pytest.Pytester, ran: list[str], arguments: list[str]
+) -> None:
+    experiment(pytester.path, "one")
+    outcome = run(*arguments, "--collect-only", "-q")
+    assert nodes(outcome) == [] and ran == []
+
+
+def test_each_expectation_in_each_phase_is_an_item_and_so_is_the_run(run: Run, pytester: pytest.Pytester) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", "--collect-only", "-q")
+    assert nodes(outcome) == [f"experiments/one.yaml::{item}" for item in ITEMS]
+
+
+@pytest.mark.parametrize(
+    ("expression", "collected"),
+    [
+        ("chaos", {"one", "two"}),
+        ("chaos and smoke", {"one"}),
+        ("chaos and not smoke", {"two"}),
+        ("chaos and zone", {"two"}),
+        ("chaos and (smoke or zone)", {"one", "two"}),
+        ("smoke or chaos", {"one", "two"}),
+        ("chaos and control", {"planted"}),
+        ("chaos and control and zone", {"planted"}),
+        ("chaos and nothing", set()),
+    ],
+)
+def test_tags_select_and_controls_only_when_they_are_named(
+    run: Run, pytester: pytest.Pytester, ran: list[str], expression: str, collected: set[str]
+) -> None:
+    experiment(pytester.path, "one", "smoke")
+    experiment(pytester.path, "two", "zone")
+    experiment(pytester.path, "planted", "control, zone")
+    outcome = run("-m", expression)
+    assert set(ran) == collected
+    assert outcome.parseoutcomes().get("passed", 0) == len(ITEMS) * len(collected)
+
+
+def test_an_experiment_runs_once_for_all_its_items_and_only_when_one_is_selected(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    experiment(pytester.path, "one")
+    experiment(pytester.path, "two")
+    run("-m", "chaos", "-k", "two and lost")
+    assert ran == ["two"]
+
+
+def test_experiments_of_one_topology_run_one_after_the_other(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    for name, topology in {"a": "3az", "b": "2az", "c": "3az", "d": "2az"}.items():
+        experiment(pytester.path, name, topology=topology)
+    run("-m", "chaos")
+    assert ran == ["a", "c", "b", "d"]
+
+
+def test_python_tests_marked_chaos_are_left_out_of_a_plain_run(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_marked="import pytest\n@pytest.mark.chaos\ndef test_marked(): pass\n")
+    run().assert_outcomes(passed=1, deselected=1)
+    run("-m", "chaos").assert_outcomes(passed=1, deselected=1)
+
+
+def test_other_yaml_is_nobody_s_experiment(run: Run, pytester: pytest.Pytester) -> None:
+    experiment(pytester.path, "one")
+    (pytester.path / "experiments" / "compose.yaml").write_text("services: {}\n")
+    (pytester.path / "experiments" / "3az.yaml").write_text((ROOT / "topologies" / "3az.yaml").read_text())
+    (pytester.path / "experiments" / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    outcome = run("-m", "chaos", "--collect-only", "-q")
+    assert outcome.ret == 0 and {line.partition("::")[0] for line in nodes(outcome)} == {"experiments/one.yaml"}
+
+
+def test_a_wrong_definition_is_a_collection_error_with_file_line_and_column(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    experiment(pytester.path, "one")
+    file = pytester.path / "experiments" / "one.yaml"
+    file.write_text(file.read_text().replace("for: 5s", "for: soon", 1))
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "soon" in text)
+    outcome = run("-m", "chaos")
+    outcome.assert_outcomes(errors=1, deselected=1)
+    assert any(f"one.yaml:{line}:" in each and "soon" in each for each in outcome.outlines) and ran == []
+
+
+def test_strict_markers_know_the_tags(run: Run, pytester: pytest.Pytester) -> None:
+    experiment(pytester.path, "one", "smoke, cluster-manager")
+    run("-m", "chaos and cluster-manager", "--strict-markers").assert_outcomes(passed=5, deselected=1)
+
+
+# ---- what a verdict becomes ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def verdict(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+    def call(outcome: RunResult | Exception, *arguments: str) -> pytest.RunResult:
+        def ends(config: pytest.Config, experiment: Any) -> RunResult:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(plugin, "_run", ends)
+        experiment(pytester.path, "one")
+        return run("-m", "chaos", "-rA", *arguments)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("counts_as", "becomes"),
+    [
+        ("pass", {"passed": 5}),
+        ("weakness", {"passed": 4, "failed": 1}),
+        ("inconclusive", {"passed": 4, "errors": 1}),
+        ("known_weakness", {"passed": 4, "xfailed": 1}),
+        ("unexpected_pass", {"passed": 4, "failed": 1}),
+    ],
+)
+def test_each_way_to_count_has_an_outcome_of_its_own(
+    verdict: Callable[..., pytest.RunResult], counts_as: str, becomes: dict[str, int]
+) -> None:
+    outcome = verdict(result(write_good_dark=counts_as))
+    outcome.assert_outcomes(**becomes, deselected=1)
+    if counts_as in ("weakness", "inconclusive", "unexpected_pass"):
+        text = outcome.stdout.str()
+        assert "title of write.good@dark" in text and "12 %" in text and "report: reports/x/report.html" in text
+        assert "pytest_plugin.py" not in text  # the user's business is not our code
+
+
+def test_a_dirty_run_fails_even_when_every_expectation_passes(verdict: Callable[..., pytest.RunResult]) -> None:
+    outcome = verdict(result(clean=False))
+    outcome.assert_outcomes(passed=4, failed=1, deselected=1)
+    assert "opensearch-chaos recover" in outcome.stdout.str()
+
+
+@pytest.mark.parametrize("outcome", ["error", "aborted"])
+def test_a_run_that_did_not_end_in_order_is_no_pass(verdict: Callable[..., pytest.RunResult], outcome: str) -> None:
+    verdict(result(outcome)).assert_outcomes(passed=4, failed=1, deselected=1)
+
+
+def test_a_finding_that_no_item_asks_for_is_shown_by_the_run_s_item(verdict: Callable[..., pytest.RunResult]) -> None:
+    outcome = verdict(result(extra="weakness"))
+    outcome.assert_outcomes(passed=4, failed=1, deselected=1)
+    assert "title of extra" in outcome.stdout.str()
+
+
+def test_a_finding_that_is_missing_is_an_error_never_a_pass(verdict: Callable[..., pytest.RunResult]) -> None:
+    lacking = result()
+    lacking.findings["findings"] = lacking.findings["findings"][1:]
+    verdict(lacking).assert_outcomes(passed=4, errors=1, deselected=1)
+
+
+def test_a_run_that_cannot_begin_is_an_error_of_every_item_tried_once(
+    verdict: Callable[..., pytest.RunResult],
+) -> None:
+    outcome = verdict(Leftovers("2 leftovers are here", remedy="run: opensearch-chaos recover"))
+    outcome.assert_outcomes(errors=5, deselected=1)
+    assert "2 leftovers are here; run: opensearch-chaos recover" in outcome.stdout.str()
+    assert "pytest_plugin.py" not in outcome.stdout.str()
+
+
+def test_a_signal_keeps_the_next_experiment_from_beginning(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    def stopped(config: pytest.Config, experiment: Any) -> RunResult:
+        names.append(experiment.name)
+        return result("aborted", stopped=True)
+
+    monkeypatch.setattr(plugin, "_run", stopped)
+    experiment(pytester.path, "one")
+    experiment(pytester.path, "two")
+    outcome = run("-m", "chaos")
+    assert names == ["one"] and outcome.ret == pytest.ExitCode.INTERRUPTED
+    assert "stopped by a signal" in outcome.stdout.str()
+
+
+# ---- options ---------------------------------------------------------------------------------------------
+
+
+def test_options_reach_the_run(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, Any]] = []
+    monkeypatch.undo()  # the real `_run`, with a pool and a runner that are not
+
+    class Pool:
+        def get(self, topology: Any) -> str:
+            return f"lab of {topology.name}"
+
+        def close(self) -> None:
+            pass
+
+    def one(experiment: Any, options: Any, reporter: Any) -> RunResult:
+        seen.append((experiment, options))
+        return result()
+
+    monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
+    monkeypatch.setattr("chaos.run.run", one)
+    monkeypatch.chdir(pytester.path)
+    experiment(pytester.path, "one")
+    run("-m", "chaos", "--chaos-seed=0", "--chaos-out=elsewhere", "--chaos-topology=3az-standby")
+    ((loaded, options),) = seen
+    assert (options.seed, options.out, options.lab) == (0, Path("elsewhere"), "lab of 3az-standby")
+    assert loaded.topology.name == "3az-standby" and "--seed 0" in options.command
+
+
+def test_another_folder_of_experiments(run: Run, pytester: pytest.Pytester, ran: list[str]) -> None:
+    experiment(pytester.path, "one")
+    (pytester.path / "experiments").rename(pytester.path / "gamedays")
+    pytester.makeini("[pytest]\ntestpaths = test_plain.py\n")
+    run("-m", "chaos")
+    assert ran == []
+    run("-m", "chaos", "--chaos-experiments=gamedays")
+    assert ran == ["one"]

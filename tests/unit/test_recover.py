@@ -1,0 +1,236 @@
+"""Recovery from the registry, the ledgers and the names: what dead runs left goes, what lives stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import PARTS, FakeLab, topology
+
+from chaos import places
+from chaos.errors import InvalidInput, LabError
+from chaos.faults import recover as module
+from chaos.faults.ledger import Ledger, Registration, registrations, standing
+from chaos.faults.moves import block
+from chaos.faults.recover import leftovers, recover
+from chaos.lab import network, sweep
+from chaos.lab.local import LocalLab
+from chaos.places import ProcessIdentity
+
+DEAD = ProcessIdentity(1, 0, "another boot")
+ME = ProcessIdentity.me()
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state folder of its own, and no namespaces: nothing of this machine is seen or touched."""
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
+    monkeypatch.setattr(network, "namespaces", lambda prefix="": [])
+    yield tmp_path
+
+
+def registered(state: Path, run: str, lab: str, owner: ProcessIdentity, moves: int = 1) -> Registration:
+    ledger = Ledger(state / "runs" / run / "ledger.jsonl")
+    if moves:
+        ledger.intend("f1", [block("a-data", f"peer-{n}") for n in range(moves)])
+    ledger.close()
+    made = Registration(run, ledger.path, lab, owner)
+    made.write()
+    return made
+
+
+def lab_on_disk(id: str, owner: ProcessIdentity, *, lease: bool = False) -> Path:
+    lab = LocalLab.create(topology("3az"), PARTS, id=id, lease=lease)
+    manifest = json.loads((lab.folder / "lab.json").read_text()) | {"owner": owner.to_json()}
+    (lab.folder / "lab.json").write_text(json.dumps(manifest))
+    if lease:
+        (lab.folder / "leased").touch()
+    return lab.folder
+
+
+@pytest.fixture
+def living(monkeypatch: pytest.MonkeyPatch) -> FakeLab:
+    """The lab `play` can be attached to; no other."""
+    lab = FakeLab(id="play")
+
+    def attach(id: str) -> Any:
+        if id != "play":
+            raise InvalidInput(f"there is no lab named '{id}'")
+        return lab
+
+    monkeypatch.setattr(module.LocalLab, "attach", attach)
+    return lab
+
+
+def test_nothing_left_is_clean() -> None:
+    assert leftovers() == []
+    result = recover()
+    assert result.clean and not result.undone and not result.removed
+
+
+def test_a_dead_runs_faults_are_undone_on_a_lab_that_lives_on(state: Path, living: FakeLab) -> None:
+    dead = registered(state, "run-1", "play", DEAD, moves=2)
+    living.effects = {("blocked", "a-data", "peer-0"), ("blocked", "a-data", "peer-1")}
+    assert [each.what for each in leftovers()] == [
+        "fault of run run-1: neighbour.block host=a-data peer=peer-1",
+        "fault of run run-1: neighbour.block host=a-data peer=peer-0",
+    ]
+    result = recover()
+    assert result.clean and result.undone == ["2 of 2 moves of run run-1"]
+    assert living.effects == set() and [call[-1] for call in living.calls] == ["peer-1", "peer-0"]
+    assert standing(dead.ledger) == [] and registrations() == [] and leftovers() == []
+    assert recover().undone == []  # safe to run twice
+
+
+def test_a_living_runs_faults_are_left_alone(state: Path, living: FakeLab) -> None:
+    alive = registered(state, "run-1", "play", ME)
+    assert leftovers() == []
+    assert recover().clean and living.calls == [] and registrations() == [alive]
+
+
+def test_an_undo_that_fails_is_said_and_can_be_tried_again(state: Path, living: FakeLab) -> None:
+    registered(state, "run-1", "play", DEAD, moves=2)
+
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        if arguments[-1] == "peer-1":
+            raise LabError("no answer")
+
+    living.fails = fails
+    result = recover()
+    assert not result.clean and result.undone == ["1 of 2 moves of run run-1"]
+    assert len(registrations()) == 1 and len(leftovers()) == 1
+    living.fails = lambda call, arguments: None
+    assert recover().clean and leftovers() == []
+
+
+def test_faults_of_a_lab_that_is_gone_are_gone_with_it(state: Path, living: FakeLab) -> None:
+    registered(state, "run-1", "vanished", DEAD)
+    assert recover().clean and registrations() == [] and living.calls == []
+
+
+def test_faults_on_a_lab_whose_manifest_cannot_be_read_are_not_forgotten(state: Path) -> None:
+    folder = lab_on_disk("play", DEAD, lease=True)
+    (folder / "topology.json").write_text("{")
+    registered(state, "run-1", "play", DEAD)
+    result = recover()
+    assert not result.clean and "run-1" in result.problems[0]
+    assert len(registrations()) == 1
+
+
+def test_a_registration_without_a_ledger_goes(state: Path) -> None:
+    registered(state, "run-1", "r1", DEAD, moves=0).ledger.unlink()
+    assert [each.what for each in leftovers()] == ["registry entry of run run-1"]
+    assert recover().clean and leftovers() == []
+
+
+def test_a_dead_owners_lab_goes_and_its_logs_are_kept(state: Path) -> None:
+    folder = lab_on_disk("r1", DEAD)
+    (folder / "logs").mkdir(exist_ok=True)
+    (folder / "logs" / "a-data.log").write_text("last words")
+    assert [each.what for each in leftovers()] == [f"lab folder {folder}"]
+    result = recover()
+    assert result.clean and result.removed == ["r1"] and not folder.exists()
+    assert (sweep.logs() / "r1" / "a-data.log").read_text() == "last words"
+
+
+def test_labs_of_the_living_and_leased_labs_stay(state: Path) -> None:
+    mine, leased = lab_on_disk("r1", ME), lab_on_disk("play", DEAD, lease=True)
+    assert leftovers() == []
+    assert recover().clean and mine.exists() and leased.exists()
+
+
+def test_a_lab_up_that_never_finished_is_a_leftover(state: Path) -> None:
+    folder = lab_on_disk("play", DEAD, lease=True)
+    (folder / "leased").unlink()
+    assert recover().removed == ["play"]
+
+
+@pytest.mark.parametrize("junk", ["", "{", "null", "[]", '{"owner": {}}', '{"owner": null, "lease": true}'])
+def test_a_manifest_that_cannot_be_read_is_a_leftover_once_it_is_not_young(state: Path, junk: str) -> None:
+    import os
+
+    folder = lab_on_disk("r1", ME)
+    (folder / "lab.json").write_text(junk)
+    assert leftovers() == []  # somebody may be about to write it
+    os.utime(folder, (0, 0))
+    assert [each.lab for each in leftovers()] == ["r1"]
+    with pytest.raises(InvalidInput, match="r1"):
+        LocalLab.attach("r1")
+    assert recover().removed == ["r1"]
+
+
+def test_one_lab_that_will_not_go_does_not_keep_the_next(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab_on_disk("r1", DEAD)
+    lab_on_disk("r2", DEAD)
+    real = sweep.destroy
+
+    def destroy(id: str) -> list[str]:
+        if id == "r1":
+            raise LabError("cannot remove network namespace")
+        return real(id)
+
+    monkeypatch.setattr(sweep, "destroy", destroy)
+    result = recover()
+    assert result.removed == ["r2"] and result.problems == ["lab r1: cannot remove network namespace"]
+
+
+def test_namespaces_without_a_folder_are_ours_only_as_root_with_the_usual_state_folder(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another state folder, or as another user, they may be somebody else's living lab."""
+    monkeypatch.setattr(network, "namespaces", lambda prefix="": ["oschaos-r7-a-data"])
+    assert sweep.known() == []
+    monkeypatch.setattr(places, "labs", lambda: state / "labs")
+    monkeypatch.delenv("OPENSEARCH_CHAOS_STATE")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert sweep.known() == []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert [(record.id, record.orphaned) for record in sweep.known()] == [("r7", True)]
+
+
+def test_the_longest_lab_name_that_fits_owns_a_namespace(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab_on_disk("my", ME)
+    lab_on_disk("my-lab", ME)
+    monkeypatch.setattr(network, "namespaces", lambda prefix="": ["oschaos-my-lab-a-data", "oschaos-my-a-data"])
+    assert {record.id: record.namespaces for record in sweep.known()} == {
+        "my": ("oschaos-my-a-data",),
+        "my-lab": ("oschaos-my-lab-a-data",),
+    }
+
+
+def test_a_lab_that_cannot_be_written_down_leaves_no_folder(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("chaos.lab.local.write_json", full)
+    with pytest.raises(LabError, match="No space left"):
+        LocalLab.create(topology("3az"), PARTS, id="r1")
+    assert list((state / "labs").iterdir()) == []
+
+
+def test_a_taken_name_and_a_name_that_is_none_are_refused(state: Path) -> None:
+    lab_on_disk("play", ME)
+    with pytest.raises(InvalidInput, match="already there"):
+        LocalLab.create(topology("3az"), PARTS, id="play")
+    for name in ("", "Play", "../up", "a" * 17, "-x"):
+        with pytest.raises(InvalidInput, match="cannot name a lab"):
+            LocalLab.create(topology("3az"), PARTS, id=name)
+
+
+def test_a_lab_is_found_again_as_it_was_made(state: Path) -> None:
+    made = LocalLab.create(topology("3az"), PARTS, id="r1")
+    found = LocalLab.attach("r1")
+    assert found.manifest == made.manifest and found.topology == made.topology and found.wiring == made.wiring
+
+
+def test_the_dead_are_known_by_more_than_their_number() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    identity = ProcessIdentity.of(child.pid)
+    assert identity.alive()
+    child.communicate(b"\n")
+    assert not identity.alive() and identity.state() is None
