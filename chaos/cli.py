@@ -246,9 +246,7 @@ def lab_status(name: Annotated[str | None, typer.Argument(help="A lab; default a
         out.print(table)
 
 
-@lab_app.command(
-    "exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
+@lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lab_exec(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="A lab.")],

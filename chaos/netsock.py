@@ -99,9 +99,7 @@ class Namespace:
         finally:
             os.close(home)
 
-    def socket(
-        self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0
-    ) -> Socket:
+    def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> Socket:
         """A new socket in this namespace."""
         with self.entered():
             return socket.socket(family, kind, protocol)
@@ -170,9 +168,7 @@ class Client:
         )
         self._pool.ConnectionCls = connection_class(namespace)  # type: ignore[assignment]
 
-    def request(
-        self, method: str, path: str, *, body: Any = None, timeout: float | None = None
-    ) -> tuple[int, Any]:
+    def request(self, method: str, path: str, *, body: Any = None, timeout: float | None = None) -> tuple[int, Any]:
         """Status and decoded JSON body (text when it is none). Raises ``urllib3.exceptions.HTTPError``."""
         options: dict[str, Any] = {} if body is None else {"json": body}
         if isinstance(body, bytes | str):

@@ -58,9 +58,7 @@ def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring)
     if _of_the_moment(params):
         return None
     if isinstance(params, NetworkFault):
-        return network.build(
-            planned.id, params, resolve_links(params.links, nodes, zones, rng=rng), wiring
-        )
+        return network.build(planned.id, params, resolve_links(params.links, nodes, zones, rng=rng), wiring)
     assert isinstance(params, NodeFault)
     return node.build(planned.id, params, resolve_nodes(params.target, nodes, rng=rng))
 
@@ -114,7 +112,9 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
         wait = (
             f"hold for {phase.duration.text}"
             if phase.duration is not None
-            else f"until green, stable for {until.stable.text}, at most {until.within.text}" if until else ""
+            else f"until green, stable for {until.stable.text}, at most {until.within.text}"
+            if until
+            else ""
         )
         yield {"phase": phase.name, "step": wait, "inverse": None}
 

@@ -216,9 +216,7 @@ class Execution:
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
         self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=new_lab_id())
-        self.registration = Registration(
-            folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me()
-        )
+        self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=lambda: stop.asked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
@@ -315,9 +313,7 @@ class Execution:
     # ---- before the load ------------------------------------------------------------------------
 
     def write_plan(self) -> None:
-        nodes = [
-            {"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in self.experiment.topology.nodes
-        ]
+        nodes = [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in self.experiment.topology.nodes]
         write_json(
             self.folder / "plan.json",
             {

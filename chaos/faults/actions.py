@@ -20,16 +20,12 @@ def reversible(action: ActionParams, lab: Lab) -> Reversible:
         arguments: dict[str, object] = {"zone": action.zone, "no_delay": action.no_delay}
         if action.delay_timeout is not None:
             arguments["delay_seconds"] = float(action.delay_timeout)
-        return Reversible(
-            Move("zone.decommission", arguments), Move("zone.recommission", {"zone": action.zone})
-        )
+        return Reversible(Move("zone.decommission", arguments), Move("zone.recommission", {"zone": action.zone}))
     if isinstance(action, Recommission):
         return Reversible(Move("zone.recommission", {"zone": action.zone}), None)
     assert isinstance(action, Weights)
     before, _ = administration.weights(lab)
-    return Reversible(
-        Move("zone.weights", {"zones": dict(action.weights)}), Move("zone.weights", {"zones": before})
-    )
+    return Reversible(Move("zone.weights", {"zones": dict(action.weights)}), Move("zone.weights", {"zones": before}))
 
 
 def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events) -> bool:

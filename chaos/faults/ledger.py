@@ -51,9 +51,7 @@ class Ledger:
         Raises FaultError when the disk does not take it: then nothing may be injected.
         """
         with self._lock:
-            entries = [
-                Entry(self._next + i, fault, each.move, each.inverse) for i, each in enumerate(moves)
-            ]
+            entries = [Entry(self._next + i, fault, each.move, each.inverse) for i, each in enumerate(moves)]
             self._next += len(entries)
             try:
                 self._append(
@@ -175,9 +173,7 @@ def registrations() -> list[Registration]:
         try:
             data = json.loads(file.read_text())
             found.append(
-                Registration(
-                    data["run"], Path(data["ledger"]), data["lab"], ProcessIdentity.from_json(data["owner"])
-                )
+                Registration(data["run"], Path(data["ledger"]), data["lab"], ProcessIdentity.from_json(data["owner"]))
             )
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -138,9 +138,7 @@ def _drop(id: str, params: NetworkFault, links: Links, wiring: Wiring) -> Made:
 def _hang(id: str, params: NetworkFault, links: Links, wiring: Wiring) -> Made:
     touched = pairs_both(wiring, links)
     make = _silent("silent", (Reply.SILENT,))
-    return toxics(wiring, links, id, "timeout", {"timeout": 0}), lambda: make(
-        touched, untouched(wiring, touched)
-    )
+    return toxics(wiring, links, id, "timeout", {"timeout": 0}), lambda: make(touched, untouched(wiring, touched))
 
 
 def _refuse(id: str, params: NetworkFault, links: Links, wiring: Wiring) -> Made:

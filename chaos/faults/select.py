@@ -18,9 +18,7 @@ def ready(id: str, params: FaultParams, lab: Lab, *, seed: int, elected: str | N
     """
     rng = random.Random(f"{seed}:{id}")
     if isinstance(params, NetworkFault):
-        links = resolve_links(
-            params.links, lab.topology.nodes, lab.topology.zones, elected=elected, rng=rng
-        )
+        links = resolve_links(params.links, lab.topology.nodes, lab.topology.zones, elected=elected, rng=rng)
         return network.build(id, params, links, lab.wiring)
     assert isinstance(params, NodeFault)
     return node.build(id, params, resolve_nodes(params.target, lab.topology.nodes, elected=elected, rng=rng))

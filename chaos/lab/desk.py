@@ -174,5 +174,3 @@ def down(name: str | None) -> tuple[str, Path, list[str]]:
     if owned or any(each.lab == ids[0] and each.owner.alive() for each in registrations()):
         raise InvalidInput(f"lab '{ids[0]}' belongs to a run that is under way")
     return ids[0], sweep.logs() / ids[0], sweep.destroy(ids[0])
-
-

@@ -295,9 +295,7 @@ class LocalLab:
     def lacks(self, capability: str) -> str | None:
         return None if capability in ("links", "drop", "process", "data") else f"a local lab has no '{capability}'"
 
-    def add_toxic(
-        self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]
-    ) -> None:
+    def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
         ToxiproxyServer(self.wiring[host]).add_toxic(proxy, toxic, kind, stream, attributes)
 
     def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:

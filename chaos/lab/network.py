@@ -96,9 +96,7 @@ def build(wiring: Wiring) -> None:
             route.addr("add", index=card, address=host.bridge_address, prefixlen=PREFIX_LENGTH)
             for peer in wiring.hosts:
                 if peer != host:
-                    route.neigh(
-                        "replace", dst=peer.bridge_address, lladdr=peer.mac, ifindex=card, state=PERMANENT
-                    )
+                    route.neigh("replace", dst=peer.bridge_address, lladdr=peer.mac, ifindex=card, state=PERMANENT)
 
 
 def set_neighbour(host: Host, peer: Host, mac: str) -> None:

@@ -24,9 +24,7 @@ def parts(
     """Find or fetch everything. Raises ProvisionError, MissingPrerequisite or InvalidInput, each with a remedy."""
     progress = sys.stderr.isatty()
     java = ensure_java(progress=progress)
-    home = ensure_opensearch(
-        topology.version, given=opensearch_home, without=java.without, progress=progress
-    )
+    home = ensure_opensearch(topology.version, given=opensearch_home, without=java.without, progress=progress)
     toxiproxy = ensure_toxiproxy(progress=progress)
     says(f"OpenSearch {home.version} {home.source}, Java {java.full_version}, Toxiproxy {toxiproxy.version}")
     archive = ensure_archive(home, java) if topology.profile == "fast" else None

@@ -93,9 +93,7 @@ class Wiring:
     @classmethod
     def of(cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...]) -> Wiring:
         hosts = [Host(node.name, node.zone, i, "node", lab) for i, node in enumerate(nodes, 1)]
-        hosts += [
-            Host(f"client-{zone}", zone, i, "client", lab) for i, zone in enumerate(zones, len(hosts) + 1)
-        ]
+        hosts += [Host(f"client-{zone}", zone, i, "client", lab) for i, zone in enumerate(zones, len(hosts) + 1)]
         return cls(lab, tuple(hosts))
 
     def __getitem__(self, name: str) -> Host:

@@ -58,9 +58,7 @@ def decommission(lab: Lab, zone: str, no_delay: bool = False, delay_seconds: flo
     """Decommission a zone and wait until it is SUCCESSFUL. Raises LabError when it fails or takes too long."""
     if decommission_status(lab).get(zone) != "SUCCESSFUL":
         query = "?no_delay=true" if no_delay else f"?delay_timeout={delay_seconds:g}s" if delay_seconds else ""
-        status, answer = administer(
-            lab, "PUT", f"{DECOMMISSION}/zone/{zone}{query}", timeout=DECOMMISSION_SECONDS
-        )
+        status, answer = administer(lab, "PUT", f"{DECOMMISSION}/zone/{zone}{query}", timeout=DECOMMISSION_SECONDS)
         if status != 200:
             raise LabError(f"decommission of zone {zone} answered {status}: {str(answer)[:300]}")
     deadline = time.monotonic() + DECOMMISSION_SECONDS

@@ -245,6 +245,17 @@ def test_a_finding_that_no_item_asks_for_is_shown_by_the_run_s_item(verdict: Cal
     assert "title of extra" in outcome.stdout.str()
 
 
+def test_a_known_weakness_that_no_item_asks_for_does_not_fail_the_run(
+    verdict: Callable[..., pytest.RunResult],
+) -> None:
+    verdict(result(extra="known_weakness")).assert_outcomes(passed=5, deselected=1)
+
+
+def test_a_weakness_whose_own_item_is_left_out_is_not_lost(verdict: Callable[..., pytest.RunResult]) -> None:
+    outcome = verdict(result(write_good_dark="weakness"), "-k", "itself")
+    outcome.assert_outcomes(failed=1, deselected=5)
+
+
 def test_a_finding_that_is_missing_is_an_error_never_a_pass(verdict: Callable[..., pytest.RunResult]) -> None:
     lacking = result()
     lacking.findings["findings"] = lacking.findings["findings"][1:]
