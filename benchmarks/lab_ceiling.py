@@ -48,9 +48,7 @@ def step(lab: LocalLab, rate: int, seconds: float, out: Path) -> bool:
     cpu = sorted(e["cpu"] for e in itself)[len(itself) * 95 // 100]
     lag = max(e["lag_p99_ms"] for e in itself[-int(seconds) :])
     dropped = sum(e["dropped"] for e in itself)
-    held = (
-        min(steady.read.good or 0, steady.write.good or 0) >= GOOD and lag <= 50 and dropped == 0 and cpu < 0.85
-    )
+    held = min(steady.read.good or 0, steady.write.good or 0) >= GOOD and lag <= 50 and dropped == 0 and cpu < 0.85
     print(
         f"{rate:5d} reads/s + {rate:5d} writes/s: good {steady.read.good:8.3%} {steady.write.good:8.3%}  "
         f"p50 {steady.read.latency(0.5) * 1000:6.1f} {steady.write.latency(0.5) * 1000:6.1f} ms  "

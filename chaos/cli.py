@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import chaos
@@ -61,8 +62,9 @@ def run(
     from chaos.console import Reporter
     from chaos.definitions import load_experiment
     from chaos.lab.local import LocalLab
+    from chaos.observe.proof import problems
     from chaos.plan import again
-    from chaos.run import RunOptions
+    from chaos.run import RunOptions, refuse_leftovers, refuse_second_run
     from chaos.run import run as run_one
 
     loaded = _all(lambda file: load_experiment(file, topology=topology), experiments)
@@ -80,6 +82,13 @@ def run(
                     f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {needed.name}",
                     remedy=f"start one with: opensearch-chaos lab up {needed.name}",
                 )
+        refuse_leftovers()
+        refuse_second_run(lab)
+        if found := problems(lab):
+            raise InvalidInput(
+                f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}",
+                remedy="run: opensearch-chaos recover, or take it down and start it again",
+            )
     codes: list[Exit] = []
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
@@ -191,7 +200,7 @@ def doctor() -> None:
     for item in examine():
         bad |= not item.ok and not item.optional
         sign = "ok" if item.ok else "optional" if item.optional else "MISSING"
-        table.add_row(sign, item.name, item.found, item.remedy or "")
+        table.add_row(sign, item.name, escape(item.found), escape(item.remedy or ""))
     left = leftovers()
     bad |= bool(left)
     table.add_row(
@@ -242,7 +251,7 @@ def lab_status(name: Annotated[str | None, typer.Argument(help="A lab; default a
         out.print(f"lab {lab.id}: {lab.state}   {lab.url or ''}", markup=False)
         table = Table("node", "zone", "roles", "process", "address", box=None, pad_edge=False)
         for row in lab.nodes:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         out.print(table)
 
 

@@ -50,6 +50,11 @@ def registry() -> Path:
     return state() / "registry"
 
 
+def lab_markers() -> Path:
+    """One file per lab of this machine, whoever's it is, that names the state folder it belongs to."""
+    return Path("/run") / APP
+
+
 def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

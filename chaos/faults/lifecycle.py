@@ -20,6 +20,9 @@ from chaos.faults.fault import Fault
 from chaos.faults.ledger import Entry, Ledger
 from chaos.lab.protocol import Lab
 
+STOPPED_SECONDS = 5.0
+"""How long evidence is still awaited after a stop was asked for."""
+
 
 class Events(Protocol):
     """Where what happens is written: :class:`chaos.history.EventWriter`."""
@@ -156,11 +159,13 @@ class Lifecycle:
 
     def _until(self, look: Callable[[Lab], Look], deadline: float) -> tuple[Look, int]:
         """The proving look, or the last one, and when it began (monotonic ns): the effect was there by then."""
-        end = time.monotonic() + deadline
+        end = stopped_end = time.monotonic() + deadline
         while True:
             began = time.monotonic_ns()
             seen = look(self._lab)
-            if seen.proven or time.monotonic() >= end or self._stopped():
+            if self._stopped():  # a stop must not cost the proof that everything is gone, nor wait long for it
+                end = min(end, stopped_end := min(stopped_end, time.monotonic() + STOPPED_SECONDS))
+            if seen.proven or time.monotonic() >= end:
                 return seen, began
             time.sleep(0.05)
 

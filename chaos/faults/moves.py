@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos.errors import FaultError
 from chaos.lab.protocol import Lab
 from chaos.observe import administration
 
@@ -55,7 +56,14 @@ class Move:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Move:
-        return cls(data["operation"], data["arguments"])
+        """Raises FaultError for a move that this version does not know: it cannot be undone by it."""
+        try:
+            return cls(data["operation"], data["arguments"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise FaultError(
+                f"a ledger holds a move that this version cannot read ({error})",
+                remedy="use the version of opensearch-chaos that wrote it",
+            ) from None
 
     @property
     def where(self) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import urllib3
+
 from chaos.console import Reporter
 from chaos.definitions import Topology
 from chaos.errors import InvalidInput, LabError
@@ -18,7 +20,10 @@ from chaos.faults.ledger import registrations
 from chaos.lab import sweep
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
+from chaos.lab.processes import wait_until
 from chaos.places import ProcessIdentity, write_json
+
+GATEWAY_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ def up(topology: Topology, parts: Parts, *, id: str, port: int | None, reporter:
             lab.up(reporter.line, stop.check)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             _start_gateway(lab, listener)
+            if not wait_until(lambda: _answers(url), GATEWAY_SECONDS):
+                raise LabError(f"the lab's port {url} does not answer: see {lab.folder / 'logs' / 'gateway.log'}")
             write_json(lab.folder / "gateway.json", {"url": url})
             stop.check()
             (lab.folder / "leased").touch()  # from here on it may outlive us
@@ -71,6 +78,13 @@ def up(topology: Topology, parts: Parts, *, id: str, port: int | None, reporter:
         finally:
             listener.close()
     return Shown(lab.id, "green", url, [])
+
+
+def _answers(url: str) -> bool:
+    try:
+        return urllib3.request("GET", f"{url}/", timeout=2.0, retries=False).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
 def _start_gateway(lab: LocalLab, listener: socket.socket) -> None:

@@ -111,6 +111,8 @@ class LocalLab:
                 (folder / part).chmod(0o755)
             with suppress(PermissionError):  # not root: `up` says so
                 os.chown(folder / "run", processes.NODE_UID, processes.NODE_UID)
+            with suppress(PermissionError):
+                places.write_atomically(places.lab_markers() / id, str(places.state().absolute()))
             write_json(folder / "topology.json", topology.to_json())
             write_json(folder / "lab.json", manifest.to_json())
         except OSError as error:

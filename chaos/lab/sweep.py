@@ -59,9 +59,8 @@ def known() -> list[LabRecord]:
         folders = [p.name for p in places.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
         if folders:
             ids.setdefault(max(folders, key=len), []).append(name)  # ids may hold dashes: the longest that fits
-        elif os.geteuid() == 0 and not os.environ.get(places.STATE_VARIABLE):
-            # no folder: its maker died in between. (With another state folder, as another user has one, too, it may
-            # be somebody else's living lab.)
+        elif os.geteuid() == 0 and not _elsewhere(name):
+            # no folder: its maker, or whoever took it away, died in between
             ids.setdefault(name.removeprefix(PREFIX).split("-")[0], []).append(name)
     for folder in places.labs().glob("*"):
         ids.setdefault(folder.name, [])
@@ -77,6 +76,19 @@ def known() -> list[LabRecord]:
             owner_alive = _young(folder)
         records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
     return records
+
+
+def _elsewhere(namespace: str) -> bool:
+    """True when a marker says that this namespace belongs to a lab under another state folder, and it does."""
+    for marker in places.lab_markers().glob("*"):
+        if namespace.startswith(f"{PREFIX}{marker.name}-"):
+            try:
+                state = Path(marker.read_text())
+            except OSError:
+                continue
+            if state != places.state().absolute() and (state / "labs" / marker.name).is_dir():
+                return True
+    return False
 
 
 def _young(folder: Path) -> bool:
@@ -130,6 +142,8 @@ def _destroy(id: str) -> list[str]:
         return problems
     for name in names:
         network.remove(name)
+    with suppress(OSError):
+        (places.lab_markers() / id).unlink(missing_ok=True)
     folder = places.labs() / id
     if folder.is_dir():
         _keep_logs(folder)

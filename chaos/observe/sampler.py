@@ -74,7 +74,7 @@ class Sampler:
         )
         if status == "red":
             self.red_since = self.red_since or time.monotonic()
-        else:
+        elif status != "unknown":  # nobody led is no better than red
             self.red_since = None
         self.status = status
         if status != self._status:

@@ -6,6 +6,7 @@ Forwards what the real one forwarded, so that the cluster lives on. Arguments: a
 import asyncio
 import json
 import sys
+from pathlib import Path
 
 
 async def pump(reader, writer):
@@ -42,7 +43,8 @@ async def api(reader, writer):
         await reader.readexactly(length)
         path = line.split()[1].decode()
         body = json.dumps([] if path.endswith("/toxics") else PROXIES if path == "/proxies" else {"version": "2.12.0"})
-        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(f"{head}{body}".encode())
         await writer.drain()
     writer.close()
 
@@ -55,5 +57,5 @@ async def main():
     await server.serve_forever()
 
 
-PROXIES = json.load(open(sys.argv[1]))
+PROXIES = json.loads(Path(sys.argv[1]).read_text())
 asyncio.run(main())

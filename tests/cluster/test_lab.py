@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import urllib.request
+from pathlib import Path
 
 import pytest
 from conftest import DATA, cli, nothing_left
@@ -33,7 +35,7 @@ def test_nodes_run_without_privileges_in_their_own_namespaces(playground):
     inside = network.processes_in([host.namespace_name for host in playground.wiring.hosts])
     assert len(inside) == 6 + 9  # nodes and proxies
     for pid in inside:
-        uids = next(line for line in open(f"/proc/{pid}/status") if line.startswith("Uid:")).split()[1:]
+        uids = re.search(r"^Uid:(.*)$", Path(f"/proc/{pid}/status").read_text(), re.M)[1].split()
         assert "0" not in uids
 
 

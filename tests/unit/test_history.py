@@ -20,9 +20,7 @@ SECOND = 1000 * MS
 def run(tmp_path):
     plan = {"experiment": {"load": {"read": {"good_within": 0.1}, "write": {"good_within": 0.1}}}}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    write_tables(
-        tmp_path / "history", operations=["read", "write"], clients=["a", "b"], nodes=["a-data", "b-data"]
-    )
+    write_tables(tmp_path / "history", operations=["read", "write"], clients=["a", "b"], nodes=["a-data", "b-data"])
     return tmp_path
 
 

@@ -17,9 +17,7 @@ def search(*, timed_out=False, total=3, successful=3, failed=0, hits=10):
 
 
 def write(successful=3, failed=0):
-    return json.dumps(
-        {"result": "created", "_shards": {"total": 3, "successful": successful, "failed": failed}}
-    )
+    return json.dumps({"result": "created", "_shards": {"total": 3, "successful": successful, "failed": failed}})
 
 
 BULK_OK = {"errors": False, "items": [{"create": {"status": 201, "_shards": {"total": 2, "failed": 0}}}]}

@@ -16,9 +16,7 @@ seeds = st.integers(0, 2**32)
 @given(rates, laws, seeds)
 @settings(max_examples=40, deadline=None)
 def test_same_seed_same_plan(rates, law, seed):
-    assert np.array_equal(
-        Schedule(rates, law, seed).until(2 * SECOND), Schedule(rates, law, seed).until(2 * SECOND)
-    )
+    assert np.array_equal(Schedule(rates, law, seed).until(2 * SECOND), Schedule(rates, law, seed).until(2 * SECOND))
 
 
 @given(rates, laws, seeds, st.lists(st.integers(1, 3 * SECOND), max_size=6))
