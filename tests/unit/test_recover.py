@@ -179,18 +179,23 @@ def test_one_lab_that_will_not_go_does_not_keep_the_next(state: Path, monkeypatc
     assert result.removed == ["r2"] and result.problems == ["lab r1: cannot remove network namespace"]
 
 
-def test_namespaces_without_a_folder_are_ours_only_as_root_with_the_usual_state_folder(
-    state: Path, monkeypatch: pytest.MonkeyPatch
+def test_namespaces_without_a_folder_are_leftovers_unless_a_marker_names_their_state_folder(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With another state folder, or as another user, they may be somebody else's living lab."""
     monkeypatch.setattr(network, "namespaces", lambda prefix="": ["oschaos-r7-a-data"])
-    assert sweep.known() == []
-    monkeypatch.setattr(places, "labs", lambda: state / "labs")
-    monkeypatch.delenv("OPENSEARCH_CHAOS_STATE")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert sweep.known() == []
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert [(record.id, record.orphaned) for record in sweep.known()] == [("r7", True)]
+
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "labs" / "r7").mkdir(parents=True)
+    places.lab_markers().mkdir(parents=True, exist_ok=True)
+    (places.lab_markers() / "r7").write_text(str(elsewhere))
+    assert sweep.known() == []
+    (elsewhere / "labs" / "r7").rmdir()
+    assert [record.id for record in sweep.known()] == ["r7"]
 
 
 def test_the_longest_lab_name_that_fits_owns_a_namespace(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,14 @@
+"""What every unit test gets: no trace outside its own folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos import places
+
+
+@pytest.fixture(autouse=True)
+def _markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "lab_markers", lambda: tmp_path / "run")
