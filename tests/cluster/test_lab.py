@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import DATA, cli, nothing_left
+from clusterkit import DATA, cli, nothing_left
 
 from chaos.definitions import load_topology
 from chaos.errors import InvalidInput, LabError

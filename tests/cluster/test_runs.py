@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DATA, Cli, await_event, cli, events, nothing_left, run_folder
+from clusterkit import DATA, Cli, await_event, cli, events, nothing_left, run_folder
 
 from chaos.faults.ledger import registrations, standing
 from chaos.lab import network, processes

@@ -1,0 +1,80 @@
+"""The command line as users call it, and questions to a run under way: shared by the tests on real clusters."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.faults.ledger import registrations
+from chaos.lab import sweep
+from chaos.lab.processes import wait_until
+
+DATA = Path(__file__).parent / "cluster" / "data"
+ROOT = Path(__file__).parents[1]
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "chaos", *map(str, arguments)]
+
+
+class Cli:
+    """``opensearch-chaos`` in a process of its own, with its output kept."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        self.process = subprocess.Popen(
+            command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+
+    def end(self, timeout: float = 300) -> tuple[int, str]:
+        output, _ = self.process.communicate(timeout=timeout)
+        return self.process.returncode, output
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+
+def cli(*arguments: str | Path, timeout: float = 300) -> tuple[int, str]:
+    return Cli(*arguments).end(timeout)
+
+
+def run_folder(out: Path) -> Path | None:
+    return next(iter(sorted(out.glob("*/"))), None)
+
+
+def events(out: Path) -> list[dict]:
+    """The events so far of the only run in ``out``."""
+    folder = run_folder(out)
+    file = folder / "history" / "events.jsonl" if folder else None
+    if file is None or not file.exists():
+        return []
+    lines = []
+    for line in file.read_text().splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
+
+
+def await_event(running: Cli, out: Path, matches: Callable[[dict], bool], seconds: float = 120) -> None:
+    def there() -> bool:
+        if running.process.poll() is not None:
+            raise AssertionError(f"it ended early: {running.end()}")
+        return any(matches(event) for event in events(out))
+
+    assert wait_until(there, seconds), f"the event did not come: {[e['kind'] for e in events(out)]}"
+
+
+def nothing_left() -> list[str]:
+    """Everything that a run could have left, but for labs that somebody living owns."""
+    left = [leftover.what for leftover in sweep.leftovers()]
+    return left + [str(r.file) for r in registrations() if not r.owner.alive()]
