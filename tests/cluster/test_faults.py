@@ -15,7 +15,8 @@ from chaos.faults.probes import Line, Reply
 from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.lab.local import LocalLab
-from chaos.observe.cluster import await_green, elected
+from chaos.lab.processes import wait_until
+from chaos.observe.cluster import await_green, elected, newest, views
 from chaos.observe.proof import problems
 
 CASES = [
@@ -121,5 +122,7 @@ def test_a_target_that_dies_while_held_leaves_nothing_to_undo(playground, tmp_pa
 
     ledger = Ledger(tmp_path / "ledger.jsonl")
     assert undo_entries(playground, ledger, standing(ledger.path)) == []
+    # a cluster that has not noticed yet still looks green
+    assert wait_until(lambda: "c-data" not in newest(views(playground)).nodes, 60)
     playground.start_node("c-data")
     assert await_green(playground, 120)[0]
