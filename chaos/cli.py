@@ -369,10 +369,16 @@ def _say_error(error: ChaosError) -> None:
     print(f"opensearch-chaos: {error}", file=sys.stderr)
 
 
+INTERRUPTED = 130
+"""What typer makes of a Ctrl-C where no run has its own handler, as during a download."""
+
+
 def main() -> None:
     """Entry point: one line for every failure that we know, never a traceback for a user's mistake."""
     try:
         code = app(standalone_mode=False)  # click hands an exit code back instead of raising it
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         raise SystemExit(code if isinstance(code, int) else 0)
     except ChaosError as error:
         _say_error(error)

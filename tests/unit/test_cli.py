@@ -446,3 +446,12 @@ def test_a_foreign_oserror_is_one_line_too(cli: Cli, monkeypatch: pytest.MonkeyP
     (tmp_path / "plan.json").write_text("{}")
     code, _, err = cli("report", tmp_path)
     assert code == 5 and "Permission denied" in one_line(err) and "findings.json" in err
+
+
+def test_ctrl_c_before_a_run_is_one_line_and_aborted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("chaos.definitions.load_experiment", interrupted)
+    code, _, err = cli("plan", EXPERIMENT)
+    assert (code, one_line(err)) == (4, "opensearch-chaos: interrupted\n")
