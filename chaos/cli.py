@@ -233,7 +233,7 @@ def lab_up(
     reporter = Reporter()
     try:
         parts = supply.parts(spec, reporter.line, opensearch_home=opensearch_home)
-        where = desk.up(spec, parts, id=name or spec.name[:16].strip("-"), port=port, reporter=reporter)
+        where = desk.up(spec, parts, id=name or spec.name[:31].strip("-"), port=port, reporter=reporter)
     finally:
         reporter.close()
     out.print(f"lab {where.id}: {where.url}   (opensearch-chaos lab status {where.id})", markup=False)

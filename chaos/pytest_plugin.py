@@ -95,9 +95,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.suffix not in (".yaml", ".yml") or not _wants_chaos(parent.config):
         return None
+    if not _is_asked_for(file_path, parent.config):
+        return None
     if not any("opensearch-chaos/" in line for line in _head(file_path)) or _is_topology(file_path):
         return None
     return ExperimentFile.from_parent(parent, path=file_path)
+
+
+def _is_asked_for(file: Path, config: pytest.Config) -> bool:
+    """In the experiments' folder, in any folder of that name, or named on the command line itself."""
+    folder = Path(config.getoption("--chaos-experiments"))
+    if (config.rootpath / folder).resolve() in file.resolve().parents or folder.name in file.parent.parts:
+        return True
+    return any(Path(arg.partition("::")[0]).resolve() == file.resolve() for arg in config.args)
 
 
 def _head(path: Path) -> list[str]:

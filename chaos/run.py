@@ -340,6 +340,8 @@ class Execution:
                 "differences": plan.differences(self.experiment, self.parts.notes),
                 "client": self.driver_config().model_dump(mode="json", exclude={"out"}),
                 "steps": list(plan.steps(self.experiment, self.seed)),
+                # an experiment in Python has no expectations that a report could judge
+                **({} if self.experiment.phases else {"judged_by": "its Python test says whether it passed"}),
             },
         )
 

@@ -187,7 +187,8 @@ def evaluate(history: HistoryLike) -> Findings:
         elif finding.counts_as is Counts.INCONCLUSIVE:
             reasons.append(Reason(Outcome.INCONCLUSIVE, f"{finding.title}: {finding.says}"))
     if not findings:
-        reasons.append(Reason(Outcome.INCONCLUSIVE, "the experiment expects nothing, so nothing was tested"))
+        nothing = "the experiment expects nothing, so nothing was tested"
+        reasons.append(Reason(Outcome.INCONCLUSIVE, str(record.plan.get("judged_by") or nothing)))
     outcome = worst([reason.outcome for reason in reasons])
     tables = _tables(record)
     shown = [_fault_json(record, fault) for fault in faults]

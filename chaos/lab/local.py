@@ -33,7 +33,7 @@ from chaos.lab.wiring import BLACK_HOLE, HTTP, TOXIPROXY, Wiring
 from chaos.netsock import Client
 from chaos.places import ProcessIdentity, write_json
 
-ID = re.compile(r"[a-z0-9][a-z0-9-]{0,15}")
+ID = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 START_SECONDS = 180.0
 """How long a node may take until it answers HTTP; generous, because CI machines are shared."""
 
@@ -92,7 +92,7 @@ class LocalLab:
     def create(cls, topology: Topology, parts: Parts, *, id: str, lease: bool = False) -> LocalLab:
         """Write the lab down; nothing runs yet. Raises InvalidInput when the id is taken or not a name."""
         if not ID.fullmatch(id):
-            raise InvalidInput(f"'{id}' cannot name a lab: use up to 16 of a-z, 0-9 and '-'")
+            raise InvalidInput(f"'{id}' cannot name a lab: use up to 31 of a-z, 0-9 and '-'")
         folder = places.labs() / id
         try:
             folder.mkdir(parents=True)
