@@ -14,7 +14,7 @@ from typing import Any
 from chaos.errors import LabError
 from chaos.lab.protocol import Lab
 from chaos.load.workload import MAPPING
-from chaos.observe.cluster import administer
+from chaos.observe.cluster import administer, elected
 
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
@@ -46,9 +46,12 @@ def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
         raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
 
 
-def decommission_status(lab: Lab) -> dict[str, str]:
-    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
-    status, answer = administer(lab, "GET", f"{DECOMMISSION}/zone/_status")
+def decommission_status(lab: Lab, through: str | None = None) -> dict[str, str]:
+    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned.
+
+    ``through``: the node to ask, where the elected manager is known.
+    """
+    status, answer = administer(lab, "GET", f"{DECOMMISSION}/zone/_status", through=through)
     if status != 200:
         raise LabError(f"the decommission's status answered {status}: {str(answer)[:200]}")
     return {str(zone): str(state) for zone, state in (answer or {}).items()}
@@ -62,10 +65,11 @@ def decommission(lab: Lab, zone: str, no_delay: bool = False, delay_seconds: flo
         if status != 200:
             raise LabError(f"decommission of zone {zone} answered {status}: {str(answer)[:300]}")
     deadline = time.monotonic() + DECOMMISSION_SECONDS
-    while (state := decommission_status(lab).get(zone)) != "SUCCESSFUL":
+    leader = elected(lab)  # outside the zone by now; asking for it again and again would load the nodes
+    while (state := decommission_status(lab, leader).get(zone)) != "SUCCESSFUL":
         if state == "FAILED" or time.monotonic() > deadline:
             raise LabError(f"decommission of zone {zone} ended as {state}")
-        time.sleep(0.1)
+        time.sleep(0.2)
 
 
 def recommission(lab: Lab, zone: str) -> None:

@@ -80,7 +80,7 @@ def node_java_flags(
 
 def differences(java: JavaRuntime, profile: str) -> Sequence[str]:
     """How a node of this profile differs from one in production, for plans and reports."""
-    found = []
+    found = ["no incubating vector module: Lucene without SIMD"]
     if profile == "fast":
         found += ["C1 compiler only, serial garbage collector (profile fast)"]
     if java.limits:

@@ -11,7 +11,7 @@ from fakes import FakeLab
 
 from chaos.errors import LabError
 from chaos.observe import cluster
-from chaos.observe.cluster import ShardCopy, View, administer, await_green, elected, newest, parse
+from chaos.observe.cluster import NOBODY, ShardCopy, View, administer, await_green, elected, newest, parse
 
 NODES = frozenset(node.name for node in FakeLab().topology.nodes)
 
@@ -87,13 +87,17 @@ def test_the_view_to_believe_has_a_leader_and_the_highest_version() -> None:
 
 
 def test_elected_is_the_word_of_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    def say(*leaders: str | None) -> str | None:
-        monkeypatch.setattr(cluster, "views", lambda lab: [seen(leader=leader) for leader in leaders])
-        return elected(FakeLab())  # type: ignore[arg-type]
+    def say(*words: str | None) -> str | None:
+        lab = FakeLab()
+        managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+        said = dict(zip(managers, words, strict=True))
+        monkeypatch.setattr(cluster, "_leader_seen_by", lambda _, name: said[name])
+        return elected(lab)  # type: ignore[arg-type]
 
     assert say("a-cm", "b-cm", "b-cm") == "b-cm"
-    assert say(None, None, "a-cm") is None
-    assert say() is None
+    assert say(NOBODY, NOBODY, "a-cm") is None
+    assert say(None, None, "a-cm") == "a-cm"  # those that do not answer have no vote
+    assert say(None, None, None) is None
 
 
 # ---- waiting -----------------------------------------------------------------------------------------------
