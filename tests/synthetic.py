@@ -244,6 +244,8 @@ class Story:
     readback: dict[str, Any] | None = field(default_factory=lambda: json.loads(json.dumps(READBACK)))
     clean: dict[str, Any] | None = field(default_factory=lambda: {"clean": True, "detail": []})
     cpu: float = 0.22
+    machine: float = 0.4
+    """Share of the machine's processor time in use."""
     lag: float = 0.0011
     dies_at: float | None = None
     """Seconds after the load's start at which runner and driver are gone."""
@@ -386,6 +388,7 @@ class Story:
                 "wall": WALL + second,
                 "kind": "self",
                 "cpu": self.cpu + 0.02 * (second % 3),
+                "machine": self.machine,
                 "lag_p99_ms": 1.2,
                 "in_flight": 2,
                 "dropped": 0,

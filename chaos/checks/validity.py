@@ -21,6 +21,12 @@ LAG_P99 = 0.050
 DROPPED = 0.001
 UNKNOWN = 0.001
 CPU_P95 = 0.85
+SATURATED = 0.97
+"""Share of all processors' time above which a second is one in which everything waited for everything."""
+STARVED = 0.10
+"""Share of such seconds that a run may have. Nodes of a local lab share the machine with the load and with each
+other, and with whatever else runs there: a node that starts saturates two cores for some 4 s of a run of 100 s,
+which is part of the picture; much more says something of the machine and nothing of the cluster."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
@@ -71,6 +77,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
             f"below {CPU_P95:.0%}".replace("%", " %"),
             busy is not None and busy < CPU_P95,
         ),
+        *_machine(record, samples),
         Condition(
             "dropped",
             "arrivals that the driver could not send",
@@ -133,6 +140,24 @@ def _steady(record: Record, op: str) -> Condition:
         f"at least {text.percent(STEADY)}",
         good is not None and good >= STEADY,
     )
+
+
+def _machine(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
+    """A lab on this machine only: was the machine itself out of breath? Seconds outside phases do not count."""
+    if (record.plan.get("lab") or {}).get("kind") != "local":
+        return []
+    inside = [e for e in samples if any(span.holds(int(e["t"])) for span in record.spans)]
+    busy = np.array([float(e["machine"]) for e in inside if e.get("machine") is not None])
+    starved = float((busy >= SATURATED).mean()) if len(busy) else None
+    return [
+        Condition(
+            "machine",
+            "seconds in which this machine's processors were saturated",
+            _shown(starved, text.percent),
+            f"at most {text.percent(STARVED)}",
+            starved is not None and starved <= STARVED,
+        )
+    ]
 
 
 def _shown(value: float | None, form: Any) -> str:

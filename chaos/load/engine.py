@@ -20,6 +20,7 @@ from typing import Any
 import gevent
 import locust
 import opensearchpy
+import psutil
 from gevent import Timeout
 from gevent.event import Event
 from gevent.pool import Pool
@@ -364,19 +365,22 @@ class Engine:
     def _keep_watching(self) -> None:
         """Report each second on the driver itself (its validity) and on the load (for people watching)."""
         then, cpu_then = time.monotonic(), time.process_time()
+        machine_then = psutil.cpu_times()
         while not self._closed:
             gevent.sleep(max(0.0, then + 1 - time.monotonic()))
             if self._closed:
                 return
             now, cpu_now = time.monotonic(), time.process_time()
+            machine_now = psutil.cpu_times()
             second, self._second = self._second, _Second(len(self._config.operations))
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
+                "machine": _busy(machine_then, machine_now),
                 "lag_p99_ms": _percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),
                 "dropped": second.dropped,
             }
-            then, cpu_then = now, cpu_now
+            then, cpu_then, machine_then = now, cpu_now, machine_now
             self._events.write("self", **own)
             self._say(
                 {
@@ -402,6 +406,13 @@ class Engine:
                     else {},
                 }
             )
+
+
+def _busy(before: Any, after: Any) -> float | None:
+    """The share of all processors' time between two ``psutil.cpu_times()`` that was not idle."""
+    total = sum(after) - sum(before)
+    idle = (after.idle + after.iowait) - (before.idle + before.iowait)
+    return round(1 - idle / total, 4) if total > 0 else None
 
 
 def _percentile_ms(times_ns: list[int], share: float) -> float | None:

@@ -194,4 +194,4 @@ def await_green(
         given_up = hopeless is not None and stuck is not None and now - stuck >= hopeless
         if now - began > seconds or given_up or stopped():
             return False, now - began
-        time.sleep(0.5)
+        time.sleep(0.25)
