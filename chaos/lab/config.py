@@ -24,7 +24,7 @@ def node_settings(topology: Topology, node: NodeSpec, wiring: Wiring, data: Path
     """The settings of one node, the topology's last so that it can override every one of ours.
 
     Binding *and* publishing a loopback address keeps OpenSearch's bootstrap checks from being enforced, so a lab
-    starts on machines that allow few open files (see the reference manual's "Bootstrap checks").
+    starts on machines that allow few open files.
     """
     managers = [n for n in topology.nodes if n.is_cluster_manager]
     settings: dict[str, Any] = {
