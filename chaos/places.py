@@ -131,6 +131,15 @@ def write_atomically(path: Path, data: str | bytes) -> None:
     fsync_folder(path.parent)
 
 
+def ends_in_half_a_line(path: Path) -> bool:
+    """True when the last line lacks its line feed: its writer was killed, and the next one must not join it."""
+    with open(path, "rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
 def fsync_folder(folder: Path) -> None:
     """Make a rename or a new name in ``folder`` survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

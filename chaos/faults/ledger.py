@@ -41,7 +41,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        if _ends_in_half_a_row(path):
+        if places.ends_in_half_a_line(path):
             self._file.write(b"\n")  # what a dead writer left must not swallow the next row
         places.fsync_folder(path.parent)
 
@@ -98,14 +98,6 @@ class Ledger:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _ends_in_half_a_row(path: Path) -> bool:
-    with open(path, "rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return False
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ death of a process, not of the machine.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from chaos.history.format import HISTORY_VERSION
-from chaos.places import write_json
+from chaos.places import ends_in_half_a_line, write_json
 
 ARRIVALS = "arrivals.bin"
 SCHEDULED = "scheduled.bin"
@@ -37,7 +36,7 @@ class EventWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        if _ends_in_half_a_line(path):
+        if ends_in_half_a_line(path):
             self._file.write(b"\n")
 
     def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int:
@@ -66,14 +65,6 @@ class EventWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _ends_in_half_a_line(path: Path) -> bool:
-    with open(path, "rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return False
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
 
 
 class RowWriter:

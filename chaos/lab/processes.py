@@ -18,9 +18,7 @@ from pathlib import Path
 from chaos.errors import LabError
 from chaos.lab.wiring import Host
 from chaos.places import ProcessIdentity, write_json
-
-NODE_UID = int(os.environ.get("OPENSEARCH_CHAOS_UID", "64251"))
-"""OpenSearch refuses to run as root. Any number that owns nothing else will do; it needs no passwd entry."""
+from chaos.provision.unprivileged import NODE_UID
 
 
 def spawn(
