@@ -406,6 +406,8 @@ class Execution:
         self.sampler.start()
         self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
         self.driver.start()
+        if self.driver.pid is not None:
+            self.lab.instrument(self.driver.pid)
         self.driver.go()
         self.events.write("load.start")
         self.reporter.line(

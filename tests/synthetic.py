@@ -244,8 +244,10 @@ class Story:
     readback: dict[str, Any] | None = field(default_factory=lambda: json.loads(json.dumps(READBACK)))
     clean: dict[str, Any] | None = field(default_factory=lambda: {"clean": True, "detail": []})
     cpu: float = 0.22
-    machine: float = 0.4
-    """Share of the machine's processor time in use."""
+    starved: tuple[tuple[float, float], ...] = ()
+    """When (seconds after the load's start) no processor of the machine was free."""
+    measured: bool = True
+    """Whether the driver measured the machine's processors."""
     lag: float = 0.0011
     dies_at: float | None = None
     """Seconds after the load's start at which runner and driver are gone."""
@@ -388,13 +390,17 @@ class Story:
                 "wall": WALL + second,
                 "kind": "self",
                 "cpu": self.cpu + 0.02 * (second % 3),
-                "machine": self.machine,
+                "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
                 "lag_p99_ms": 1.2,
                 "in_flight": 2,
                 "dropped": 0,
             }
             for second in range(int(last))
         ]
+
+    def _slice(self, at: float) -> tuple[int, int, float]:
+        busy = any(start <= at < end for start, end in self.starved)
+        return T0 + round(at * S), T0 + round((at + 0.1) * S), 1.0 if busy else 0.4
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """(scheduled, finished) rows as the driver writes them."""

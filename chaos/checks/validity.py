@@ -14,20 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import latency, text
+from chaos.checks import latency, starved, text
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
 
 LAG_P99 = 0.050
 DROPPED = 0.001
 UNKNOWN = 0.001
 CPU_P95 = 0.85
-SATURATED = 0.85
-"""Share of all processors' time above which queues decide the latency: such a second tells of the machine. (Seen with
-reads at a p99 of 10 to 20 ms below it and of 100 to 500 ms above it, the cluster and the load being the same.)"""
-STARVED = 0.10
-"""Share of such seconds that a run may have. Nodes of a local lab share the machine with the load and with each
-other, and with whatever else runs there: a node that starts saturates two cores for some 4 s of a run of 100 s,
-which is part of the picture; much more says something of the machine and nothing of the cluster."""
+MEASURED = 0.9
+"""Share of the phases' time for which the processors of a local lab's machine must have been measured."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
@@ -51,7 +46,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
     parts = list(record.arrivals.values())
     outcomes = np.concatenate([part.outcome for part in parts]) if parts else np.empty(0, np.int64)
     scheduled = len(outcomes)
-    sent = [part.where(part.start > 0) for part in parts]
+    sent = [part.where((part.start > 0) & (part.phase >= 0)) for part in parts]  # the warm-up is not judged
     lags = np.concatenate([(part.start - part.intended) / SECOND for part in sent]) if sent else np.empty(0)
     samples = [event for event in record.driver if event.get("kind") == "self"]
     cpu = np.array([float(event["cpu"]) for event in samples if event.get("cpu") is not None])
@@ -66,7 +61,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
     found = [
         Condition(
             "lag",
-            "99th percentile of the schedule lag",
+            "99th percentile of the schedule lag in the phases",
             _shown(lag, text.seconds),
             f"at most {text.seconds(LAG_P99)}",
             lag is not None and lag <= LAG_P99,
@@ -78,7 +73,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
             f"below {CPU_P95:.0%}".replace("%", " %"),
             busy is not None and busy < CPU_P95,
         ),
-        *_machine(record, samples),
+        *_machine(record),
         Condition(
             "dropped",
             "arrivals that the driver could not send",
@@ -143,20 +138,18 @@ def _steady(record: Record, op: str) -> Condition:
     )
 
 
-def _machine(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
-    """A lab on this machine only: was the machine itself out of breath? Seconds outside phases do not count."""
-    if (record.plan.get("lab") or {}).get("kind") != "local":
+def _machine(record: Record) -> list[Condition]:
+    """A lab on this machine only: is it known when no processor was free? What it made late: :mod:`.starved`."""
+    if not starved.applies(record):
         return []
-    inside = [e for e in samples if any(span.holds(int(e["t"])) for span in record.spans)]
-    busy = np.array([float(e["machine"]) for e in inside if e.get("machine") is not None])
-    starved = float((busy >= SATURATED).mean()) if len(busy) else None
+    share, measured = starved.share(record)
     return [
         Condition(
             "machine",
-            "seconds with this machine's processors more than 85 % busy",
-            _shown(starved, text.percent),
-            f"at most {text.percent(STARVED)}",
-            starved is not None and starved <= STARVED,
+            "time in which none of this machine's processors was free",
+            _shown(share, text.percent),
+            f"measured for at least {text.percent(MEASURED)} of the phases; a verdict that hangs on it does not count",
+            measured >= MEASURED,
         )
     ]
 

@@ -27,6 +27,7 @@ from chaos.checks import (
     outage,
     recovered,
     regained,
+    starved,
     summary,
     text,
     validity,
@@ -296,11 +297,12 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         used[name] = used.get(name, 0) + 1
         return name if used[name] == 1 else f"{name}#{used[name]}"
 
+    forgiving = starved.forgiving(record) if starved.applies(record) else None
     for expectation in record.expectations:
         group = []
         for phase in expectation.phases or (None,):
             try:
-                measure, verdict, says = _judged(record, expectation, phase, gaps)
+                measure, verdict, says = _judged(record, forgiving, expectation, phase, gaps)
             except Exception as error:  # a broken check must not lose the others' findings
                 broken.append(f"the check of {expectation.text} failed: {type(error).__name__}: {error}")
                 measure = Measure.missing("count", broken[-1])
@@ -327,7 +329,11 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
 
 
 def _judged(
-    record: Record, expectation: Expectation, phase: str | None, gaps: list[evidence.Gap]
+    record: Record,
+    forgiving: Record | None,
+    expectation: Expectation,
+    phase: str | None,
+    gaps: list[evidence.Gap],
 ) -> tuple[Measure, Verdict, str]:
     if phase is None:
         # Of the whole run: the acknowledged writes. A loss stands whatever was proven about the fault.
@@ -342,6 +348,13 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
+    if forgiving is not None and expectation.op in record.arrivals and verdict is not Verdict.INCONCLUSIVE:
+        other = _measure(forgiving, expectation, span)
+        if judge(other, expectation.comparison, expectation.value) is not verdict:
+            says = (
+                f"{measure.says}; does not count, because it would be {other.text} without the answers that were late"
+            )
+            return measure, Verdict.INCONCLUSIVE, f"{says} while none of this machine's processors was free"
     return _undermined(measure, verdict, span, gaps)
 
 

@@ -26,7 +26,7 @@ import urllib3
 from chaos import places
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import InvalidInput, LabError
-from chaos.lab import config, network, processes
+from chaos.lab import cgroups, config, network, processes
 from chaos.lab.parts import Parts
 from chaos.lab.toxiproxy import ToxiproxyServer
 from chaos.lab.wiring import BLACK_HOLE, HTTP, TOXIPROXY, Wiring
@@ -83,6 +83,7 @@ class LocalLab:
         self.id = manifest.id
         self.topology = topology
         self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
+        self.groups = cgroups.Groups(manifest.id)
         self.folder = places.labs() / manifest.id
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -146,6 +147,7 @@ class LocalLab:
         processes.raise_open_files_limit()
         progress(f"building {len(self.wiring.hosts)} hosts")
         network.build(self.wiring)
+        self._group(progress)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         progress(f"starting {len(self.topology.nodes)} OpenSearch {self.topology.version} nodes")
@@ -156,6 +158,18 @@ class LocalLab:
         self._await_complete(progress, check)
         self._configure()
         progress("cluster is green")
+
+    def _group(self, progress: Progress) -> None:
+        try:
+            nodes = [(node.zone, node.name) for node in self.topology.nodes]
+            self.groups.build(self.topology.zones, nodes)
+        except LabError as error:  # a container may not: the lab is usable, without the faults that need them
+            self.groups.remove()
+            progress(f"without control groups: {error}")
+
+    def instrument(self, pid: int) -> None:
+        """Let a measuring process have processor time before the nodes do."""
+        self.groups.place(pid, cgroups.INSTRUMENTS)
 
     def down(self) -> list[str]:
         """Take everything away, logs excepted; returns what would not go (empty: clean)."""
@@ -178,6 +192,7 @@ class LocalLab:
             env={"LOG_LEVEL": "warn", "PATH": "/usr/bin:/bin"},
         )
         self._children[f"toxiproxy-{host_name}"] = process
+        self.groups.place(process.pid, cgroups.INSTRUMENTS)
 
         def answers() -> bool:
             if process.poll() is not None:
@@ -218,7 +233,7 @@ class LocalLab:
         command = self.manifest.parts.command(
             self.node(node), self.folder / "config" / node, self.folder / "run" / node
         )
-        self._children[node] = processes.spawn(
+        child = processes.spawn(
             self.wiring[node],
             command,
             log=self.log(node),
@@ -226,6 +241,8 @@ class LocalLab:
             cwd=self.folder / "run" / node,
             env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder / "run" / node), "LANG": "C.UTF-8"},
         )
+        self._children[node] = child
+        self.groups.place(child.pid, f"zone-{self.node(node).zone}", node)
 
     def log(self, node: str) -> Path:
         return self.folder / "logs" / f"{node}.log"

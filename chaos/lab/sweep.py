@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos import places
-from chaos.lab import network, processes
+from chaos.lab import cgroups, network, processes
 from chaos.places import PREFIX, ProcessIdentity
 
 KEPT_LOGS = 20
@@ -40,6 +40,8 @@ class LabRecord:
     lease: bool
     namespaces: tuple[str, ...]
     folder: Path | None
+    groups: bool = False
+    """True when it has control groups."""
 
     @property
     def orphaned(self) -> bool:
@@ -53,7 +55,7 @@ def logs() -> Path:
 
 
 def known() -> list[LabRecord]:
-    """Every lab of which there is a folder or a namespace."""
+    """Every lab of which there is a folder, a namespace or a control group."""
     ids: dict[str, list[str]] = {}
     for name in network.namespaces():
         folders = [p.name for p in places.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
@@ -62,6 +64,10 @@ def known() -> list[LabRecord]:
         elif os.geteuid() == 0 and not _elsewhere(name):
             # no folder: its maker, or whoever took it away, died in between
             ids.setdefault(name.removeprefix(PREFIX).split("-")[0], []).append(name)
+    grouped = cgroups.ids()
+    for id in grouped:
+        if (places.labs() / id).is_dir() or (os.geteuid() == 0 and not _elsewhere(f"{PREFIX}{id}-")):
+            ids.setdefault(id, [])
     for folder in places.labs().glob("*"):
         ids.setdefault(folder.name, [])
     records = []
@@ -74,7 +80,9 @@ def known() -> list[LabRecord]:
             lease = bool(manifest["lease"]) and (folder / "leased").exists()
         except (OSError, ValueError, KeyError, TypeError):
             owner_alive = _young(folder)
-        records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
+        records.append(
+            LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None, id in grouped)
+        )
     return records
 
 
@@ -111,6 +119,8 @@ def leftovers() -> list[Leftover]:
         for pid, namespace in sorted(living.items()):
             found.append(Leftover(f"process {pid} in {namespace}", record.id))
         found += [Leftover(f"network namespace {name}", record.id) for name in record.namespaces]
+        if record.groups:
+            found.append(Leftover(f"control groups {PREFIX}{record.id}", record.id))
         if record.folder is not None:
             found.append(Leftover(f"lab folder {record.folder}", record.id))
     return found
@@ -142,6 +152,7 @@ def _destroy(id: str) -> list[str]:
         return problems
     for name in names:
         network.remove(name)
+    problems = cgroups.Groups(id).remove()
     with suppress(OSError):
         (places.lab_markers() / id).unlink(missing_ok=True)
     folder = places.labs() / id

@@ -42,6 +42,7 @@ _ROW = struct.Struct("<QBBHBBBBqqq")
 assert _ROW.size == ARRIVAL.itemsize
 
 _FLUSH_S = 0.25
+_SLICE_S = 0.1
 _NAMES = [outcome.name.lower() for outcome in Outcome]
 _OK, _TIMEOUT, _DROPPED, _UNKNOWN = (int(o) for o in (Outcome.OK, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN))
 
@@ -134,6 +135,7 @@ class Engine:
         self._scheduler_done = Event()
         self._closed = False
         self._second = _Second(len(config.operations))
+        self._slices: list[tuple[int, int, float | None]] = []
         self._sent = self._dropped = self._surprises = 0
 
     # -- the life of a load ------------------------------------------------------------------------------
@@ -154,6 +156,7 @@ class Engine:
                 self._spawn(self._keep_probing, zone, number, interval * (place + 1) / len(pairs))
         self._spawn(self._keep_flushing)
         self._spawn(self._keep_watching)
+        self._spawn(self._keep_measuring_the_machine)
 
     def go(self, start_ns: int) -> None:
         """Let arrivals begin at ``start_ns`` (CLOCK_MONOTONIC)."""
@@ -362,25 +365,33 @@ class Engine:
             if not self._closed:
                 self._rows.flush()
 
+    def _keep_measuring_the_machine(self) -> None:
+        """How busy all processors were, in slices fine enough to lay them over single requests."""
+        then, times_then = time.monotonic_ns(), psutil.cpu_times()
+        while not self._closed:
+            gevent.sleep(_SLICE_S)
+            now, times_now = time.monotonic_ns(), psutil.cpu_times()
+            self._slices.append((then, now, _busy(times_then, times_now)))
+            then, times_then = now, times_now
+
     def _keep_watching(self) -> None:
         """Report each second on the driver itself (its validity) and on the load (for people watching)."""
         then, cpu_then = time.monotonic(), time.process_time()
-        machine_then = psutil.cpu_times()
         while not self._closed:
             gevent.sleep(max(0.0, then + 1 - time.monotonic()))
             if self._closed:
                 return
             now, cpu_now = time.monotonic(), time.process_time()
-            machine_now = psutil.cpu_times()
+            slices, self._slices = self._slices, []
             second, self._second = self._second, _Second(len(self._config.operations))
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
-                "machine": _busy(machine_then, machine_now),
+                "processors": slices,
                 "lag_p99_ms": _percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),
                 "dropped": second.dropped,
             }
-            then, cpu_then, machine_then = now, cpu_now, machine_now
+            then, cpu_then = now, cpu_now
             self._events.write("self", **own)
             self._say(
                 {

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from chaos import places
+from chaos.lab import cgroups
 
 
 @pytest.fixture(autouse=True)
 def _markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "lab_markers", lambda: tmp_path / "run")
+    monkeypatch.setattr(cgroups, "ids", lambda: set())

@@ -221,7 +221,7 @@ def test_a_lost_acknowledged_write_stands_whatever_was_proven() -> None:
     "spoil",
     [
         {"cpu": 0.9},
-        {"machine": 0.99},
+        {"measured": False},
         {"lag": 0.08},
         {"self_samples": False},
     ],

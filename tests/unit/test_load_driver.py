@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -132,6 +133,9 @@ def test_every_scheduled_arrival_has_one_outcome_and_each_answer_its_own(run, dr
     assert (frame.start >= frame.intended).all() and (frame.end >= frame.start).all()
     own = [event for event in history.driver if event["kind"] == "self"]
     assert own and all({"cpu", "lag_p99_ms", "in_flight", "dropped"} <= set(event) for event in own)
+    slices = [each for event in own for each in event["processors"]]
+    assert all(start < end and 0 <= busy <= 1 for start, end, busy in slices)
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(slices))
 
 
 def test_a_frozen_server_costs_exactly_the_arrivals_that_it_kept_waiting_too_long(run, drive):

@@ -179,6 +179,11 @@ def test_one_lab_that_will_not_go_does_not_keep_the_next(state: Path, monkeypatc
     assert result.removed == ["r2"] and result.problems == ["lab r1: cannot remove network namespace"]
 
 
+def test_control_groups_without_anything_else_are_leftovers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.lab.sweep.cgroups.ids", lambda: {"r7"})
+    assert [(found.what, found.lab) for found in sweep.leftovers()] == [("control groups oschaos-r7", "r7")]
+
+
 def test_namespaces_without_a_folder_are_leftovers_unless_a_marker_names_their_state_folder(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,95 @@
+"""What this machine, and not the cluster, made late.
+
+The nodes of a local lab share processors with each other, with the load and with whatever else runs. While no
+processor is idle, every request waits for one, and that wait says nothing about a cluster whose nodes have machines of
+their own. The load driver therefore measures the processors in slices of 0.1 s.
+
+One rule: an answer that was complete, but late, is *forgivable* when it had been in time without the seconds of its
+life in which no processor was free. Forgivable is not good: it never makes a pass. A finding whose verdict would be
+another one if the forgivable answers had been in time hangs on the machine, and is inconclusive. (Errors, refusals and
+timeouts are never forgivable.)
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+
+from chaos.checks.record import OUTCOMES, SECOND, Floats, Ints, Record
+
+SATURATED = 0.95
+"""Busy share of all processors in a slice from which on nothing was free (0.1 s of two processors are 20 clock ticks:
+one idle tick is the resolution)."""
+
+
+def applies(record: Record) -> bool:
+    """Only a lab on the driver's own machine shares its processors."""
+    return (record.plan.get("lab") or {}).get("kind") == "local"
+
+
+def slices(record: Record) -> tuple[Ints, Ints, Floats]:
+    """Start, end (ns) and busy share of all measured slices, in order."""
+    rows = [
+        (int(start), int(end), float(busy))
+        for event in record.driver
+        if event.get("kind") == "self"
+        for start, end, busy in event.get("processors") or ()
+        if busy is not None and end > start
+    ]
+    rows.sort()
+    return (
+        np.array([row[0] for row in rows], np.int64),
+        np.array([row[1] for row in rows], np.int64),
+        np.array([row[2] for row in rows], np.float64),
+    )
+
+
+class Clock:
+    """Time without a free processor, summed up since the first slice: :meth:`at` of any moments."""
+
+    def __init__(self, record: Record) -> None:
+        start, end, busy = slices(record)
+        starved = np.where(busy >= SATURATED, end - start, 0)
+        self._edges = np.empty(2 * len(start), np.float64)
+        self._edges[0::2], self._edges[1::2] = start, end
+        sums = np.concatenate([[0], np.cumsum(starved)]).astype(np.float64)
+        self._sums = np.empty(2 * len(start), np.float64)
+        self._sums[0::2], self._sums[1::2] = sums[:-1], sums[1:]
+
+    def between(self, start: Ints, end: Ints) -> Floats:
+        """Starved seconds in each [start, end] (ns). Where nothing was measured, none."""
+        if not len(self._edges):
+            return np.zeros(len(start))
+        found: Floats = np.interp(end, self._edges, self._sums) - np.interp(start, self._edges, self._sums)
+        return found / SECOND
+
+
+def share(record: Record) -> tuple[float | None, float]:
+    """(Share of the phases' time without a free processor, share of it that was measured)."""
+    start, end, busy = slices(record)
+    total = sum(span.end - span.start for span in record.spans)
+    inside = np.zeros(len(start), np.bool_)
+    for span in record.spans:
+        inside |= (start >= span.start) & (start < span.end)
+    measured = int((end - start)[inside].sum())
+    if not measured or not total:
+        return None, 0.0
+    starved = int((end - start)[inside & (busy >= SATURATED)].sum())
+    return starved / measured, min(1.0, measured / total)
+
+
+def forgiving(record: Record) -> Record:
+    """The record with forgivable answers counted as in time."""
+    clock = Clock(record)
+    other = copy.copy(record)
+    other.arrivals = {}
+    for op in record.operations:
+        part = record.arrivals[op.name]
+        late = (part.outcome == OUTCOMES["ok"]) & ~part.good
+        waited = clock.between(part.intended, part.end)
+        mask = late & (part.latency - waited <= op.good_within)
+        latency = np.where(mask, op.good_within, part.latency)
+        other.arrivals[op.name] = replace(part, good=part.good | mask, latency=latency)
+    return other

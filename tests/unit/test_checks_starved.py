@@ -1,0 +1,102 @@
+"""What the machine made late is neither a pass nor a weakness, and only that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import synthetic
+from synthetic import T0, S, Story, expect, mixed
+
+from chaos.checks import Outcome, evaluate
+from chaos.checks.record import Record
+from chaos.checks.starved import Clock, forgiving, share
+from chaos.history.format import Outcome as Arrival
+
+LATE = mixed((3.0, 3.2, 1.0, Arrival.OK, 0.25))
+"""A fifth of a second of reads at 250 ms, the objective being 100 ms: 20 of 3000."""
+
+
+def story(behaviour: object = LATE, starved: tuple[tuple[float, float], ...] = ()) -> Story:
+    made = synthetic.slow_zone()
+    made.expect = [expect("read.good", ">=", 0.999, ("healthy",))]
+    made.chapters[0].read = behaviour  # type: ignore[assignment]
+    made.starved = starved
+    return made
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "starved", "verdict"),
+    [
+        (LATE, (), "fail"),
+        (LATE, ((3.0, 3.5),), "inconclusive"),
+        (LATE, ((5.0, 6.0),), "fail"),  # another time
+        (LATE, ((3.0, 3.1),), "fail"),  # of 0.25 s at most 0.1 s were the machine's
+        (mixed((3.0, 3.2, 1.0, Arrival.SERVER_ERROR, 0.01)), ((2.5, 4.0),), "fail"),  # an error is no lateness
+        (mixed((3.0, 3.2, 1.0, Arrival.TIMEOUT, 5.0)), ((2.5, 9.0),), "fail"),
+        (synthetic.healthy(), ((0.0, 15.0),), "pass"),  # good in spite of it is good
+    ],
+)
+def test_only_what_had_been_in_time_with_a_free_processor_is_in_doubt(behaviour, starved, verdict) -> None:
+    (finding,) = [f for f in evaluate(story(behaviour, starved).history()).findings if f.metric == "read.good"]
+    assert finding.verdict.value == verdict, finding.says
+    if verdict == "inconclusive":
+        assert "none of this machine's processors was free" in finding.says
+
+
+def test_a_fault_that_only_the_machine_made_bite_shows_nothing() -> None:
+    made = synthetic.slow_zone()
+    made.expect = [expect("read.good", "<", 0.999, ("healthy",))]
+    made.chapters[0].read = LATE
+    made.starved = ((3.0, 3.5),)
+    assert evaluate(made.history()).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_cluster_on_other_machines_is_not_excused() -> None:
+    made = story(starved=((3.0, 3.5),))
+    history = made.history()
+    history.plan["lab"]["kind"] = "existing"
+    assert evaluate(history).outcome is Outcome.WEAKNESS
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 9)), max_size=8))
+def test_forgiving_never_makes_anything_worse_nor_touches_what_was_no_late_answer(windows) -> None:
+    made = story(
+        mixed((3.0, 4.0, 1.0, Arrival.OK, 0.25), (5.0, 5.5, 1.0, Arrival.RESET, 0.01)),
+        tuple((start / 10, (start + length) / 10) for start, length in windows),
+    )
+    record = Record(made.history())
+    other = forgiving(record)
+    for op, part in record.arrivals.items():
+        after = other.arrivals[op]
+        assert (after.good | ~part.good).all() and (after.latency <= part.latency).all()
+        changed = after.good & ~part.good
+        assert (part.outcome[changed] == int(Arrival.OK)).all()
+        assert (part.outcome == after.outcome).all()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.integers(0, 9)), max_size=8),
+    st.lists(st.floats(0, 12), min_size=3, max_size=3).map(sorted),
+)
+def test_starved_time_adds_up_and_never_exceeds_the_time_itself(windows, times) -> None:
+    made = story(starved=tuple((start / 10, (start + length) / 10) for start, length in windows))
+    clock = Clock(Record(made.history()))
+    a, b, c = (np.array([T0 + round(t * S)]) for t in times)
+    ab, bc, ac = (clock.between(*pair)[0] for pair in ((a, b), (b, c), (a, c)))
+    assert ab + bc == pytest.approx(ac, abs=1e-6)
+    assert -1e-9 <= ab <= (b - a)[0] / S + 1e-6
+
+
+def test_the_share_counts_the_phases_only_and_tells_what_was_not_measured() -> None:
+    made = story(starved=((0.0, 5.0),))
+    starved, measured = share(Record(made.history()))
+    assert starved == pytest.approx(5.0 / made.seconds, rel=0.05) and measured > 0.95
+    made.self_samples = False
+    assert share(Record(made.history())) == (None, 0.0)
