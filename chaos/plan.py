@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import platform
-import random
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import chaos
-from chaos.definitions import Experiment, NetworkFault, NodeFault, resolve_links, resolve_nodes
+from chaos.definitions import Experiment, Scene
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
-from chaos.definitions.faults import FaultParams
-from chaos.definitions.selectors import LinkSelector, candidates
-from chaos.faults import network, node
+from chaos.definitions.selectors import NodeSelector, candidates
+from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
 from chaos.lab.wiring import Wiring
 
@@ -52,21 +50,9 @@ def faults(experiment: Experiment) -> list[Planned]:
 
 def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring) -> Fault | None:
     """The fault as it will be, or None when only the moment can tell (it names the elected manager)."""
-    rng = random.Random(f"{seed}:{planned.id}")
-    nodes, zones = experiment.topology.nodes, experiment.topology.zones
-    params = planned.params
-    if _of_the_moment(params):
+    if planned.params.momentary:
         return None
-    if isinstance(params, NetworkFault):
-        return network.build(planned.id, params, resolve_links(params.links, nodes, zones, rng=rng), wiring)
-    assert isinstance(params, NodeFault)
-    return node.build(planned.id, params, resolve_nodes(params.target, nodes, rng=rng))
-
-
-def _of_the_moment(params: FaultParams) -> bool:
-    selector = params.selector
-    chosen = [side.nodes for side in selector.sides] if isinstance(selector, LinkSelector) else [selector]
-    return any(nodes is not None and nodes.elected for nodes in chosen)
+    return planned.params.build(planned.id, Scene.of(experiment.topology, seed, planned.id), wiring)
 
 
 def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
@@ -81,7 +67,8 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
             fault = preview(each, experiment, seed, wiring)
             if fault is None:
                 nodes = experiment.topology.nodes
-                possible = candidates(params.selector, nodes) if isinstance(params, NodeFault) else ()
+                chosen = [s for s in params.selectors.values() if isinstance(s, NodeSelector)]
+                possible = candidates(chosen[0], nodes) if len(chosen) == 1 else ()
                 yield {
                     "phase": phase.name,
                     "step": f"inject {params.kind}: {params.describe()}",

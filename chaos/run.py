@@ -452,18 +452,8 @@ class Execution:
         self.reporter.line(f"phase {phase.name}")
         for name in phase.undo:
             self.undo_step(name)
-        for params in phase.inject:
-            planned = self.planned[(phase.name, id(params))]
-            self.reporter.status(f"{phase.name}: injecting {params.describe()}")
-            now = elected(self.lab) if plan._of_the_moment(params) else None
-            fault = ready(planned.id, params, self.lab, seed=self.seed, elected=now)
-            self.labels.setdefault(params.label, []).append(fault.id)
-            proven = self.lifecycle.inject(fault)
-            self.stop.check()
-            self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
-            if not proven:
-                self.events.write("phase.end", phase=phase.name, reason="aborted")
-                raise Unproven(f"{fault.kind} is not proven to be in effect: nothing can be concluded")
+        if phase.inject:
+            self.inject_step(phase)
         for action in phase.do:
             self.action_count += 1
             self.reporter.status(f"{phase.name}: {action.describe()}")
@@ -475,6 +465,24 @@ class Execution:
             self.events.write("phase.end", phase=phase.name, reason="aborted")
             raise
         self.events.write("phase.end", phase=phase.name, reason=reason)
+
+    def inject_step(self, phase: Phase) -> None:
+        """All faults of a phase at once."""
+        planned = [self.planned[(phase.name, id(params))] for params in phase.inject]
+        self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
+        now = elected(self.lab) if any(each.params.momentary for each in planned) else None
+        faults = [ready(each.id, each.params, self.lab, seed=self.seed, elected=now) for each in planned]
+        for each, fault in zip(planned, faults, strict=True):
+            self.labels.setdefault(each.params.label, []).append(fault.id)
+        proven = self.lifecycle.inject(*faults)
+        self.stop.check()
+        for fault in faults:
+            self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
+        if not proven:
+            self.events.write("phase.end", phase=phase.name, reason="aborted")
+            raise Unproven(
+                f"{' and '.join(fault.kind for fault in faults)}: not proven to be in effect, nothing can be concluded"
+            )
 
     def undo_step(self, name: str) -> None:
         active = {fault.id for fault in self.lifecycle.active}

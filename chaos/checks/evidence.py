@@ -53,13 +53,13 @@ class FaultRecord:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         found = []
-        due = {"effect": self.command, "gone": self.undo or self.gone or self.command}
-        for stage in REQUIRED:
+        due = {"effect": self.command, "gone": self.undo or self.gone or self.command, "pulses": self.command}
+        for stage in (*REQUIRED, *({"pulses"} & set(self.stages))):
             evidence = self.stages.get(stage)
             if evidence is not None and evidence.get("proven") is True:
                 continue
             why = str(evidence.get("says") or "the probes did not agree") if evidence else "there is no evidence"
-            shown = "in effect" if stage == "effect" else "gone"
+            shown = {"effect": "in effect", "gone": "gone", "pulses": "in effect each time"}[stage]
             found.append(Gap(f"{self.says}: not proven to be {shown} ({why})", due[stage]))
         return tuple(found)
 

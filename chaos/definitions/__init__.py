@@ -1,13 +1,16 @@
 """Experiments and topologies: their models, their units, and loading them with located errors.
 
-Everything depends on this package; it depends on nothing of ours but the error taxonomy.
+Everything depends on this package. What needs to know the kinds of fault is loaded when it is first asked for, because
+the catalogue of faults is built on the rest of this package.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from chaos.definitions.actions import ACTIONS, ActionParams, Decommission, Recommission, Weights
 from chaos.definitions.expectations import METRICS, Expectation
-from chaos.definitions.experiment import Client, Experiment, Guards, Load, Operation, Phase, Until
-from chaos.definitions.faults import FAULTS, FaultParams, NetworkFault, NodeFault
-from chaos.definitions.loading import load_experiment, load_topology
 from chaos.definitions.selectors import (
     HostSelector,
     LinkSelector,
@@ -17,8 +20,27 @@ from chaos.definitions.selectors import (
     resolve_links,
     resolve_nodes,
 )
+from chaos.definitions.steps import FaultParams, NetworkFault, NodeFault, Scene
 from chaos.definitions.topology import NodeSpec, Settings, Topology
 from chaos.definitions.units import Duration, Percent, Rate, Size, SizeRate
+
+if TYPE_CHECKING:
+    from chaos.definitions.experiment import Client, Experiment, Guards, Load, Operation, Phase, Until
+    from chaos.definitions.faults import FAULTS
+    from chaos.definitions.loading import load_experiment, load_topology
+
+_LATER = {
+    **dict.fromkeys(("Client", "Experiment", "Guards", "Load", "Operation", "Phase", "Until"), "experiment"),
+    "FAULTS": "faults",
+    **dict.fromkeys(("load_experiment", "load_topology"), "loading"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
 
 __all__ = [
     "ACTIONS",
@@ -44,6 +66,7 @@ __all__ = [
     "Phase",
     "Rate",
     "Recommission",
+    "Scene",
     "Settings",
     "Size",
     "SizeRate",

@@ -8,7 +8,7 @@ from pydantic import Field, GetJsonSchemaHandler, StrictBool, StrictInt, model_v
 from pydantic_core import core_schema
 
 from chaos.definitions.base import replaced
-from chaos.definitions.faults import Step
+from chaos.definitions.steps import Step
 from chaos.definitions.units import Duration
 
 

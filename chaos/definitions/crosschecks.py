@@ -10,21 +10,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from chaos.definitions.actions import Decommission, Recommission, Weights
 from chaos.definitions.expectations import OPERATIONS, WHOLE_RUN
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
-from chaos.definitions.faults import FAULTS, FaultParams
+from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import (
     LinkSelector,
     NodeSelector,
     candidates,
-    fixed,
     resolve_links,
-    resolve_nodes,
 )
 from chaos.definitions.source import Loc, Problem, did_you_mean
+from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import AWARENESS, FORCED, Topology, check_weights, unknown_zone
 from chaos.definitions.units import Duration
 from chaos.errors import InvalidInput
@@ -86,39 +84,36 @@ def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
         return
     for kind, index, fault in phase.inject.in_order():  # type: ignore[attr-defined]
         loc: Loc = ("phases", name, "inject", kind, index)
-        key = "links" if isinstance(fault.selector, LinkSelector) else "target"
-        problems = list(_selector(fault.selector, state.topology, (*loc, key)))
+        problems = [
+            problem
+            for key, selector in fault.selectors.items()
+            for problem in _selector(selector, state.topology, (*loc, key))
+        ]
+        problems += [Problem(loc, says) for says in fault.check(state.topology)] if not problems else []
         yield from problems
         if fault.name is not None and (fault.name in FAULTS or fault.name == "all"):
             yield Problem((*loc, "name"), f'the name "{fault.name}" already means something to undo')
         for other in state.active:
             if fault.name is not None and other.name == fault.name:
                 yield Problem((*loc, "name"), f'the name "{fault.name}" is taken by a fault that is still active')
-            elif not problems and other.kind == kind and fault.name is None and _same(fault, other, state.topology):
-                yield Problem(
-                    loc,
-                    f"{kind} is already active on {'links ' if key == 'links' else ''}{fault.selector.text}: "
-                    "expected it undone first, or a name for the second one",
-                )
+            elif not problems and (both := _both_hold(fault, other, state.topology)):
+                yield Problem(loc, f"{other.kind} is still active on {both}: expected it undone first")
         state.active.append(fault)
 
 
-def _same(one: FaultParams, other: FaultParams, topology: Topology) -> bool:
-    """Whether two faults hit the same, as far as the topology alone can tell."""
-    if one.selector == other.selector:
-        return True
-    if not (fixed(one.selector) and fixed(other.selector)):
-        return False
+def _both_hold(one: FaultParams, other: FaultParams, topology: Topology) -> str | None:
+    """What both faults would hold, as far as the topology alone can tell; None when nothing."""
+    if not (one.fixed and other.fixed):
+        same = one.kind == other.kind and one.selectors == other.selectors and one.selectors
+        return next(iter(one.selectors.values())).text if same else None
     try:
-        return _hit(one.selector, topology) == _hit(other.selector, topology)
+        common = one.claims(Scene.of(topology, 0, "")) & other.claims(Scene.of(topology, 0, ""))
     except InvalidInput:
-        return False
-
-
-def _hit(selector: NodeSelector | LinkSelector, topology: Topology) -> frozenset[Any]:
-    if isinstance(selector, LinkSelector):
-        return resolve_links(selector, topology.nodes, topology.zones)
-    return frozenset(resolve_nodes(selector, topology.nodes))
+        return None
+    if not common:
+        return None
+    rest = f" and {len(common) - 1} more" if len(common) > 1 else ""
+    return f"{min(common)}{rest}"
 
 
 def _selector(selector: NodeSelector | LinkSelector, topology: Topology, loc: Loc) -> Iterator[Problem]:

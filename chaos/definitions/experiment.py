@@ -30,8 +30,9 @@ from pydantic import (
 from chaos.definitions.actions import ACTIONS, ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.expectations import Expectation, ExpectationFile
-from chaos.definitions.faults import FAULTS, FaultParams, Step
+from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import NAME
+from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import (
     NORMAL_FORM,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
 from chaos.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
-from chaos.faults.lifecycle import Events
-from chaos.faults.moves import Move, Reversible
+from chaos.faults.moves import Events, Move, Reversible
 from chaos.lab.protocol import Lab
 from chaos.observe import administration
 

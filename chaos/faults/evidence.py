@@ -54,6 +54,9 @@ class Evidence(Protocol):
     effect_deadline: float
     gone_deadline: float
 
+    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        """Other faults hold these links and nodes now: they prove nothing about this one. Called before each look."""
+
     def before(self, lab: Lab) -> Look: ...
 
     def in_effect(self, lab: Lab) -> Look: ...
@@ -61,6 +64,19 @@ class Evidence(Protocol):
     def gone(self, lab: Lab) -> Look: ...
 
     def close(self) -> None: ...
+
+
+class Simple:
+    """Evidence that needs nothing closed and that other faults do not disturb."""
+
+    effect_deadline = 15.0
+    gone_deadline = 30.0
+
+    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        return
+
+    def close(self) -> None:
+        return
 
 
 def tolerance(asked: float) -> float:
@@ -107,8 +123,23 @@ class LinkEvidence:
         self._silence = silence
         self._baseline: dict[Pair, Echo] = {}
         self._existing: list[Line] = []
+        self._candidates = untouched
+        self._links: frozenset[Pair] = frozenset()
+        self._nodes: frozenset[str] = frozenset()
+
+    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        self._links = links | {(b, a) for a, b in links}
+        self._nodes = nodes
+
+    def _free(self, pairs: list[Pair]) -> list[Pair]:
+        """Those on which no other fault has its hand."""
+        return [pair for pair in pairs if pair not in self._links and not self._nodes & set(pair)]
 
     def before(self, lab: Lab) -> Look:
+        self.touched = self._free(self.touched)
+        self.control_pairs = spread(self._free(self._candidates), CONTROLS)
+        if not self.touched:
+            return Look(False, "other faults hold every node behind these links: there is nothing to prove it on")
         self._existing = [Line(lab, pair) for pair in self.touched]
         controls = [Line(lab, pair) for pair in self.control_pairs]
         self._baseline = together([*self._existing, *controls], 5.0, pings=3)
@@ -122,7 +153,7 @@ class LinkEvidence:
         return Look(answered == len(probes), f"{answered} of {len(probes)} probed pairs answer", probes)
 
     def _controls(self, lab: Lab) -> list[Probe]:
-        lines = [Line(lab, pair) for pair in self.control_pairs]
+        lines = [Line(lab, pair) for pair in self._free(self.control_pairs)]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
             base = self._baseline[(a, b)].seconds
@@ -178,7 +209,7 @@ class LinkEvidence:
         )
 
     def gone(self, lab: Lab) -> Look:
-        lines = [Line(lab, pair) for pair in (*self.touched, *self.control_pairs)]
+        lines = [Line(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
             base = self._baseline.get((a, b))
@@ -230,7 +261,7 @@ class BandwidthEvidence(LinkEvidence):
         )
 
 
-class ProcessEvidence:
+class ProcessEvidence(Simple):
     """A node's process is gone, or stopped; later it runs, answers on its own host and is in a cluster."""
 
     effect_deadline = 15.0
@@ -283,6 +314,3 @@ class ProcessEvidence:
             probes.append(Probe(f"{node} is in a cluster", "with a cluster manager", member, joined))
         well = sum(p.ok for p in probes)
         return Look(well == len(probes), f"{well} of {len(probes)} signs of life on {', '.join(self._nodes)}", probes)
-
-    def close(self) -> None:
-        return

@@ -4,18 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from chaos.faults.evidence import Evidence
 from chaos.faults.moves import Reversible
+from chaos.lab.protocol import Lab
 
 Link = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """A fault that comes and goes: ``down`` s in effect, ``up`` s away; ``times`` None: until it is undone."""
+
+    down: float
+    up: float
+    times: int | None = None
+
+
+class Worker(Protocol):
+    """Something that the runner itself does for as long as a fault holds (queries, mapping updates …).
+
+    It dies with the runner; whatever it could leave behind has its inverse among the fault's moves.
+    """
+
+    def start(self, lab: Lab) -> None: ...
+
+    def stop(self) -> None:
+        """End it and wait for its end. Called once, and never raises."""
 
 
 @dataclass(frozen=True)
 class Fault:
     """One fault with everything resolved. ``mechanism`` names the technique, for plan and report.
 
-    ``colour`` is how its band is drawn. ``needs`` are the lab capabilities without which it cannot be.
+    ``colour`` is how its band is drawn. ``needs`` are the lab capabilities without which it cannot be. ``claims`` is
+    what it holds while active: two faults never hold the same. Moves on different hosts are made at once, unless
+    ``in_order``. ``worker`` starts after the moves and ends before their undo.
     """
 
     id: str
@@ -28,3 +53,7 @@ class Fault:
     evidence: Callable[[], Evidence]
     needs: tuple[str, ...]
     colour: str
+    claims: frozenset[str] = frozenset()
+    in_order: bool = False
+    pulse: Pulse | None = None
+    worker: Worker | None = None

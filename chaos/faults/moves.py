@@ -7,15 +7,18 @@ inverse is idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from chaos.errors import FaultError
+from chaos.errors import ChaosError, FaultError
 from chaos.lab.protocol import Lab
 from chaos.observe import administration
 
 _OPERATIONS: dict[str, Callable[..., None]] = {
+    "nothing": lambda lab, **a: None,
     "toxic.add": lambda lab, **a: lab.add_toxic(**a),
     "toxic.remove": lambda lab, **a: lab.remove_toxic(**a),
     "proxy.disable": lambda lab, **a: lab.set_proxy(**a, enabled=False),
@@ -36,6 +39,33 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
 }
 
 
+Operation = Callable[..., None]
+
+
+def operation(name: str) -> Callable[[Operation], Operation]:
+    """Decorates a function (lab, **arguments) that carries out the moves of this name; idempotent, raises ChaosError."""
+
+    def register(function: Operation) -> Operation:
+        _OPERATIONS[name] = function
+        return function
+
+    return register
+
+
+def _known(name: str) -> Operation:
+    if name not in _OPERATIONS:
+        importlib.import_module("chaos.definitions.faults")  # the catalogue registers the moves of its own
+    if name not in _OPERATIONS:
+        raise ValueError(f"unknown move {name}")
+    return _OPERATIONS[name]
+
+
+class Events(Protocol):
+    """Where what happens is written: :class:`chaos.history.EventWriter`."""
+
+    def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int: ...
+
+
 @dataclass(frozen=True)
 class Move:
     """One change. ``operation`` is a key of the applier's table; ``arguments`` are JSON values."""
@@ -44,12 +74,11 @@ class Move:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.operation not in _OPERATIONS:
-            raise ValueError(f"unknown move {self.operation}")
+        _known(self.operation)
 
     def apply(self, lab: Lab) -> None:
         """Carry it out. Raises ChaosError."""
-        _OPERATIONS[self.operation](lab, **self.arguments)
+        _known(self.operation)(lab, **self.arguments)
 
     def to_json(self) -> dict[str, Any]:
         return {"operation": self.operation, "arguments": self.arguments}
@@ -81,6 +110,34 @@ class Reversible:
 
     move: Move
     inverse: Move | None
+
+
+def apply_moves(lab: Lab, moves: Sequence[Move], *, in_order: bool = False) -> list[str]:
+    """Moves on different hosts at once, those on one host in order; or all in order. Returns what failed.
+
+    The first failure of a host, or of the order, ends its row.
+    """
+    rows: dict[str, list[Move]] = {}
+    for move in moves:
+        rows.setdefault("" if in_order else move.where, []).append(move)
+
+    def work(mine: list[Move]) -> str | None:
+        for move in mine:
+            try:
+                move.apply(lab)
+            except Exception as error:  # what was made by now has to be undone, whatever it is
+                return f"{move}: {said(error)}"
+        return None
+
+    if not rows:
+        return []
+    with ThreadPoolExecutor(min(len(rows), 16)) as pool:
+        return [failure for failure in pool.map(work, rows.values()) if failure]
+
+
+def said(error: Exception) -> str:
+    """An exception in a few words; of ours, its own."""
+    return str(error) if isinstance(error, ChaosError) else f"{type(error).__name__}: {error}"
 
 
 def toxic(host: str, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> Reversible:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from chaos.faults.lifecycle import Events
+from chaos.faults.moves import Events
 from chaos.lab.protocol import Lab
 from chaos.observe.cluster import View, newest, view
 

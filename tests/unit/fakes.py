@@ -118,6 +118,9 @@ class FakeEvidence:
         self._before, self._effect, self._gone = before, effect, gone
         self.closed = False
 
+    def beside(self, links: Any, nodes: Any) -> None:
+        return
+
     def before(self, lab: Any) -> Look:
         return Look(self._before, "before")
 

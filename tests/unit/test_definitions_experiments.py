@@ -9,8 +9,9 @@ import pytest
 
 from chaos.definitions import Experiment, load_experiment, load_topology
 from chaos.definitions.actions import Decommission, Recommission, Weights
-from chaos.definitions.faults import NetworkLatency, NodeKill
 from chaos.errors import InvalidInput
+from chaos.faults.catalogue.network import NetworkLatency
+from chaos.faults.catalogue.node import NodeKill
 
 # The example of the design, word for word; line 1 is apiVersion.
 EXAMPLE = """\
@@ -114,7 +115,7 @@ def test_the_normal_form_is_json_and_reads_back() -> None:
     experiment = load(EXAMPLE)
     data = json.loads(json.dumps(experiment.to_json()))
     assert data["phases"][1]["inject"] == [
-        {"kind": "network.latency", "name": None, "links": "to zone c", "delay": 0.3, "jitter": 0.0}
+        {"kind": "network.latency", "name": None, "links": "to zone c", "flap": None, "delay": 0.3, "jitter": 0.0}
     ]
     assert Experiment.from_json(data) == experiment
     assert isinstance(Experiment.from_json(data).phases[1].inject[0], NetworkLatency)
@@ -146,9 +147,9 @@ def test_steps_keep_the_order_in_which_they_are_written() -> None:
 def test_the_same_kind_twice_is_told_apart_by_target_or_by_name() -> None:
     experiment = load(
         changed(
-            (HEALTHY, HEALTHY + ", inject: {network.latency: {links: to zone c, delay: 1s, name: first}}"),
-            (DECOMMISSION, "inject: {network.latency: {links: to zone b, delay: 1s, name: other}}"),
-            (LATENCY, "{network.latency: [{links: to zone c, delay: 300ms, name: second}, "
+            (HEALTHY, HEALTHY + ", inject: {network.latency: {links: from zone a to zone c, delay: 1s, name: first}}"),
+            (DECOMMISSION, "inject: {network.latency: {links: from zone a to zone b, delay: 1s, name: other}}"),
+            (LATENCY, "{network.latency: [{links: from zone b to zone c, delay: 300ms, name: second}, "
              "{links: to zone a, delay: 300ms}]}"),
             (RECOMMISSION, ""),
             ("undo: network.latency", "undo: [other, second, network.latency]"),
@@ -232,7 +233,7 @@ SHAPE = {
     ),
     "unknown parameter": (
         [("delay: 300ms", "delay: 300ms, to: c")],
-        ['9:83: unknown key "to": expected one of name, links, delay, jitter'],
+        ['9:83: unknown key "to": expected one of name, links, flap, delay, jitter'],
     ),
     "missing key": (
         [("name: zone-network-slowdown\n", "")],
@@ -454,13 +455,12 @@ MEANING = {
             (RECOMMISSION, ""),
         ],
         [
-            "10:50: network.latency is already active on links to zone c and role data: "
-            "expected it undone first, or a name for the second one"
+            "10:50: network.latency is still active on the link a-cm → c-data and 4 more: expected it undone first"
         ],
     ),
     "twice at once": (
         [(LATENCY, "{node.kill: [{target: zone c}, {target: zone c}]}"), ("undo: network.latency", "undo: all")],
-        ["9:63: node.kill is already active on zone c: expected it undone first, or a name for the second one"],
+        ["9:63: node.kill is still active on the process of c-cm and 1 more: expected it undone first"],
     ),
     "a name that is taken": (
         [

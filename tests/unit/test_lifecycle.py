@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.errors import FaultError, LabError
+from chaos.faults.fault import Pulse
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Reversible, block, on_node, refuse, toxic
+from chaos.lab.processes import wait_until
 
 
 @pytest.fixture
@@ -217,3 +220,74 @@ def test_a_stop_ends_the_wait_for_evidence(lab: FakeLab, ledger: Ledger, log: Lo
         Lifecycle(lab, ledger, log, stopped=lambda: True).inject(a_fault("f1", [block("a-data", "c-data")], evidence))
         is False
     )
+
+
+# -- several at once, and faults that come and go ------------------------------------------------
+
+
+def test_faults_of_one_phase_are_written_down_before_any_is_made_and_undone_together_when_one_fails(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    one = a_fault("f1", [block("a-data", "c-data")])
+    two = a_fault("f2", [on_node("node.kill", "node.start", "b-data")])
+
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        if call == "kill":
+            assert len(standing(ledger.path)) == 2
+            raise LabError("told to fail")
+
+    lab.fails = fails
+    with pytest.raises(FaultError, match="told to fail"):
+        lifecycle.inject(one, two)
+    assert lab.effects == set() and lifecycle.active == [] and standing(ledger.path) == []
+    lab.fails = lambda call, arguments: None
+    assert lifecycle.inject(one, two)
+    assert [e["kind"] for e in log.events[-6:]].count("fault.in_effect") == 2
+
+
+def test_two_faults_never_hold_the_same(lab: FakeLab, lifecycle: Lifecycle) -> None:
+    one = replace(a_fault("f1", [block("a-data", "c-data")]), claims=frozenset({"the disk of a-data"}))
+    two = replace(a_fault("f2", [block("a-data", "b-data")]), claims=frozenset({"the disk of a-data"}))
+    with pytest.raises(FaultError, match="still active on the disk of a-data"):
+        lifecycle.inject(one, two)
+    assert lifecycle.inject(one)
+    with pytest.raises(FaultError, match="still active on the disk of a-data"):
+        lifecycle.inject(two)
+    assert lifecycle.undo("f1") and lifecycle.inject(two)
+
+
+def test_a_fault_that_comes_and_goes_is_looked_at_each_time_and_ends_away(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    fault = replace(a_fault("f1", [block("a-data", "c-data")]), pulse=Pulse(0.02, 0.02, 3))
+    assert lifecycle.inject(fault)
+    assert wait_until(lambda: len(log.of("fault.pulse")) == 5, 10)  # up, down, up, down, up: and it stays away
+    assert lab.effects == set() and len(standing(ledger.path)) == 1
+    assert lifecycle.undo("f1") and standing(ledger.path) == []
+    assert [c[0] for c in lab.calls].count("block") == 3
+    assert next(e for e in log.of("fault.evidence") if e["stage"] == "pulses")["proven"]
+
+
+def test_a_time_that_is_not_proven_makes_the_whole_not_proven(lab: FakeLab, log: Log, lifecycle: Lifecycle) -> None:
+    evidence = FakeEvidence()
+    fault = replace(a_fault("f1", [block("a-data", "c-data")], evidence), pulse=Pulse(0.02, 0.02))
+    assert lifecycle.inject(fault)
+    evidence._effect = False
+    assert wait_until(lambda: any(e.get("proven") is False for e in log.of("fault.pulse")), 10)
+    assert not lifecycle.undo("f1")
+    assert lab.effects == set()
+
+
+def test_a_worker_starts_after_the_moves_and_is_over_before_their_undo(lab: FakeLab, lifecycle: Lifecycle) -> None:
+    seen: list[str] = []
+
+    class Working:
+        def start(self, lab: Any) -> None:
+            seen.append(f"start with {len(lab.effects)}")
+
+        def stop(self) -> None:
+            seen.append(f"stop with {len(lab.effects)}")
+
+    fault = replace(a_fault("f1", [block("a-data", "c-data")]), worker=Working())
+    assert lifecycle.inject(fault) and lifecycle.undo("f1")
+    assert seen == ["start with 1", "stop with 1"]

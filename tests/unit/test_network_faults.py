@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
+
 import pytest
 from fakes import FakeLab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.definitions import FAULTS, LinkSelector
-from chaos.definitions.faults import FaultParams
-from chaos.faults import network, node
+from chaos.definitions.steps import FaultParams, Scene
+from chaos.faults.catalogue.network import pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.evidence import LinkEvidence
 from chaos.faults.fault import Fault
-from chaos.faults.network import pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.probes import Echo, Reply
 from chaos.faults.select import ready
 
@@ -36,12 +38,22 @@ link_sets = st.frozensets(
 )
 
 
+@dataclass(frozen=True)
+class Given(Scene):
+    """A scene in which every link selector means these links."""
+
+    given: frozenset[tuple[str, str]] = frozenset()
+
+    def links(self, selector: LinkSelector) -> frozenset[tuple[str, str]]:
+        return self.given
+
+
 def params(kind: str, **more: object) -> FaultParams:
     return FAULTS[kind].model_validate({"links": "to zone c", **KINDS.get(kind, {}), **more})
 
 
 def built(kind: str, links: frozenset[tuple[str, str]], **more: object) -> Fault:
-    return network.build("f1", params(kind, **more), links, WIRING)  # type: ignore[arg-type]
+    return params(kind, **more).build("f1", Given(LAB.topology, random.Random(0), given=links), WIRING)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,7 +151,7 @@ def test_each_kind_is_proven_by_its_own_sign_and_never_by_an_answer(
 
 
 def test_loss_kills_then_empties_and_only_the_kill_can_be_taken_back() -> None:
-    fault = node.build("f1", FAULTS["node.loss"].model_validate({"target": "zone c"}), ("c-cm", "c-data"))  # type: ignore[arg-type]
+    fault = ready("f1", FAULTS["node.loss"].model_validate({"target": "zone c"}), LAB, seed=1, elected=None)
     assert [(m.move.operation, m.inverse and m.inverse.operation) for m in fault.moves] == [
         ("node.kill", "node.start"),
         ("node.wipe", None),
@@ -150,7 +162,7 @@ def test_loss_kills_then_empties_and_only_the_kill_can_be_taken_back() -> None:
 @pytest.mark.parametrize("kind", ["node.kill", "node.stop", "node.pause"])
 def test_node_faults_take_back_what_they_did(kind: str) -> None:
     lab = FakeLab()
-    fault = node.build("f1", FAULTS[kind].model_validate({"target": "zone c"}), ("c-cm", "c-data"))  # type: ignore[arg-type]
+    fault = ready("f1", FAULTS[kind].model_validate({"target": "zone c"}), LAB, seed=1, elected=None)
     for both in fault.moves:
         both.move.apply(lab)
     assert len(lab.effects) == 2 and {effect[1] for effect in lab.effects} == {"c-cm", "c-data"}
@@ -175,7 +187,7 @@ def test_another_seed_draws_another_node_sooner_or_later() -> None:
 
 def test_links_of_an_elected_manager_follow_who_is_elected() -> None:
     latency = params("network.drop", links="around elected cluster manager")
-    assert isinstance(latency.selector, LinkSelector)
+    assert isinstance(latency.links, LinkSelector)
     for elected in ("a-cm", "b-cm"):
         fault = ready("f1", latency, LAB, seed=1, elected=elected)
         assert all(elected in link for link in fault.links)

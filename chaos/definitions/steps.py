@@ -1,0 +1,184 @@
+"""Steps of a phase: what every fault and every action shares, and what a fault is resolved against.
+
+The kinds of fault themselves are in ``chaos.faults.catalogue``, one file a family, parameters and mechanism together;
+this module is what they build on, and it knows none of them.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    StrictInt,
+    model_serializer,
+    model_validator,
+)
+
+from chaos.definitions.base import Strict
+from chaos.definitions.selectors import NAME, LinkSelector, NodeSelector, fixed, resolve_links, resolve_nodes
+from chaos.definitions.topology import Topology
+from chaos.definitions.units import PositiveDuration
+
+if TYPE_CHECKING:
+    from chaos.faults.fault import Fault
+    from chaos.lab.wiring import Wiring
+
+
+class Step(Strict):
+    """A fault or an action: it has a kind, and says itself in one English line."""
+
+    kind: ClassVar[str]
+
+    def describe(self) -> str:
+        """One English line for plan, report and log."""
+        raise NotImplementedError
+
+    @model_serializer(mode="wrap")
+    def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"kind": self.kind, **handler(self)}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+        if isinstance(value, dict) and value.get("kind") == getattr(cls, "kind", None):
+            value = {key: item for key, item in value.items() if key != "kind"}  # the normal form
+        return handler(value)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a fault's selectors are resolved against. ``elected``: the cluster manager of this moment, if known."""
+
+    topology: Topology
+    rng: random.Random
+    elected: str | None = None
+
+    @classmethod
+    def of(cls, topology: Topology, seed: int, id: str, elected: str | None = None) -> Scene:
+        """The draw depends on the seed and the fault's id only."""
+        return cls(topology, random.Random(f"{seed}:{id}"), elected)
+
+    def nodes(self, selector: NodeSelector) -> tuple[str, ...]:
+        """Raises InvalidInput when nothing matches."""
+        return resolve_nodes(selector, self.topology.nodes, elected=self.elected, rng=self.rng)
+
+    def links(self, selector: LinkSelector) -> frozenset[tuple[str, str]]:
+        """Raises InvalidInput when nothing matches."""
+        return resolve_links(selector, self.topology.nodes, self.topology.zones, elected=self.elected, rng=self.rng)
+
+
+class Flap(Strict):
+    """A fault that comes and goes until it is undone. Times in seconds."""
+
+    down: PositiveDuration = Field(description="how long it is in effect each time, for example 2s")
+    up: PositiveDuration = Field(description="how long it is away in between, for example 3s")
+    times: StrictInt | None = Field(default=None, ge=1, description="how often; default until it is undone")
+
+    def describe(self) -> str:
+        times = f", {self.times} times" if self.times is not None else ""
+        if self.times == 1:
+            return f"once, for {self.down.text}"
+        return f"{self.down.text} on, {self.up.text} off{times}"
+
+
+class FaultParams(Step):
+    """What every fault takes, and what every kind of fault says of itself.
+
+    ``family``: the heading in the catalogue. ``mechanism``: the technique, for plan, report and catalogue.
+    ``needs``: the lab capabilities without which it cannot be. ``undoing``: what its undo does, for the catalogue.
+    ``proof``: what its evidence measures, for the catalogue. ``examples``: parameters that work on the topology
+    3az-standby (three zones, one manager and one data node each) or, where a kind needs more, on ``example_topology``;
+    the catalogue shows them, the conformance suite runs them and the random mode draws from them. ``lasting``: what it
+    does to data cannot be undone.
+    """
+
+    family: ClassVar[str]
+    mechanism: ClassVar[str]
+    undoing: ClassVar[str]
+    proof: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    colour: ClassVar[str] = "#9b2c2c"
+    examples: ClassVar[tuple[dict[str, Any], ...]]
+    example_topology: ClassVar[str] = "3az-standby"
+    lasting: ClassVar[bool] = False
+
+    name: str | None = Field(
+        default=None,
+        pattern=f"^{NAME}$",
+        description="a name of its own, for undo, where a kind is active more than once",
+    )
+
+    @property
+    def label(self) -> str:
+        """What undo calls it: its name, else its kind."""
+        return self.name or self.kind
+
+    @property
+    def selectors(self) -> dict[str, NodeSelector | LinkSelector]:
+        """Its selectors by field."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in given.items() if isinstance(value, NodeSelector | LinkSelector)}
+
+    @property
+    def momentary(self) -> bool:
+        """True when only the moment can tell whom it hits: it names the elected cluster manager."""
+        for selector in self.selectors.values():
+            chosen = [side.nodes for side in selector.sides] if isinstance(selector, LinkSelector) else [selector]
+            if any(nodes is not None and nodes.elected for nodes in chosen):
+                return True
+        return False
+
+    @property
+    def fixed(self) -> bool:
+        """True when the topology alone tells whom it hits: nothing is elected or drawn."""
+        return all(fixed(selector) for selector in self.selectors.values())
+
+    def check(self, topology: Topology) -> list[str]:
+        """What is wrong with it on this topology, beyond its selectors; one sentence each."""
+        return []
+
+    def claims(self, scene: Scene) -> frozenset[str]:
+        """What it holds while it is active; two faults never hold the same. In words, for people."""
+        return frozenset()
+
+    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+        """The fault, ready to go: moves and evidence, from data alone."""
+        raise NotImplementedError
+
+
+def link_claims(links: frozenset[tuple[str, str]]) -> frozenset[str]:
+    """A directed link has one owner at a time."""
+    return frozenset(f"the link {a} → {b}" for a, b in links)
+
+
+def process_claims(nodes: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(f"the process of {node}" for node in nodes)
+
+
+class NetworkFault(FaultParams):
+    """A fault on directed links."""
+
+    family = "network"
+    links: LinkSelector = Field(description="which directed links, for example 'to zone c'")
+    flap: Flap | None = Field(default=None, description="come and go, for example {down: 2s, up: 3s}")
+
+    def claims(self, scene: Scene) -> frozenset[str]:
+        return link_claims(scene.links(self.links))
+
+    def flapping(self, says: str) -> str:
+        return f"{says} ({self.flap.describe()})" if self.flap else says
+
+
+class NodeFault(FaultParams):
+    """A fault on whole nodes."""
+
+    family = "node"
+    target: NodeSelector = Field(description="which nodes, for example 'node c-data'")
+
+    def claims(self, scene: Scene) -> frozenset[str]:
+        return process_claims(scene.nodes(self.target))

@@ -1,0 +1,287 @@
+"""Network faults: parameters, and pure functions from directed links to moves and evidence.
+
+Two ways to lose packets, which recover differently: *drop* (layer 3: the neighbour's hardware address becomes one
+that nobody has; TCP retransmits, and after healing the connections go on) and *hang* (Toxiproxy's ``timeout``: bytes
+vanish behind an accepted connection, and healing closes it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pydantic import Field, model_validator
+
+from chaos.definitions.steps import NetworkFault, Scene
+from chaos.definitions.units import Duration, PositiveDuration, PositiveSizeRate
+from chaos.faults.evidence import (
+    SILENCE_SECONDS,
+    BandwidthEvidence,
+    Evidence,
+    LinkEvidence,
+    milliseconds,
+    tolerance,
+)
+from chaos.faults.fault import Fault, Link, Pulse
+from chaos.faults.moves import Reversible, block, refuse, toxic
+from chaos.faults.probes import Echo, Pair, Reply
+from chaos.lab.wiring import Wiring
+
+Links = frozenset[Link]
+
+
+def spoken(wiring: Wiring, links: Links) -> list[Link]:
+    """The links over which anything is ever said, in a fixed order: clients do not speak to each other."""
+    return sorted((a, b) for a, b in links if wiring.toxified(a, b))
+
+
+def pairs_both(wiring: Wiring, links: Links) -> list[Pair]:
+    """Connections whose bytes cross one of the links in either direction."""
+    pairs = {(a, b) for a, b in links if wiring[b].kind == "node"}
+    pairs |= {(b, a) for a, b in links if wiring[a].kind == "node"}
+    return sorted(pairs)
+
+
+def pairs_opened(wiring: Wiring, links: Links) -> list[Pair]:
+    """Connections that the source of one of the links opens."""
+    return sorted((a, b) for a, b in links if wiring[b].kind == "node")
+
+
+def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
+    """Every other connection that can be opened in this lab."""
+    everything = {(a.name, b.name) for a in wiring.hosts for b in wiring.nodes if a != b}
+    return sorted(everything - set(touched))
+
+
+def toxics(wiring: Wiring, links: Links, id: str, kind: str, attributes: dict[str, int]) -> list[Reversible]:
+    """One toxic for each place where a link's bytes pass a Toxiproxy."""
+    return [
+        toxic(place.host, place.proxy, f"oschaos-{id}-{place.stream}", kind, place.stream, attributes)
+        for a, b in spoken(wiring, links)
+        for place in wiring.toxified(a, b)
+    ]
+
+
+Made = tuple[list[Reversible], Callable[[], Evidence]]
+AMBER = "#b7791f"
+
+
+class OnLinks(NetworkFault):
+    """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
+
+    needs = ("links",)
+
+    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+        links = frozenset(spoken(wiring, scene.links(self.links)))
+        moves, evidence = self.make(id, links, wiring)
+        return Fault(
+            id=id,
+            kind=self.kind,
+            says=self.flapping(self.describe()),
+            mechanism=self.mechanism,
+            targets=(),
+            links=tuple(sorted(links)),
+            moves=tuple(moves),
+            evidence=evidence,
+            needs=self.needs,
+            colour=self.colour,
+            claims=self.claims(scene),
+            pulse=Pulse(float(self.flap.down), float(self.flap.up), self.flap.times) if self.flap else None,
+        )
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        raise NotImplementedError
+
+    @property
+    def silence(self) -> float:
+        """Seconds without an answer that count as silence; less where the fault itself is short."""
+        return SILENCE_SECONDS if self.flap is None else min(SILENCE_SECONDS, 0.4 * float(self.flap.down))
+
+
+class NetworkLatency(OnLinks):
+    """Added one-way delay. A round trip grows by it once per direction that is chosen."""
+
+    kind = "network.latency"
+    examples = (
+        {"links": "to zone c", "delay": "300ms"},
+        {"links": "around everything in zone c", "delay": "200ms", "jitter": "20ms"},
+    )
+    mechanism = "Toxiproxy latency, each direction of each connection"
+    undoing = "the toxics go; connections stay"
+    proof = "round trips over new and existing connections grow as asked, untouched ones do not"
+    colour = AMBER
+    delay: PositiveDuration = Field(description="added one way, for example 300ms")
+    jitter: Duration = Field(default=Duration(0), description="the delay varies by plus or minus this much")
+
+    @model_validator(mode="after")
+    def _jitter_below_delay(self) -> NetworkLatency:
+        if self.jitter > self.delay:
+            raise ValueError(
+                f"jitter {self.jitter.text} is more than the delay {self.delay.text}: a delay cannot become negative"
+            )
+        return self
+
+    def describe(self) -> str:
+        jitter = f" ± {self.jitter.text}" if self.jitter else ""
+        return f"+{self.delay.text}{jitter} on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        delay, jitter = float(self.delay), float(self.jitter)
+        attributes = {"latency": round(delay * 1000), "jitter": round(jitter * 1000)}
+        touched = pairs_both(wiring, links)
+
+        def ways(pair: Pair) -> int:
+            """How many of a round trip's two directions are delayed."""
+            return (pair in links) + ((pair[1], pair[0]) in links)
+
+        def bounds(pair: Pair, base: Echo | None) -> tuple[float, float]:
+            before = base.seconds if base and base.seconds else 0.0
+            asked, slack = ways(pair) * delay, ways(pair) * jitter
+            return before + asked - slack - tolerance(asked), before + asked + slack + tolerance(asked)
+
+        def expected(pair: Pair, base: Echo | None) -> str:
+            low, high = bounds(pair, base)
+            return f"{milliseconds(low)} to {milliseconds(high)}"
+
+        def shows(pair: Pair, base: Echo | None, echo: Echo) -> bool:
+            low, high = bounds(pair, base)
+            return echo.seconds is not None and low <= echo.seconds <= high
+
+        silence = 2 * (delay + jitter) + 2.0
+        return toxics(wiring, links, id, "latency", attributes), lambda: LinkEvidence(
+            touched, untouched(wiring, touched), expected, shows, silence=silence
+        )
+
+
+class NetworkBandwidth(OnLinks):
+    """A limit of throughput, of each connection over a link (Toxiproxy knows no links as a whole)."""
+
+    kind = "network.bandwidth"
+    examples = ({"links": "from node a-data to node c-data", "rate": "256KiB/s"},)
+    mechanism = "Toxiproxy bandwidth: a cap on each connection, not on the link as a whole"
+    undoing = "the toxics go; connections stay"
+    proof = "a burst of pings takes as long as the rate says"
+    colour = AMBER
+    rate: PositiveSizeRate = Field(description="of each connection, for example 256KiB/s")
+
+    def describe(self) -> str:
+        return f"at most {self.rate.text} on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        rate = max(round(float(self.rate) / 1000), 1)  # Toxiproxy counts in kB/s, per connection
+        touched = pairs_both(wiring, links)
+        return toxics(wiring, links, id, "bandwidth", {"rate": rate}), lambda: BandwidthEvidence(
+            touched, untouched(wiring, touched), rate * 1000.0
+        )
+
+
+class _Silencing(OnLinks):
+    """Bytes vanish: no answer over new connections and over existing ones."""
+
+    proof = "no answer over new and existing connections, untouched ones answer as before"
+
+    def silent(self, links: Links, wiring: Wiring) -> Callable[[], Evidence]:
+        touched = pairs_both(wiring, links)
+        return lambda: LinkEvidence(
+            touched,
+            untouched(wiring, touched),
+            lambda *_: "silent",
+            lambda _pair, _base, echo: echo.reply is Reply.SILENT,
+            silence=self.silence,
+        )
+
+
+class NetworkDrop(_Silencing):
+    """Packets vanish at layer 3; TCP retransmits and goes on after healing."""
+
+    kind = "network.drop"
+    examples = (
+        {"links": "to zone c"},
+        {"links": "between node a-data and node b-data"},
+        {"links": "around everything in zone c", "flap": {"down": "1s", "up": "4s", "times": 1}},
+    )
+    mechanism = "packets vanish at layer 3 (neighbour entry to a hardware address that nobody has)"
+    undoing = "the neighbour entries come back; connections go on"
+    needs = ("drop",)
+
+    def describe(self) -> str:
+        return f"packets vanish on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        return [block(a, b) for a, b in sorted(links)], self.silent(links, wiring)
+
+
+class NetworkHang(_Silencing):
+    """Connections are accepted and their bytes vanish; healing closes them."""
+
+    kind = "network.hang"
+    examples = ({"links": "from node a-data to node c-data"},)
+    mechanism = "Toxiproxy timeout: accepted, then bytes vanish; healing closes"
+    undoing = "the toxics go, and the connections that they held are closed"
+
+    def describe(self) -> str:
+        return f"connections hang on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        return toxics(wiring, links, id, "timeout", {"timeout": 0}), self.silent(links, wiring)
+
+
+class NetworkRefuse(OnLinks):
+    """New connections are refused, existing ones close."""
+
+    kind = "network.refuse"
+    examples = (
+        {"links": "from node a-data to node c-data"},
+        {"links": "from clients of zone a to node b-data"},
+    )
+    mechanism = "Toxiproxy proxy disabled: existing connections close, new ones are refused"
+    undoing = "the proxies are enabled again"
+    proof = "new connections are refused, existing ones are closed"
+
+    def describe(self) -> str:
+        return f"connections are refused on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        touched = pairs_opened(wiring, links)
+        moves = [refuse(wiring.toxified(a, b)[0].host, wiring.toxified(a, b)[0].proxy) for a, b in touched]
+        others = untouched(wiring, pairs_both(wiring, links))
+        return moves, lambda: LinkEvidence(
+            touched,
+            others,
+            lambda *_: "refused",
+            lambda _pair, _base, echo: echo.reply is Reply.REFUSED,
+            expected_existing=lambda *_: "closed",
+            shows_existing=lambda _p, _b, echo: echo.reply in (Reply.CLOSED, Reply.RESET, Reply.REFUSED),
+        )
+
+
+class NetworkReset(OnLinks):
+    """New connections are reset; existing ones end."""
+
+    kind = "network.reset"
+    examples = (
+        {"links": "from node a-data to node c-data"},
+        {"links": "from clients of zone a to node b-data"},
+    )
+    mechanism = "Toxiproxy reset_peer: new connections are reset; existing ones end, by FIN or RST as measured"
+    undoing = "the toxics go"
+    proof = "new connections are reset, existing ones are reset or closed"
+
+    def describe(self) -> str:
+        return f"connections are reset on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        touched = pairs_opened(wiring, links)
+        places = [wiring.toxified(a, b)[0] for a, b in touched]
+        moves = [
+            toxic(place.host, place.proxy, f"oschaos-{id}-upstream", "reset_peer", "upstream", {"timeout": 0})
+            for place in places
+        ]
+        others = untouched(wiring, pairs_both(wiring, links))
+        return moves, lambda: LinkEvidence(
+            touched,
+            others,
+            lambda *_: "reset",
+            lambda _pair, _base, echo: echo.reply is Reply.RESET,
+            expected_existing=lambda *_: "reset or closed",
+            shows_existing=lambda _p, _b, echo: echo.reply in (Reply.RESET, Reply.CLOSED),
+        )

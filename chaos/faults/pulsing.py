@@ -1,0 +1,84 @@
+"""A fault that comes and goes: a thread that takes it back and makes it again, and looks each time.
+
+The ledger needs nothing of this: the intents were written before the first time, inverses are idempotent, and what a
+dead runner left is either in effect or away.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from chaos.faults.evidence import Evidence, Look, Probe
+from chaos.faults.fault import Fault, Pulse
+from chaos.faults.ledger import Entry
+from chaos.faults.moves import Events, apply_moves
+from chaos.lab.protocol import Lab
+
+
+class Pulsing:
+    """Begins in effect, just proven. :meth:`stop` ends it wherever it is and says how it went."""
+
+    def __init__(
+        self, lab: Lab, fault: Fault, pulse: Pulse, entries: list[Entry], evidence: Evidence, events: Events
+    ) -> None:
+        self._lab, self._fault, self._pulse, self._entries = lab, fault, pulse, entries
+        self._evidence, self._events = evidence, events
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"pulse {fault.id}", daemon=True)
+        self._times: list[bool] = []
+        self._problems: list[str] = []
+
+    def start(self) -> None:
+        self._began = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> Look:
+        """Raises nothing; afterwards the fault may be in effect or away, and undo follows."""
+        self._over.set()
+        self._thread.join()
+        shown = sum(self._times)
+        probes = [Probe("moves of the pulses", "no failure", problem, False) for problem in self._problems[:5]]
+        return Look(
+            shown == len(self._times) and not self._problems,
+            f"{shown} of {len(self._times)} further times proven to be in effect",
+            probes,
+        )
+
+    def _run(self) -> None:
+        moves = [entry.move for entry in self._entries]
+        back = [entry.inverse for entry in reversed(self._entries) if entry.inverse is not None]
+        number = 1
+        # the first look took its part of the first time
+        wait = max(0.0, self._pulse.down - (time.monotonic() - self._began))
+        while not self._over.wait(wait):
+            self._problems += apply_moves(self._lab, back, in_order=self._fault.in_order)
+            self._note("up", number)
+            if self._pulse.times is not None and number >= self._pulse.times:
+                return
+            if self._over.wait(self._pulse.up):
+                return
+            number += 1
+            began = time.monotonic()
+            self._problems += apply_moves(self._lab, moves, in_order=self._fault.in_order)
+            proven = self._look_until(began + self._pulse.down)
+            if proven is not None:
+                self._times.append(proven)
+            self._note("down", number, proven=proven)
+            wait = max(0.0, self._pulse.down - (time.monotonic() - began))
+
+    def _look_until(self, end: float) -> bool | None:
+        """True once a look proves it; None when the end of all came before the time was over."""
+        while True:
+            if self._evidence.in_effect(self._lab).proven:
+                return True
+            if self._over.wait(0.02):
+                return None
+            if time.monotonic() >= end:
+                return False
+
+    def _note(self, state: str, number: int, **fields: Any) -> None:
+        with suppress(OSError):
+            self._events.write("fault.pulse", fault=self._fault.id, state=state, number=number, **fields)
