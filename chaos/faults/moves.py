@@ -43,7 +43,7 @@ Operation = Callable[..., None]
 
 
 def operation(name: str) -> Callable[[Operation], Operation]:
-    """Decorates a function (lab, **arguments) that carries out the moves of this name; idempotent, raises ChaosError."""
+    """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError."""
 
     def register(function: Operation) -> Operation:
         _OPERATIONS[name] = function
