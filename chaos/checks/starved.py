@@ -34,7 +34,6 @@ def slices(record: Record) -> tuple[Ints, Ints, Floats]:
     rows = [
         (int(start), int(end), float(busy))
         for event in record.driver
-        if event.get("kind") == "self"
         for start, end, busy in event.get("processors") or ()
         if busy is not None and end > start
     ]

@@ -7,7 +7,7 @@ for the instruments, which are the Toxiproxies and the load driver::
       instruments        first in line: a link's delay and a request's start must not depend on what a node burns
       zone-a             zones share alike, as zones do that share no machine:
         a-cm             a node that starts or recovers in one zone takes nothing from another
-        a-data
+        a-data           and those who serve come before dedicated managers
 
 Works with version 1 (one hierarchy per controller) and version 2 (one for all). A lab comes up without them too,
 for example in a container that may not write there: then it lacks the faults that need them, and says so.
@@ -19,7 +19,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,9 @@ SHARE = 1024
 INSTRUMENT_SHARES = 8
 LAB_SHARES = 2
 """Of a whole lab against any other process group: the load driver, which is one, must never wait long."""
+DATA_SHARES = 8
+"""Of a node that holds data, against 1 of a dedicated cluster manager in the same zone: in production a manager has a
+machine of its own, the smaller one, and what it burns at an election takes nothing from those who serve."""
 PROCESSES = "cgroup.procs"
 
 
@@ -70,8 +73,8 @@ class Groups:
         self.name = f"{PREFIX}{lab}"
         self._found = hierarchies() if found is None else found
 
-    def build(self, zones: Iterable[str], nodes: Iterable[tuple[str, str]]) -> None:
-        """Make the groups; ``nodes`` are (zone, node). Raises LabError; :meth:`remove` takes back what is there."""
+    def build(self, zones: Iterable[str], nodes: Mapping[tuple[str, str], int]) -> None:
+        """Make the groups; ``nodes``: (zone, node) → how many shares. Raises LabError (then :meth:`remove`)."""
         try:
             for hierarchy in self._roots():
                 top = hierarchy.root / self.name
@@ -87,6 +90,8 @@ class Groups:
             if "cpu" in self._found:
                 self._weigh(self._top("cpu"), LAB_SHARES)
                 self._weigh(self._top("cpu") / INSTRUMENTS, INSTRUMENT_SHARES)
+                for (zone, node), shares in nodes.items():
+                    self._weigh(self._top("cpu") / f"zone-{zone}" / node, shares)
         except OSError as error:
             raise LabError(f"cannot make control groups: {error.strerror} ({error.filename})") from error
 

@@ -161,7 +161,7 @@ class LocalLab:
 
     def _group(self, progress: Progress) -> None:
         try:
-            nodes = [(node.zone, node.name) for node in self.topology.nodes]
+            nodes = {(node.zone, node.name): cgroups.DATA_SHARES if node.is_data else 1 for node in self.topology.nodes}
             self.groups.build(self.topology.zones, nodes)
         except LabError as error:  # a container may not: the lab is usable, without the faults that need them
             self.groups.remove()

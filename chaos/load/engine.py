@@ -196,7 +196,7 @@ class Engine:
             self._stop_ns = time.monotonic_ns()
         self._rows.close()
         self._plan_rows.close()
-        self._events.write("driver.stop", reason=reason, stopped_ns=self._stop_ns)
+        self._events.write("driver.stop", reason=reason, stopped_ns=self._stop_ns, processors=self._slices)
         self._events.close()
 
     def _spawn(self, work: Callable[..., None], *args: Any) -> None:

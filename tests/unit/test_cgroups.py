@@ -25,17 +25,18 @@ def test_each_controller_has_its_hierarchy_in_version_1_and_one_for_all_in_versi
 )
 def test_groups_by_zone_and_node_with_the_network_first(tmp_path, version, file, lab, network) -> None:
     groups = Groups("ab12", {"cpu": Hierarchy(tmp_path, version)})
-    groups.build(["a"], [("a", "a-data")])
+    groups.build(["a"], {("a", "a-data"): 3})
     top = tmp_path / "oschaos-ab12"
     assert (top / "zone-a" / "a-data").is_dir()
     assert (top / file).read_text() == lab and (top / INSTRUMENTS / file).read_text() == network
+    assert (top / "zone-a" / "a-data" / file).read_text() == {1: "3072", 2: "300"}[version]
     groups.place(4711, "zone-a", "a-data")
     assert (top / "zone-a" / "a-data" / "cgroup.procs").read_text() == "4711"
 
 
 def test_a_kernel_without_groups_is_no_error_until_one_is_needed(tmp_path: Path) -> None:
     groups = Groups("ab12", {})
-    groups.build(["a"], [("a", "a-data")])
+    groups.build(["a"], {("a", "a-data"): 3})
     groups.place(4711, "zone-a", "a-data")
     assert groups.remove() == []
     with pytest.raises(LabError, match="no control groups for 'cpu'"):
@@ -45,4 +46,4 @@ def test_a_kernel_without_groups_is_no_error_until_one_is_needed(tmp_path: Path)
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "oschaos-ab12").write_text("")
     with pytest.raises(LabError, match="cannot make control groups"):
-        Groups("ab12", {"cpu": Hierarchy(tmp_path, 1)}).build(["a"], [])
+        Groups("ab12", {"cpu": Hierarchy(tmp_path, 1)}).build(["a"], {})

@@ -154,10 +154,11 @@ def test_a_frozen_server_costs_exactly_the_arrivals_that_it_kept_waiting_too_lon
     held = frame[(frame.intended >= frozen) & (frame.intended < thawed)]
     scheduled = 2 * rate * (thawed - frozen) / SECOND
     assert abs(len(held) - scheduled) <= 2  # a closed loop would have sent a handful
-    bad = frame[frame.outcome != "ok"]
-    expected = 2 * rate * ((thawed - frozen) / SECOND - timeout)
-    assert abs(len(bad) - expected) <= 0.1 * expected
-    assert set(bad.outcome) == {"timeout"}
+    hopeless = held[held.intended < thawed - 1.1 * timeout * SECOND]
+    assert set(hopeless.outcome) == {"timeout"}  # whoever came more than a timeout before the thaw: all of them
+    assert abs(len(hopeless) - 2 * rate * ((thawed - frozen) / SECOND - 1.1 * timeout)) <= 2
+    before = frame[frame.intended < frozen - 0.5 * SECOND]
+    assert set(before.outcome) == {"ok"}  # and nobody who was answered before the freeze
     waited = frame[(frame.outcome == "ok") & (frame.intended >= frozen) & (frame.intended < thawed)]
     assert waited.latency_ms.max() > 500  # and those that were answered late say so
 
@@ -167,7 +168,7 @@ def test_a_full_pool_drops_and_says_so(run, drive):
         driver = drive(config(run, server, kind="pinned", pool=5))
         wait_for_load(driver)
         server.freeze()
-        wait_for(lambda: driver.status["dropped_total"] > 0)
+        wait_for(lambda: driver.status["dropped_total"] > 20)
         server.thaw()
         assert driver.stop()
     frame = History.open(run).arrivals
