@@ -35,7 +35,7 @@ from chaos.faults.moves import Move, Reversible
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.history import EventWriter, History, compact
-from chaos.lab import network, supply, sweep
+from chaos.lab import network, supply, sweep, traces
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
 from chaos.lab.wiring import HTTP
@@ -43,6 +43,7 @@ from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationC
 from chaos.load.driver import Driver
 from chaos.load.workload import preload, preload_id, write_id
 from chaos.netsock import opensearch
+from chaos.observe import proof
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
@@ -143,12 +144,9 @@ def refuse_leftovers() -> None:
     """Raises Leftovers naming what dead runs left, and the command that takes it away."""
     found = recover.leftovers()
     if found:
-        named = "; ".join(leftover.what for leftover in found[:5])
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise Leftovers(
-            f"{len(found)} leftovers of a dead run are here: {named}{more}",
-            remedy="run: opensearch-chaos recover",
-        )
+        named = "; ".join(leftover.what for leftover in found)
+        remedies = list(dict.fromkeys(leftover.remedy for leftover in found))
+        raise Leftovers(f"{len(found)} leftovers of a dead run are here: {named}", remedy="; ".join(remedies))
 
 
 def new_lab_id() -> str:
@@ -647,13 +645,15 @@ class Execution:
             self.reporter.status("taking the lab away")
             self.dirt += self.lab.down()
             shutil.rmtree(sweep.logs() / self.lab.id, ignore_errors=True)  # the run folder has them
-            for left in sweep.known():
-                if left.id == self.lab.id:
-                    self.dirt.append(f"lab {left.id} is still here")
+            self.dirt += [f"{trace} is still here" for trace in traces.of(self.lab.id)]
         else:
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
+            self.dirt += proof.marks(self.lab)
+            self.dirt += proof.index_there(self.lab, self.index)
         if not self.dirt:
             self.registration.remove()
+            left = [each for each in registrations() if each.run == self.registration.run]
+            self.dirt += [f"registry entry {each.file} is still here" for each in left]
 
     def keep_logs(self) -> None:
         """The nodes' logs go with the run; a reused lab's are cut where the run began."""

@@ -58,6 +58,10 @@ class ToxiproxyServer:
             )
         return answer
 
+    def started(self) -> None:
+        """It is a new one: nothing is held against it."""
+        _hung.pop(self.host.namespace_name, None)
+
     def version(self) -> str:
         return str(self._call(APIConsumer.get, "/version").json()["version"])
 
