@@ -300,6 +300,10 @@ class Execution:
         self.note("error", says=says)
         self.reporter.line(f"error: {says}")
 
+    def stage(self, name: str) -> None:
+        """Say in the record how far the run is, outside its phases."""
+        self.note("stage", name=name)
+
     def note(self, kind: str, **fields: Any) -> None:
         """Write an event on the way out. A disk that is full must not stop the undo that comes after."""
         with suppress(OSError):
@@ -373,6 +377,7 @@ class Execution:
     def lab_up(self) -> None:
         if not self.own_lab:
             return
+        self.stage("lab start")
         self.reporter.status("starting the lab")
         self.lab.up(self.reporter.line, self.stop.check)
 
@@ -406,6 +411,7 @@ class Execution:
         )
 
     def load_on(self) -> None:
+        self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
         index = Reversible(
             Move(
@@ -445,6 +451,7 @@ class Execution:
     def warm_up(self) -> None:
         """Let the load run until it is steady. These arrivals belong to no phase."""
         assert self.driver is not None
+        self.stage("warm-up")
         objectives = {o.name: float(o.good_within) * 1000 for o in self.experiment.load.operations}
         began = time.monotonic()
         in_a_row, seen = 0, 0
@@ -567,6 +574,7 @@ class Execution:
     # ---- after the phases -----------------------------------------------------------------------
 
     def undo(self) -> None:
+        self.stage("undo")
         held = [fault.id for fault in self.lifecycle.active]
         if held:
             self.reporter.line("undoing what is still in effect")
@@ -606,6 +614,7 @@ class Execution:
         if self.driver is None or self.sampler is None:
             return
         if self.outcome == "finished":
+            self.stage("settle")
             self.reporter.status("waiting for the cluster to settle")
             green, seconds = await_green(
                 self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked, hopeless=HOPELESS_SECONDS
@@ -620,7 +629,7 @@ class Execution:
         self.check_late_stop()
         if self.outcome == "finished":
             acknowledged = self.acknowledged()
-            self.note("readback.start")
+            self.stage("read-back")
             stopped = lambda: self.stop.asked  # noqa: E731
             result = patiently(
                 lambda: read_back(self.lab, self.index, acknowledged, self.reporter.status), stopped, 0.0
@@ -636,6 +645,7 @@ class Execution:
         return ids | {preload_id(n) for n in range(self.experiment.load.documents)}
 
     def lab_away(self) -> None:
+        self.stage("lab away")
         if self.driver is not None:
             self.driver.kill()
         if self.sampler is not None:
