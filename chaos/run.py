@@ -111,6 +111,9 @@ class Stop:
     def asked(self) -> bool:
         return self.reason is not None
 
+    def was_asked(self) -> bool:
+        return self.asked
+
     def check(self) -> None:
         """Raises Aborted when a stop has been asked for."""
         if self.reason is not None:
@@ -238,7 +241,7 @@ class Execution:
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
         self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=new_lab_id())
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
-        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=lambda: stop.asked)
+        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.was_asked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
         self.driver: Driver | None = None
@@ -430,7 +433,7 @@ class Execution:
             preload(client, self.experiment.load.documents, self.index)
         finally:
             client.close()
-        green, _ = await_green(self.lab, 60, stopped=lambda: self.stop.asked)
+        green, _ = await_green(self.lab, 60, stopped=self.stop.was_asked)
         self.stop.check()
         if not green:
             raise LabError("the cluster is not green before the load begins")
@@ -535,14 +538,19 @@ class Execution:
                 time.sleep(min(TICK_SECONDS, max(0.0, end - time.monotonic())))
             return "elapsed"
         assert phase.until is not None
-        green, _ = await_green(
-            self.lab,
-            float(phase.until.within) - (time.monotonic() - began),
-            stable=float(phase.until.stable),
-            stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+        until = phase.until
+        found = patiently(
+            lambda: await_green(
+                self.lab,
+                float(until.within) - (time.monotonic() - began),
+                stable=float(until.stable),
+                stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+            ),
+            self.stop.was_asked,
+            0.0,
         )
         self.stop.check()
-        return "condition met" if green else "deadline"
+        return "condition met" if found is not None and found[0] else "deadline"
 
     def tick(self, text: str) -> bool:
         """Show where we are; raise Aborted when asked to stop or when the driver is dead."""
@@ -616,11 +624,12 @@ class Execution:
         if self.outcome == "finished":
             self.stage("settle")
             self.reporter.status("waiting for the cluster to settle")
-            green, seconds = await_green(
-                self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked, hopeless=HOPELESS_SECONDS
+            asked = self.stop.was_asked
+            settled = patiently(
+                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=asked, hopeless=HOPELESS_SECONDS), asked, 0.0
             )
-            if not self.stop.asked:
-                self.events.write("cluster.settled", green=green, seconds=round(seconds, 3))
+            if settled is not None and not self.stop.asked:
+                self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))
         self.note("load.stop")
         self.reporter.status("load off")
         if not self.driver.stop():
@@ -630,10 +639,8 @@ class Execution:
         if self.outcome == "finished":
             acknowledged = self.acknowledged()
             self.stage("read-back")
-            stopped = lambda: self.stop.asked  # noqa: E731
-            result = patiently(
-                lambda: read_back(self.lab, self.index, acknowledged, self.reporter.status), stopped, 0.0
-            )
+            says = self.reporter.status
+            result = patiently(lambda: read_back(self.lab, self.index, acknowledged, says), self.stop.was_asked, 0.0)
             self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)
 
