@@ -58,6 +58,11 @@ WARM_SECONDS = 5
 WARM_UP_LIMIT_SECONDS = 60.0
 """… and for this long at most: then the first phase begins as things are, and is judged so."""
 TICK_SECONDS = 0.1
+SCANNED_AFTER = "processes, network namespaces, mounts, loop devices, control groups and folder of the lab; the run's registry entry"
+SCANNED_ON_A_LIVING_LAB = (
+    "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
+)
+"""What was looked at before a run was called clean."""
 
 
 @dataclass
@@ -685,7 +690,8 @@ class Execution:
 
         clean = not self.dirt
         try:
-            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt})
+            scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
+            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")
             with suppress(ChaosError):
