@@ -406,6 +406,7 @@ class LabHandle:
         fault = ready(f"f{self._count}", params, self.lab, seed=self._seed, elected=elected(self.lab))
         if not self.execution.lifecycle.inject(fault):
             self.execution.lifecycle.undo(fault.id)
+            self.execution.stop.check()
             raise Inconclusive(f"{fault.says} is not proven to be in effect")
         try:
             yield fault

@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from chaos import plan
+from chaos import guards, places, plan
 from chaos.console import Reporter
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
 from chaos.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
@@ -32,9 +32,10 @@ from chaos.faults import actions, recover
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Move, Reversible
+from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.history import EventWriter, History, compact
-from chaos.lab import network, supply, sweep
+from chaos.lab import network, supply, sweep, traces
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
 from chaos.lab.wiring import HTTP
@@ -42,6 +43,7 @@ from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationC
 from chaos.load.driver import Driver
 from chaos.load.workload import preload, preload_id, write_id
 from chaos.netsock import opensearch
+from chaos.observe import proof
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
@@ -56,6 +58,11 @@ WARM_SECONDS = 5
 WARM_UP_LIMIT_SECONDS = 60.0
 """… and for this long at most: then the first phase begins as things are, and is judged so."""
 TICK_SECONDS = 0.1
+SCANNED_AFTER = "processes, network namespaces, mounts, loop devices, control groups and folder of the lab; the run's registry entry"
+SCANNED_ON_A_LIVING_LAB = (
+    "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
+)
+"""What was looked at before a run was called clean."""
 
 
 @dataclass
@@ -94,17 +101,23 @@ class Stop:
 
     reason: str | None = None
     guard: str | None = None
+    at: int | None = None
+    """When it was asked for, in monotonic ns: abort latency counts from here."""
     # one thread may come twice: a second signal's handler interrupts the first one's
     _lock: Any = field(default_factory=threading.RLock)
 
     def ask(self, reason: str, guard: str | None = None) -> None:
         with self._lock:
             if self.reason is None:
+                self.at = time.monotonic_ns()
                 self.reason, self.guard = reason, guard
 
     @property
     def asked(self) -> bool:
         return self.reason is not None
+
+    def was_asked(self) -> bool:
+        return self.asked
 
     def check(self) -> None:
         """Raises Aborted when a stop has been asked for."""
@@ -139,12 +152,9 @@ def refuse_leftovers() -> None:
     """Raises Leftovers naming what dead runs left, and the command that takes it away."""
     found = recover.leftovers()
     if found:
-        named = "; ".join(leftover.what for leftover in found[:5])
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise Leftovers(
-            f"{len(found)} leftovers of a dead run are here: {named}{more}",
-            remedy="run: opensearch-chaos recover",
-        )
+        named = "; ".join(leftover.what for leftover in found)
+        remedies = list(dict.fromkeys(leftover.remedy for leftover in found))
+        raise Leftovers(f"{len(found)} leftovers of a dead run are here: {named}", remedy="; ".join(remedies))
 
 
 def new_lab_id() -> str:
@@ -175,13 +185,32 @@ def refuse_second_run(lab: LocalLab) -> None:
             )
 
 
+@contextmanager
+def sole_run(lab: LocalLab | None) -> Iterator[None]:
+    """Hold a lab for the block, so that of two runs that begin at once one is refused with InvalidInput."""
+    if lab is None or not lab.folder.is_dir():
+        yield
+        return
+    with places.locked(lab.folder / "run.lock", blocking=False) as mine:
+        refuse_second_run(lab)
+        if not mine:
+            raise InvalidInput(
+                f"another run is under way on lab '{lab.id}'", remedy="wait for its end, or use another lab"
+            )
+        yield
+
+
 def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
     """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
     if options.lab is None:
         network.require_root()
+    guards.refuse_unready(experiment.guards)
     refuse_leftovers()
-    if options.lab is not None:
-        refuse_second_run(options.lab)
+    with sole_run(options.lab):
+        return _run(experiment, options, reporter)
+
+
+def _run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
     parts = options.parts or (options.lab.manifest.parts if options.lab else None)
     # before the signals are ours: a Ctrl-C may end a long download at once
     parts = parts or supply.parts(experiment.topology, reporter.line, opensearch_home=options.opensearch_home)
@@ -217,7 +246,7 @@ class Execution:
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
         self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=new_lab_id())
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
-        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=lambda: stop.asked)
+        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.was_asked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
         self.driver: Driver | None = None
@@ -225,6 +254,7 @@ class Execution:
         self.action_count = 0
         self.outcome = "finished"
         self.dirt: list[str] = []
+        self.phases_began: float | None = None
 
     # ---- the order ------------------------------------------------------------------------------
 
@@ -235,13 +265,11 @@ class Execution:
             self.write_plan()
             self.lab_up()
             self.load_on()
-            self.warm_up()
-            guard = self.guards()
-            try:
+            with self.guarded():
+                self.warm_up()
+                self.phases_began = time.monotonic()
                 for number, phase in enumerate(self.experiment.phases):
                     self.phase(number, phase)
-            finally:
-                guard()
         except Aborted as error:
             self.aborted(error)
         except Unproven as error:
@@ -260,6 +288,8 @@ class Execution:
         for closing in (self.undo, self.settle_and_read_back, self.lab_away):
             try:
                 closing()
+            except Aborted as error:  # a signal while closing down: what is left of the order is the tail alone
+                self.aborted(error)
             except Exception as error:  # one clean-up that fails must not stop the next
                 self.keep_traceback(closing.__name__)
                 if closing == self.lab_away:
@@ -278,6 +308,10 @@ class Execution:
         self.note("error", says=says)
         self.reporter.line(f"error: {says}")
 
+    def stage(self, name: str) -> None:
+        """Say in the record how far the run is, outside its phases."""
+        self.note("stage", name=name)
+
     def note(self, kind: str, **fields: Any) -> None:
         """Write an event on the way out. A disk that is full must not stop the undo that comes after."""
         with suppress(OSError):
@@ -293,14 +327,17 @@ class Execution:
 
         Undoes, settles, reads back and leaves the lab clean whatever the block raises; :meth:`report` comes after.
         """
-        with signals(self.stop, self.reporter):  # the closing as well: a second Ctrl-C must not interrupt an undo
+        # the closing as well: a second Ctrl-C must not interrupt an undo
+        with sole_run(self.options.lab), signals(self.stop, self.reporter):
             try:
                 self.registration.write()
                 self.events.write("run.start", run=self.folder.name)
                 self.write_plan()
                 self.load_on()
-                self.warm_up()
-                yield
+                with self.guarded():
+                    self.warm_up()
+                    self.phases_began = time.monotonic()
+                    yield
             except Aborted as error:
                 self.aborted(error)
                 raise
@@ -348,6 +385,7 @@ class Execution:
     def lab_up(self) -> None:
         if not self.own_lab:
             return
+        self.stage("lab start")
         self.reporter.status("starting the lab")
         self.lab.up(self.reporter.line, self.stop.check)
 
@@ -359,7 +397,8 @@ class Execution:
             out=(self.folder / "history").absolute(),
             index=self.index,
             operations=tuple(
-                OperationConfig(name=o.name, kind=o.operation, rate=float(o.rate)) for o in load.operations
+                OperationConfig(name=o.name, kind=o.operation, rate=float(o.rate), good_within_s=float(o.good_within))
+                for o in load.operations
             ),
             arrivals=load.arrivals,
             documents=load.documents,
@@ -380,6 +419,7 @@ class Execution:
         )
 
     def load_on(self) -> None:
+        self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
         index = Reversible(
             Move(
@@ -398,7 +438,7 @@ class Execution:
             preload(client, self.experiment.load.documents, self.index)
         finally:
             client.close()
-        green, _ = await_green(self.lab, 60, stopped=lambda: self.stop.asked)
+        green, _ = await_green(self.lab, 60, stopped=self.stop.was_asked)
         self.stop.check()
         if not green:
             raise LabError("the cluster is not green before the load begins")
@@ -419,6 +459,7 @@ class Execution:
     def warm_up(self) -> None:
         """Let the load run until it is steady. These arrivals belong to no phase."""
         assert self.driver is not None
+        self.stage("warm-up")
         objectives = {o.name: float(o.good_within) * 1000 for o in self.experiment.load.operations}
         began = time.monotonic()
         in_a_row, seen = 0, 0
@@ -450,19 +491,21 @@ class Execution:
         self.events.write("phase.start", phase=phase.name, index=number, scripted_wait=phase.scripted_wait)
         began = time.monotonic()
         self.reporter.line(f"phase {phase.name}")
-        for name in phase.undo:
-            self.undo_step(name)
-        if phase.inject:
-            self.inject_step(phase)
-        for action in phase.do:
-            self.action_count += 1
-            self.reporter.status(f"{phase.name}: {action.describe()}")
-            done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
-            self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
         try:
+            for name in phase.undo:
+                self.undo_step(name)
+            if phase.inject:
+                self.inject_step(phase)
+            for action in phase.do:
+                self.stop.check()
+                self.action_count += 1
+                self.reporter.status(f"{phase.name}: {action.describe()}")
+                done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
+                self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
             reason = self.hold(phase, began)
-        except Aborted:
-            self.events.write("phase.end", phase=phase.name, reason="aborted")
+        except BaseException as error:  # whatever ended it, the record says when
+            early = isinstance(error, Aborted | Unproven)
+            self.note("phase.end", phase=phase.name, reason="aborted" if early else "error")
             raise
         self.events.write("phase.end", phase=phase.name, reason=reason)
 
@@ -479,7 +522,6 @@ class Execution:
         for fault in faults:
             self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
         if not proven:
-            self.events.write("phase.end", phase=phase.name, reason="aborted")
             raise Unproven(
                 f"{' and '.join(fault.kind for fault in faults)}: not proven to be in effect, nothing can be concluded"
             )
@@ -487,12 +529,11 @@ class Execution:
     def undo_step(self, name: str) -> None:
         active = {fault.id for fault in self.lifecycle.active}
         ids = [i for i in active] if name == "all" else [i for i in self.labels.get(name, []) if i in active]
-        for id in sorted(ids, reverse=True):
-            self.reporter.status(f"undoing {id}")
-            if not self.lifecycle.undo(id):
-                self.reporter.line(f"  undo of {id}: its end is NOT PROVEN")
-            else:
-                self.reporter.line(f"  undo of {id}: gone, proven")
+        if ids:
+            self.reporter.status(f"undoing {', '.join(ids)}")
+        for id, gone in self.lifecycle.undo_each(ids).items():
+            self.reporter.line(f"  undo of {id}: {'gone, proven' if gone else 'its end is NOT PROVEN'}")
+        self.stop.check()
 
     def hold(self, phase: Phase, began: float) -> str:
         if phase.duration is not None:
@@ -502,14 +543,19 @@ class Execution:
                 time.sleep(min(TICK_SECONDS, max(0.0, end - time.monotonic())))
             return "elapsed"
         assert phase.until is not None
-        green, _ = await_green(
-            self.lab,
-            float(phase.until.within) - (time.monotonic() - began),
-            stable=float(phase.until.stable),
-            stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+        until = phase.until
+        found = patiently(
+            lambda: await_green(
+                self.lab,
+                float(until.within) - (time.monotonic() - began),
+                stable=float(until.stable),
+                stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+            ),
+            self.stop.was_asked,
+            0.0,
         )
         self.stop.check()
-        return "condition met" if green else "deadline"
+        return "condition met" if found is not None and found[0] else "deadline"
 
     def tick(self, text: str) -> bool:
         """Show where we are; raise Aborted when asked to stop or when the driver is dead."""
@@ -526,58 +572,81 @@ class Execution:
         self.reporter.status(f"{text}   {rates}   cluster {colour}")
         return False
 
-    def guards(self) -> Callable[[], None]:
-        """Watch the stop conditions in a thread; returns what ends the watch."""
-        done = threading.Event()
-        limits = self.experiment.guards
-        began = time.monotonic()
-
-        def watch() -> None:
-            while not done.wait(TICK_SECONDS):
-                now = time.monotonic()
-                if now - began > float(limits.max):
-                    self.stop.ask(f"the run took longer than {limits.max.text}", "max")
-                red = self.sampler.red_since if self.sampler else None
-                if limits.cluster_red is not None and red is not None and now - red > float(limits.cluster_red):
-                    self.stop.ask(f"the cluster was red for longer than {limits.cluster_red.text}", "cluster.red")
-
-        thread = threading.Thread(target=watch, name="guards", daemon=True)
-        thread.start()
-
-        def end() -> None:
-            done.set()
-            thread.join()
-
-        return end
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Hold the guards over the block: warm-up and phases."""
+        made = guards.guards_of(
+            self.experiment.guards,
+            phases_began=lambda: self.phases_began,
+            red_since=lambda: self.sampler.red_since if self.sampler else None,
+            status=lambda: self.driver.status if self.driver else {},
+        )
+        with guards.Watch(made, self.stop.ask):
+            yield
 
     # ---- after the phases -----------------------------------------------------------------------
 
     def undo(self) -> None:
-        if self.lifecycle.active:
+        self.stage("undo")
+        held = [fault.id for fault in self.lifecycle.active]
+        if held:
             self.reporter.line("undoing what is still in effect")
-        if not self.lifecycle.undo_all():
+        gone = self.lifecycle.undo_all()
+        if not gone:
             self.reporter.line("not every fault is proven to be gone")
+        self.say_latency(held, gone)
         remaining = [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
         undo_entries(self.lab, self.ledger, remaining)  # what fails is tried once more when the lab is left
+        self.check_late_stop()
+
+    def say_latency(self, held: list[str], gone: bool) -> None:
+        """How long it took from the stop being asked for until nothing was in effect any more, and proven so."""
+        asked, back = self.stop.at, self.lifecycle.taken_back
+        if asked is None:
+            return
+        now = time.monotonic_ns()
+        seconds = max(0, back - asked) / 1e9 if back is not None else 0.0
+        self.note(
+            "abort.undone",
+            asked=asked,
+            faults=held,
+            seconds=round(seconds, 3),
+            proven=gone,
+            proven_seconds=round((now - asked) / 1e9, 3) if held else None,
+        )
+        if held:
+            self.reporter.line(f"everything was undone {seconds:.1f} s after the stop was asked for")
+
+    def check_late_stop(self) -> None:
+        """A stop that comes after the phases ends the run as aborted too. Raises Aborted."""
+        if self.outcome == "finished":
+            self.stop.check()
 
     def settle_and_read_back(self) -> None:
         """Green again under load, then load off, then every acknowledged document from every copy."""
         if self.driver is None or self.sampler is None:
             return
         if self.outcome == "finished":
+            self.stage("settle")
             self.reporter.status("waiting for the cluster to settle")
-            green, seconds = await_green(
-                self.lab, SETTLE_SECONDS, stopped=lambda: self.stop.asked, hopeless=HOPELESS_SECONDS
+            asked = self.stop.was_asked
+            settled = patiently(
+                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=asked, hopeless=HOPELESS_SECONDS), asked, 0.0
             )
-            self.events.write("cluster.settled", green=green, seconds=round(seconds, 3))
+            if settled is not None and not self.stop.asked:
+                self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))
         self.note("load.stop")
         self.reporter.status("load off")
         if not self.driver.stop():
             self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
         self.sampler.stop()
+        self.check_late_stop()
         if self.outcome == "finished":
             acknowledged = self.acknowledged()
-            result = read_back(self.lab, self.index, acknowledged, self.reporter.status)
+            self.stage("read-back")
+            says = self.reporter.status
+            result = patiently(lambda: read_back(self.lab, self.index, acknowledged, says), self.stop.was_asked, 0.0)
+            self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)
 
     def acknowledged(self) -> set[str]:
@@ -588,6 +657,7 @@ class Execution:
         return ids | {preload_id(n) for n in range(self.experiment.load.documents)}
 
     def lab_away(self) -> None:
+        self.stage("lab away")
         if self.driver is not None:
             self.driver.kill()
         if self.sampler is not None:
@@ -597,13 +667,15 @@ class Execution:
             self.reporter.status("taking the lab away")
             self.dirt += self.lab.down()
             shutil.rmtree(sweep.logs() / self.lab.id, ignore_errors=True)  # the run folder has them
-            for left in sweep.known():
-                if left.id == self.lab.id:
-                    self.dirt.append(f"lab {left.id} is still here")
+            self.dirt += [f"{trace} is still here" for trace in traces.of(self.lab.id)]
         else:
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
+            self.dirt += proof.marks(self.lab)
+            self.dirt += proof.index_there(self.lab, self.index)
         if not self.dirt:
             self.registration.remove()
+            left = [each for each in registrations() if each.run == self.registration.run]
+            self.dirt += [f"registry entry {each.file} is still here" for each in left]
 
     def keep_logs(self) -> None:
         """The nodes' logs go with the run; a reused lab's are cut where the run began."""
@@ -618,7 +690,8 @@ class Execution:
 
         clean = not self.dirt
         try:
-            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt})
+            scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
+            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")
             with suppress(ChaosError):

@@ -614,6 +614,7 @@ def aborted() -> Story:
     dark.seconds, dark.reason = 45, "aborted"
     dark.events = [event for event in dark.events if event[0] < 45]
     dark.event(44.5, "guard.tripped", guard="cluster.red", says="the cluster was red for 10 s")
+    dark.event(44.85, "abort.undone", asked=0, faults=["f1"], seconds=0.31, proven=True, proven_seconds=0.4)
     dark.event(44.8, "fault.undo", fault="f1").event(44.9, "fault.gone", fault="f1")
     story.chapters = story.chapters[:2]
     story.end = "aborted"

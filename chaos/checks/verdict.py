@@ -41,6 +41,8 @@ from chaos.places import write_json
 
 FINDINGS_VERSION = 1
 STAGES = ("before", "effect", "gone")
+ABORT_GOAL_SECONDS = 5.0
+"""From a stop being asked for until every fault has been taken back."""
 
 
 class Outcome(StrEnum):
@@ -128,6 +130,8 @@ class Findings:
     validity: dict[str, Any]
     faults: list[dict[str, Any]]
     run: dict[str, Any] = field(default_factory=dict)
+    abort: dict[str, Any] | None = None
+    """How long an abort took until nothing was in effect; None when nothing was aborted, or nobody could say."""
 
     @property
     def exit_code(self) -> Exit:
@@ -146,6 +150,7 @@ class Findings:
             "validity": self.validity,
             "faults": self.faults,
             "run": self.run,
+            "abort": self.abort,
         }
 
 
@@ -214,6 +219,7 @@ def evaluate(history: HistoryLike) -> Findings:
         },
         faults=shown,
         run=_run_json(record),
+        abort=_abort_json(record),
     )
 
 
@@ -547,4 +553,22 @@ def _run_json(record: Record) -> dict[str, Any]:
         "started": record.plan.get("started"),
         "ended": end.get("reason") if end else None,
         "seconds": record.since_start(record.last_seen),
+    }
+
+
+def _abort_json(record: Record) -> dict[str, Any] | None:
+    """The abort as it was measured: seconds from the stop being asked for until the moves of all were taken back."""
+    event = next(reversed(record.of_kind("abort.undone")), None)
+    if event is None:
+        return None
+    seconds = float(event["seconds"])
+    return {
+        "asked": record.since_start(int(event["asked"])),
+        "guard": next((str(each.get("guard")) for each in record.of_kind("guard.tripped")), None),
+        "faults": [str(fault) for fault in event.get("faults") or []],
+        "seconds": seconds,
+        "proven": event.get("proven") is True,
+        "proven_seconds": event.get("proven_seconds"),
+        "goal": ABORT_GOAL_SECONDS,
+        "within": seconds <= ABORT_GOAL_SECONDS,
     }

@@ -298,6 +298,12 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
             f"the phases with `for` take {timed.text}, and guards.max ends the run after "
             f"{file.guards.max.text}: expected more than {timed.text}",
         )
+    for operation in ("read", "write"):
+        if getattr(file.guards, f"{operation}_good") is not None and getattr(file.load, operation) is None:
+            yield Problem(
+                ("guards", f"{operation}.good"),
+                f"the load has no {operation}s to guard: expected load.{operation}, or no {operation}.good here",
+            )
 
 
 def _unknown_node(name: str, topology: Topology) -> str:

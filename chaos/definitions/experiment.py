@@ -38,6 +38,7 @@ from chaos.definitions.units import (
     NORMAL_FORM,
     Duration,
     Malformed,
+    Percent,
     PositiveDuration,
     PositiveRate,
     Rate,
@@ -294,13 +295,52 @@ class Phase(Strict):
 # ---------------------------------------------------------------------------------------------- guards
 
 
+class GoodFloor(Strict):
+    """Too few good answers for too long."""
+
+    below: Percent = Field(description="share of a second's arrivals that are good, for example 50%")
+    for_: PositiveDuration = Field(alias="for", description="abort when it is less for this long, for example 10s")
+
+    @model_validator(mode="after")
+    def _can_be_missed(self) -> GoodFloor:
+        if self.below <= 0:
+            raise ValueError("nothing is below 0%: expected more, for example 50%")
+        return self
+
+
+class GuardCommand(Strict):
+    """A command of the user's that is asked again and again whether the run may go on."""
+
+    run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        min_length=1, description="program and arguments, run without a shell; any exit code but 0 aborts"
+    )
+    every: PositiveDuration = Field(default=Duration(5), description="how often, for example 5s")
+    timeout: PositiveDuration = Field(default=Duration(2), description="no answer for this long aborts too")
+
+
 class Guards(Strict):
-    """What ends a run early: the cluster red for longer than this, or the run longer than ``max``."""
+    """What ends a run early. They hold from the warm-up to the last phase's end; ``max`` counts from the first phase.
+
+    A guard that can no longer be evaluated ends the run too: it is never off without a word.
+    """
 
     cluster_red: PositiveDuration | None = Field(
         default=None, alias="cluster.red", description="abort when red for longer, for example 20s"
     )
-    max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the run takes longer")
+    read_good: GoodFloor | None = Field(
+        default=None, alias="read.good", description="a floor for reads, for example {below: 50%, for: 10s}"
+    )
+    write_good: GoodFloor | None = Field(
+        default=None, alias="write.good", description="a floor for writes, for example {below: 50%, for: 10s}"
+    )
+    stop_file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="abort when this file appears (a path from where the command is run), for example /tmp/stop-chaos",
+    )
+    command: GuardCommand | None = Field(
+        default=None, description="abort when a command says so, for example {run: [./may-go-on, --now], every: 5s}"
+    )
+    max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the phases take longer")
 
 
 # ------------------------------------------------------------------------------------------ experiment

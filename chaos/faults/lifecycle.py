@@ -3,7 +3,10 @@
 Several faults that are to begin together are looked at, written down, made and proven together.
 
 Undo runs last in, first out, takes exactly what inject put there, and one undo that fails never stops the others.
-"In effect" and "gone" are separate, observe-only steps with deadlines.
+Of several faults all moves are taken back first, hosts at the same time, and only then is the end of each proven: a
+node that takes a minute to come back must not keep another fault in effect.
+"In effect" and "gone" are separate, observe-only steps with deadlines. A stop (a guard, a signal) ends the first at
+once and shortens the second; it never shortens the taking back.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from chaos.faults.evidence import Evidence, Look
 from chaos.faults.fault import Fault
 from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Events, apply_moves, said
+from chaos.faults.patience import patiently
 from chaos.faults.pulsing import Pulsing
 from chaos.lab.protocol import Lab
 
 STOPPED_SECONDS = 5.0
-"""How long evidence is still awaited after a stop was asked for."""
-
+"""How long proof of the end is still awaited after a stop was asked for."""
+NOT_AWAITED = Look(False, "not looked at to the end: the run was stopped")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,6 +53,7 @@ class Lifecycle:
     """Injects and undoes faults on one lab, with one ledger and one event log.
 
     ``stopped`` ends waiting for evidence early (a guard or a signal); undo is never cut short by it.
+    ``taken_back`` is when the last undo had tried every move (monotonic ns), None before the first.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Lifecycle:
         self._lab, self._ledger, self._events, self._stopped = lab, ledger, events, stopped
         self._active: list[Active] = []
         self._lock = threading.RLock()
+        self.taken_back: int | None = None
 
     @property
     def active(self) -> list[Fault]:
@@ -66,10 +72,13 @@ class Lifecycle:
     def inject(self, *faults: Fault) -> bool:
         """Make these faults at the same time; True when the effect of each is proven within its deadline.
 
+        After a stop nothing new is made, and the effect of what is made is not awaited: False.
         Raises FaultError when a move failed, or when two would hold the same thing; what was done is undone first.
         """
         self._refuse(faults)
         actives = self._prepare(faults)
+        if not actives:
+            return not faults
         with self._lock:
             self._active += actives
         for active in actives:
@@ -81,8 +90,7 @@ class Lifecycle:
                 self._events.write("fault.failed", fault=active.fault.id, stage="inject", says="; ".join(failed))
         for active, failed in zip(actives, failures, strict=True):
             if failed:
-                for each in reversed(actives):
-                    self.undo(each.fault.id)
+                self.undo(*(each.fault.id for each in actives))
                 raise FaultError(f"{active.fault.kind} could not be injected: {failed[0]}")
         return all(_each(self._prove, actives))
 
@@ -101,14 +109,18 @@ class Lifecycle:
                 held[claim] = fault
 
     def _prepare(self, faults: Sequence[Fault]) -> list[Active]:
-        """Look at each before, and write everything down. On any failure nothing stays open."""
+        """Look at each before, and write everything down. On any failure, or a stop, nothing stays open."""
         evidences = [fault.evidence() for fault in faults]
         for fault, evidence in zip(faults, evidences, strict=True):
             self._beside(evidence, fault, faults)
         try:
-            looks = _each(lambda evidence: evidence.before(self._lab), evidences)
+            looks = _each(lambda evidence: self._ask(lambda: evidence.before(self._lab), 0.0), evidences)
             for fault, look in zip(faults, looks, strict=True):
                 self._look(fault, "before", look)
+            if self._stopped():
+                for evidence in evidences:
+                    evidence.close()
+                return []
             return [
                 Active(fault, evidence, self._ledger.intend(fault.id, fault.moves), look)
                 for fault, evidence, look in zip(faults, evidences, looks, strict=True)
@@ -138,8 +150,9 @@ class Lifecycle:
         )
 
     def _make(self, active: Active) -> list[str]:
-        failed = apply_moves(self._lab, [entry.move for entry in active.entries], in_order=active.fault.in_order)
-        if not failed and active.fault.worker is not None:
+        moves = [entry.move for entry in active.entries]
+        failed = apply_moves(self._lab, moves, in_order=active.fault.in_order, stopped=self._stopped)
+        if not failed and active.fault.worker is not None and not self._stopped():
             try:
                 active.working = True
                 active.fault.worker.start(self._lab)
@@ -150,7 +163,7 @@ class Lifecycle:
     def _prove(self, active: Active) -> bool:
         fault, evidence, pulse = active.fault, active.evidence, active.fault.pulse
         deadline = evidence.effect_deadline if pulse is None else min(evidence.effect_deadline, pulse.down)
-        look, since = self._until(evidence.in_effect, deadline)
+        look, since = self._until(evidence.in_effect, deadline, 0.0)
         proven = look.proven and active.before.proven
         self._look(fault, "effect", look, proven)
         if proven:
@@ -160,33 +173,40 @@ class Lifecycle:
             active.pulsing.start()
         return proven
 
-    def undo(self, id: str) -> bool:
-        """Undo one fault; True when every move was taken back and the end is proven.
+    def undo(self, *ids: str) -> bool:
+        """Undo these faults; True when every move was taken back and the end of each is proven."""
+        return all(self.undo_each(ids).values())
 
-        Events that the disk does not take are left out: undoing comes first.
+    def undo_all(self) -> bool:
+        """Undo everything that is active; every one is tried."""
+        return self.undo(*(fault.id for fault in self.active))
+
+    def undo_each(self, ids: Iterable[str]) -> dict[str, bool]:
+        """Undo these faults, whatever the order of ``ids`` last in first out; for each whether its end is proven.
+
+        Events that the disk does not take are left out, and no failure of one keeps another: undoing comes first.
         """
+        wanted = set(ids)
         with self._lock:
-            active = next((each for each in self._active if each.fault.id == id), None)
-        if active is None:
-            return True
-        self._note("fault.undo", fault=id)
-        calm = self._still(active)
-        active.problems = [*undo_entries(self._lab, self._ledger, reversed(active.entries))]
+            actives = [each for each in reversed(self._active) if each.fault.id in wanted]
+        for active in actives:
+            self._note("fault.undo", fault=active.fault.id)
+        calm = _each(lambda active: self._tried(active, self._still), actives)
+        self._take_back(actives)
         with self._lock:
-            self._active.remove(active)
-        if active.problems:
-            self._note("fault.failed", fault=id, stage="undo", says="; ".join(active.problems))
-        self._beside(active.evidence, active.fault)
+            self._active = [each for each in self._active if each.fault.id not in wanted]
+        if actives:
+            self.taken_back = time.monotonic_ns()
+        gone = _each(lambda active: self._tried(active, self._prove_gone), actives)
+        results = {active.fault.id: quiet and over for active, quiet, over in zip(actives, calm, gone, strict=True)}
+        return {id: results.get(id, True) for id in wanted}
+
+    def _tried(self, active: Active, step: Callable[[Active], bool]) -> bool:
         try:
-            look, since = self._until(active.evidence.gone, active.evidence.gone_deadline)
-        finally:
-            active.evidence.close()
-        with suppress(OSError):
-            self._look(active.fault, "gone", look)
-        gone = look.proven and not active.problems
-        if gone:
-            self._note("fault.gone", t=since, fault=id)
-        return gone and calm
+            return step(active)
+        except Exception as error:  # whatever it is, the others must be tried
+            self._note("fault.failed", fault=active.fault.id, stage="undo", says=f"{type(error).__name__}: {error}")
+            return False
 
     def _still(self, active: Active) -> bool:
         """End what goes on while the fault holds; True when all of it went as planned."""
@@ -199,32 +219,62 @@ class Lifecycle:
             self._look(active.fault, "pulses", look)
         return look.proven
 
-    def undo_all(self) -> bool:
-        """Undo everything that is active, last in, first out; every one is tried."""
-        results = []
-        for fault in reversed(self.active):
-            try:
-                results.append(self.undo(fault.id))
-            except Exception as error:  # whatever it is, the others must be tried
-                self._note("fault.failed", fault=fault.id, stage="undo", says=f"{type(error).__name__}: {error}")
-                results.append(False)
-        return all(results)
+    def _take_back(self, actives: Sequence[Active]) -> None:
+        """The inverses of all, last first; hosts at the same time."""
+        open_moves = {active.fault.id: len(active.entries) for active in actives}
+        lock = threading.Lock()
+
+        def done(entry: Entry, failure: str | None) -> None:
+            with lock:
+                open_moves[entry.fault] -= 1
+                last = open_moves[entry.fault] == 0
+                if failure is not None:
+                    next(each for each in actives if each.fault.id == entry.fault).problems.append(failure)
+            if last:
+                self._note("fault.undone", fault=entry.fault)
+
+        undo_entries(self._lab, self._ledger, [e for each in actives for e in reversed(each.entries)], done)
+        for active in actives:
+            if active.problems:
+                self._note("fault.failed", fault=active.fault.id, stage="undo", says="; ".join(active.problems))
+
+    def _prove_gone(self, active: Active) -> bool:
+        try:
+            self._beside(active.evidence, active.fault)
+            look, since = self._until(active.evidence.gone, active.evidence.gone_deadline, STOPPED_SECONDS)
+        finally:
+            active.evidence.close()
+        with suppress(OSError):
+            self._look(active.fault, "gone", look)
+        gone = look.proven and not active.problems
+        if gone:
+            self._note("fault.gone", t=since, fault=active.fault.id)
+        return gone
 
     def _note(self, kind: str, *, t: int | None = None, **fields: Any) -> None:
         with suppress(OSError):
             self._events.write(kind, t=t, **fields)
 
-    def _until(self, look: Callable[[Lab], Look], deadline: float) -> tuple[Look, int]:
-        """The proving look, or the last one, and when it began (monotonic ns): the effect was there by then."""
-        end = stopped_end = time.monotonic() + deadline
+    def _until(self, look: Callable[[Lab], Look], deadline: float, after_stop: float) -> tuple[Look, int]:
+        """The proving look, or the last one, and when it began (monotonic ns): the effect was there by then.
+
+        Once a stop is asked for, ``after_stop`` s more at most.
+        """
+        end = time.monotonic() + deadline
+        stopped = False
         while True:
             began = time.monotonic_ns()
-            seen = look(self._lab)
-            if self._stopped():  # a stop must not cost the proof that everything is gone, nor wait long for it
-                end = min(end, stopped_end := min(stopped_end, time.monotonic() + STOPPED_SECONDS))
+            left = after_stop if not stopped else max(0.0, end - time.monotonic())
+            seen = self._ask(lambda: look(self._lab), left)
+            if not stopped and self._stopped():
+                stopped = True
+                end = min(end, time.monotonic() + after_stop)
             if seen.proven or time.monotonic() >= end:
                 return seen, began
             time.sleep(0.05)
+
+    def _ask(self, question: Callable[[], Look], after_stop: float) -> Look:
+        return patiently(question, self._stopped, after_stop) or NOT_AWAITED
 
     def _look(self, fault: Fault, stage: str, look: Look, proven: bool | None = None) -> None:
         self._events.write(
@@ -247,8 +297,16 @@ def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(pool.map(work, items))
 
 
-def undo_entries(lab: Lab, ledger: Ledger, entries: Iterable[Entry]) -> list[str]:
-    """Apply each inverse in the order given, host by host at once; every one is tried. Returns what failed."""
+def undo_entries(
+    lab: Lab,
+    ledger: Ledger,
+    entries: Iterable[Entry],
+    done: Callable[[Entry, str | None], None] = lambda entry, failure: None,
+) -> list[str]:
+    """Apply each inverse in the order given, host by host at once; every one is tried. Returns what failed.
+
+    ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
+    """
     hosts: dict[str, list[Entry]] = {}
     for entry in entries:
         hosts.setdefault(entry.move.where, []).append(entry)
@@ -256,17 +314,20 @@ def undo_entries(lab: Lab, ledger: Ledger, entries: Iterable[Entry]) -> list[str
     def work(mine: list[Entry]) -> list[str]:
         failed = []
         for entry in mine:
+            failure = None
             try:
                 if entry.inverse is not None:
                     entry.inverse.apply(lab)
             except Exception as error:  # whatever it is, the others must be tried
-                failed.append(f"{entry.inverse}: {said(error)}")
+                failure = f"{entry.inverse}: {said(error)}"
+                failed.append(failure)
                 ledger.note(entry, "undo_failed", said(error))
             else:
                 ledger.note(entry, "undone")
+            done(entry, failure)
         return failed
 
     if not hosts:
         return []
-    with ThreadPoolExecutor(min(len(hosts), 16)) as pool:
+    with ThreadPoolExecutor(min(len(hosts), 32)) as pool:
         return [failure for failures in pool.map(work, hosts.values()) for failure in failures]

@@ -112,10 +112,12 @@ class Reversible:
     inverse: Move | None
 
 
-def apply_moves(lab: Lab, moves: Sequence[Move], *, in_order: bool = False) -> list[str]:
+def apply_moves(
+    lab: Lab, moves: Sequence[Move], *, in_order: bool = False, stopped: Callable[[], bool] = lambda: False
+) -> list[str]:
     """Moves on different hosts at once, those on one host in order; or all in order. Returns what failed.
 
-    The first failure of a host, or of the order, ends its row.
+    The first failure of a host, or of the order, ends its row. So does a stop, which is no failure.
     """
     rows: dict[str, list[Move]] = {}
     for move in moves:
@@ -123,6 +125,8 @@ def apply_moves(lab: Lab, moves: Sequence[Move], *, in_order: bool = False) -> l
 
     def work(mine: list[Move]) -> str | None:
         for move in mine:
+            if stopped():
+                return None
             try:
                 move.apply(lab)
             except Exception as error:  # what was made by now has to be undone, whatever it is

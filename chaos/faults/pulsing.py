@@ -15,6 +15,7 @@ from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Fault, Pulse
 from chaos.faults.ledger import Entry
 from chaos.faults.moves import Events, apply_moves
+from chaos.faults.patience import patiently
 from chaos.lab.protocol import Lab
 
 
@@ -72,7 +73,8 @@ class Pulsing:
     def _look_until(self, end: float) -> bool | None:
         """True once a look proves it; None when the end of all came before the time was over."""
         while True:
-            if self._evidence.in_effect(self._lab).proven:
+            look = patiently(lambda: self._evidence.in_effect(self._lab), self._over.is_set, 0.0)
+            if look is not None and look.proven:
                 return True
             if self._over.wait(0.02):
                 return None

@@ -43,6 +43,14 @@ def leftovers() -> list[sweep.Leftover]:
     return found
 
 
+def mend(lab: LocalLab) -> tuple[list[str], list[str]]:
+    """What had to be started anew before anything can be undone, and what that ended in."""
+    try:
+        return lab.mend(), []
+    except (ChaosError, OSError) as error:
+        return [], [f"lab {lab.id}: {error}"]
+
+
 def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
     """Undo and remove everything whose owner is dead."""
     result = Recovered()
@@ -62,10 +70,14 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                         continue
                     entries = []  # the lab is gone, and with it all that was done to it
                 else:
-                    failed = undo_entries(lab, ledger, entries)
+                    mended, failed = mend(lab)
+                    for what in mended:
+                        says(f"{what} did not answer and was started anew")
+                    failed += undo_entries(lab, ledger, entries)
                     ledger.close()
+                    left = {entry.number for entry in standing(registration.ledger)}
                     result.problems += failed
-                    done = len(entries) - len(failed)
+                    done = len(entries) - sum(entry.number in left for entry in entries)
                     result.undone.append(f"{done} of {len(entries)} moves of run {registration.run}")
                     says(result.undone[-1] + " undone")
                     if failed:

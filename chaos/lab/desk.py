@@ -187,4 +187,8 @@ def down(name: str | None) -> tuple[str, Path, list[str]]:
     owned = record is not None and record.owner_alive and not record.lease
     if owned or any(each.lab == ids[0] and each.owner.alive() for each in registrations()):
         raise InvalidInput(f"lab '{ids[0]}' belongs to a run that is under way")
-    return ids[0], sweep.logs() / ids[0], sweep.destroy(ids[0])
+    problems = sweep.destroy(ids[0])
+    for each in registrations():  # of dead runs: what they did to the lab has gone with it
+        if each.lab == ids[0] and not each.owner.alive() and not problems:
+            each.remove()
+    return ids[0], sweep.logs() / ids[0], problems

@@ -25,7 +25,7 @@ import urllib3
 
 from chaos import places
 from chaos.definitions import NodeSpec, Topology
-from chaos.errors import InvalidInput, LabError
+from chaos.errors import FaultError, InvalidInput, LabError
 from chaos.lab import cgroups, config, network, processes
 from chaos.lab.parts import Parts
 from chaos.lab.toxiproxy import ToxiproxyServer
@@ -206,7 +206,28 @@ class LocalLab:
         process_log = self.folder / "logs" / f"toxiproxy-{host_name}.log"
         if not processes.wait_until(answers, 20):
             raise LabError(f"Toxiproxy of {host_name} does not listen after 20 s: {self._tail(process_log)}")
-        ToxiproxyServer(host).populate(self.wiring.proxies(host))
+        server = ToxiproxyServer(host)
+        server.started()
+        server.populate(self.wiring.proxies(host))
+
+    def mend(self) -> list[str]:
+        """Start every Toxiproxy anew that is dead or hangs, with all its proxies and no toxic; says which.
+
+        For recovery: what a fault put into a server that does not answer can be taken back in no other way.
+        """
+        mended = []
+        for host in self.wiring.hosts:
+            try:
+                ToxiproxyServer(host).version()
+            except FaultError:
+                file = self.folder / "run" / f"toxiproxy-{host.name}.json"
+                with suppress(OSError, ValueError, KeyError):
+                    identity = ProcessIdentity.from_json(json.loads(file.read_text()))
+                    if identity.alive():
+                        processes.end([identity.pid])
+                self._start_toxiproxy(host.name)
+                mended.append(f"Toxiproxy of {host.name}")
+        return mended
 
     # ---- nodes --------------------------------------------------------------------------------
 

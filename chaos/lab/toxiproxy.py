@@ -3,11 +3,13 @@
 toxiproxy-python 0.1.1 keeps host and port in class globals, has no timeout and takes HTTP 500 for success. Every
 host's server listens on the same loopback address, so the globals never change: what differs is the namespace
 that the calling thread is in. This adapter adds that, a hard timeout (deleting a toxic can hang: Toxiproxy
-issue 558) and the check of every status.
+issue 558) and the check of every status. A server that let a deadline pass gets a far shorter one for a while: an undo
+of many moves on a host whose Toxiproxy hangs must end, and say so, in seconds.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +22,12 @@ from chaos.errors import FaultError
 from chaos.lab.wiring import Host, Proxy
 
 TIMEOUT_SECONDS = 4.0
+HUNG_TIMEOUT_SECONDS = 0.3
+"""The deadline of a server that has just let one pass …"""
+HUNG_SECONDS = 30.0
+"""… for this long."""
+_hung: dict[str, float] = {}
+"""Namespace → until when its server counts as hung (monotonic)."""
 
 
 class ToxiproxyServer:
@@ -29,20 +37,30 @@ class ToxiproxyServer:
         self.host = host
 
     def _call(self, verb: Callable[..., requests.Response], path: str, **options: Any) -> requests.Response:
+        place = self.host.namespace_name
+        timeout = HUNG_TIMEOUT_SECONDS if _hung.get(place, 0.0) > time.monotonic() else TIMEOUT_SECONDS
         try:
             with self.host.namespace.entered():
-                answer = verb(path, timeout=TIMEOUT_SECONDS, **options)
+                answer = verb(path, timeout=timeout, **options)
         except (NotFound, InvalidToxic, ProxyExists) as error:
             raise FaultError(f"Toxiproxy of {self.host.name} refused {path}: {error}") from error
-        except (requests.RequestException, OSError) as error:
+        except requests.Timeout as error:
+            _hung[place] = time.monotonic() + HUNG_SECONDS
             raise FaultError(
-                f"Toxiproxy of {self.host.name} does not answer {path} within {TIMEOUT_SECONDS:g} s: {error}"
+                f"Toxiproxy of {self.host.name} does not answer {path} within {timeout:g} s: it hangs"
             ) from error
+        except (requests.RequestException, OSError) as error:
+            raise FaultError(f"Toxiproxy of {self.host.name} cannot be reached for {path}: {error}") from error
+        _hung.pop(place, None)
         if answer.status_code >= 400:
             raise FaultError(
                 f"Toxiproxy of {self.host.name} answered {answer.status_code} to {path}: {answer.text[:200]}"
             )
         return answer
+
+    def started(self) -> None:
+        """It is a new one: nothing is held against it."""
+        _hung.pop(self.host.namespace_name, None)
 
     def version(self) -> str:
         return str(self._call(APIConsumer.get, "/version").json()["version"])

@@ -13,11 +13,15 @@ class _Data(BaseModel):
 
 
 class OperationConfig(_Data):
-    """One kind of request. ``rate``: arrivals per second over all clients together."""
+    """One kind of request. ``rate``: arrivals per second over all clients together.
+
+    ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
+    """
 
     name: str
     kind: Literal["search", "get", "index"]
     rate: float = Field(gt=0)
+    good_within_s: float | None = None
 
 
 class ProbeConfig(_Data):

@@ -97,7 +97,7 @@ class Driver:
         """The driver's last word of itself, at most about a second old; empty before the first.
 
         ``t`` (ns), ``cpu`` (fraction of a core), ``lag_p99_ms``, ``in_flight``, ``dropped`` (that second),
-        ``sent_total``, ``dropped_total``, ``operations`` (name -> ``ok``, ``bad``, ``p50_ms``, ``p99_ms`` of
+        ``sent_total``, ``dropped_total``, ``operations`` (name -> ``ok``, ``bad``, ``good``, ``p50_ms``, ``p99_ms`` of
         that second), ``in_use`` (client zone -> nodes that its balancer sends to).
         """
         return self._status

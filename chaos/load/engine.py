@@ -95,6 +95,7 @@ class _Second:
         self.dropped = 0
         self.ok = [0] * operations
         self.bad = [0] * operations
+        self.good = [0] * operations
         self.latencies: list[list[int]] = [[] for _ in range(operations)]
 
 
@@ -320,6 +321,8 @@ class Engine:
         if end:
             second.latencies[op].append(latency)
         operation = self._config.operations[op]
+        if outcome == _OK and (operation.good_within_s is None or latency <= operation.good_within_s * 1e9):
+            second.good[op] += 1
         self._report(operation.kind, operation.name, latency / 1e6, length, _ERRORS[outcome])
 
     def _surprise(self, error: BaseException) -> None:
@@ -404,6 +407,7 @@ class Engine:
                         operation.name: {
                             "ok": second.ok[op],
                             "bad": second.bad[op],
+                            "good": second.good[op],
                             "p50_ms": _percentile_ms(second.latencies[op], 0.5),
                             "p99_ms": _percentile_ms(second.latencies[op], 0.99),
                         }

@@ -179,6 +179,8 @@ def await_green(
         now = time.monotonic()
         # one question to the known leader; all nodes only while there is none: the lab's processors are scarce
         seen = view(lab, seen.leader) if seen is not None and seen.leader is not None else None
+        if stopped():
+            return False, now - began
         if seen is None or seen.leader != seen.seen_by:
             seen = newest(views(lab))
         if seen is not None and seen.nodes >= expected and seen.status == "green":

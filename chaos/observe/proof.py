@@ -7,18 +7,20 @@ from chaos.lab import network
 from chaos.lab.local import LocalLab
 from chaos.lab.toxiproxy import ToxiproxyServer
 from chaos.observe import administration
-from chaos.observe.cluster import await_green
+from chaos.observe.cluster import administer, await_green
 
 GREEN_SECONDS = 20.0
 
 
-def problems(lab: LocalLab) -> list[str]:
-    """Everything that is not as it was when the lab had just come up; empty: clean and green."""
+def marks(lab: LocalLab) -> list[str]:
+    """What faults leave on a lab's links and processes, asked of the kernel and of every Toxiproxy; empty: nothing.
+
+    A node that is gone is none: it may have died of itself.
+    """
     found = []
     for node in lab.topology.nodes:
-        state = lab.process_state(node.name)
-        if state is None or state in ("T", "t"):
-            found.append(f"node {node.name} {'is gone' if state is None else 'is stopped'}")
+        if lab.process_state(node.name) in ("T", "t"):
+            found.append(f"node {node.name} is stopped")
     for host in lab.wiring.hosts:
         try:
             for name, proxy in ToxiproxyServer(host).proxies().items():
@@ -29,6 +31,24 @@ def problems(lab: LocalLab) -> list[str]:
                     found.append(f"packets {host.name} → {peer.name} go nowhere")
         except ChaosError as error:
             found.append(str(error))
+    return found
+
+
+def index_there(lab: LocalLab, index: str) -> list[str]:
+    """Says so when a run's own index is still there; a cluster that does not answer cannot be asked."""
+    try:
+        status, _ = administer(
+            lab, "GET", f"/{index}/_settings?local=true&filter_path=*.settings.index.uuid", timeout=5
+        )
+    except ChaosError:
+        return []
+    return [f"index {index} is still there"] if status == 200 else []
+
+
+def problems(lab: LocalLab) -> list[str]:
+    """Everything that is not as it was when the lab had just come up; empty: clean and green."""
+    dead = [node.name for node in lab.topology.nodes if lab.process_state(node.name) is None]
+    found = [f"node {name} is gone" for name in dead] + marks(lab)
     if found:
         return found
     try:

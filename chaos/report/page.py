@@ -289,6 +289,8 @@ def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
                 "text": text.clip("; ".join(stages), 300),
             }
         )
+    if (abort := findings.get("abort")) and abort["faults"]:
+        lines.append(_abort_line(abort))
     checks = findings["validity"]["checks"]
     bad = [item for item in checks if not item["ok"]]
     figures = {item["id"]: item["measured"] for item in checks}
@@ -303,6 +305,18 @@ def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
         }
     )
     return lines
+
+
+def _abort_line(abort: dict[str, Any]) -> dict[str, str]:
+    """How long the abort took, against its goal."""
+    proof = f"; proven to be gone after {text.seconds(abort['proven_seconds'])}" if abort["proven"] else ""
+    return {
+        "mark": "✓" if abort["within"] else "?",
+        "kind": "pass" if abort["within"] else "inconclusive",
+        "head": f"Everything was undone {text.seconds(abort['seconds'])} after the stop was asked for",
+        "text": f"The goal is {text.seconds(abort['goal'])}"
+        + (proof or "; the end of not every fault was proven by then"),
+    }
 
 
 def _latency(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:

@@ -38,6 +38,9 @@ class FakeLab:
         self.states: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
+    def mend(self) -> list[str]:
+        return []
+
     def lacks(self, capability: str) -> str | None:
         return self.missing.get(capability)
 

@@ -70,6 +70,18 @@ def test_the_sentence_tells_the_story() -> None:
     assert judged(synthetic.aborted()).summary.startswith("Stopped early: the guard cluster.red")
 
 
+def test_how_long_an_abort_took_is_a_finding_of_its_own() -> None:
+    abort = judged(synthetic.aborted()).abort
+    assert abort is not None
+    assert (abort["guard"], abort["faults"], abort["seconds"]) == ("cluster.red", ["f1"], 0.31)
+    assert abort["within"] is True and abort["proven"] is True
+    late = synthetic.aborted()
+    late.chapters[1].event(44.9, "abort.undone", asked=0, faults=["f1"], seconds=7.5, proven=False)
+    abort = judged(late).abort
+    assert abort is not None and abort["within"] is False and abort["proven"] is False
+    assert judged(synthetic.slow_zone()).abort is None
+
+
 # -- every kind of expectation: mutated it fails, without data it is inconclusive -------------------
 
 

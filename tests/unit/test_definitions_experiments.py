@@ -570,6 +570,18 @@ MEANING = {
         [("max: 8m", "max: 2m")],
         ["18:33: the phases with `for` take 150s, and guards.max ends the run after 2m: expected more than 150s"],
     ),
+    "a floor for what the load does not do": (
+        [("max: 8m", "max: 8m, get.good: {below: 50%, for: 10s}")],
+        ['18:37: unknown key "get.good": did you mean "read.good"?'],
+    ),
+    "a floor that nothing is below": (
+        [("max: 8m", "max: 8m, read.good: {below: 0%, for: 10s}")],
+        ["18:48: read.good: nothing is below 0%: expected more, for example 50%"],
+    ),
+    "a command that is a shell's line": (
+        [("max: 8m", "max: 8m, command: {run: 'curl x | grep y'}")],
+        ["18:52: run: expected a list, got 'curl x | grep y'"],
+    ),
     "the default guard": (
         [(", max: 8m", ""), ("for: 30s", "for: 30m")],
         ["8:3: the phases with `for` take 32m, and guards.max ends the run after 15m: expected more than 32m"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def test_inject_then_undo_writes_the_whole_story_and_leaves_nothing(
         "fault.evidence",
         "fault.in_effect",
         "fault.undo",
+        "fault.undone",
         "fault.evidence",
         "fault.gone",
     ]
@@ -213,13 +215,111 @@ def test_undoing_what_is_not_active_is_fine(lab: FakeLab, log: Log, lifecycle: L
     assert lab.calls == [] and log.events == []
 
 
-def test_a_stop_ends_the_wait_for_evidence(lab: FakeLab, ledger: Ledger, log: Log) -> None:
-    evidence = FakeEvidence(effect=False)
-    evidence.effect_deadline = 1e9
-    assert (
-        Lifecycle(lab, ledger, log, stopped=lambda: True).inject(a_fault("f1", [block("a-data", "c-data")], evidence))
-        is False
-    )
+def test_after_a_stop_nothing_is_made_any_more(lab: FakeLab, ledger: Ledger, log: Log) -> None:
+    evidence = FakeEvidence()
+    cycle = Lifecycle(lab, ledger, log, stopped=lambda: True)
+    assert cycle.inject(a_fault("f1", [block("a-data", "c-data")], evidence)) is False
+    assert lab.calls == [] and standing(ledger.path) == [] and cycle.active == [] and evidence.closed
+
+
+class Hangs(FakeEvidence):
+    """Evidence one of whose looks never ends by itself, and says when it was begun."""
+
+    effect_deadline = gone_deadline = 1e9
+
+    def __init__(self, stage: str) -> None:
+        super().__init__()
+        self.stage, self.asked, self.never = stage, threading.Event(), threading.Event()
+
+    def _maybe(self, stage: str) -> None:
+        if stage == self.stage:
+            self.asked.set()
+            self.never.wait()
+
+    def before(self, lab: Any) -> Any:
+        self._maybe("before")
+        return super().before(lab)
+
+    def in_effect(self, lab: Any) -> Any:
+        self._maybe("effect")
+        return super().in_effect(lab)
+
+    def gone(self, lab: Any) -> Any:
+        self._maybe("gone")
+        return super().gone(lab)
+
+
+@pytest.mark.parametrize("stage", ["before", "effect"])
+def test_a_stop_does_not_wait_for_a_look_that_is_under_way(lab: FakeLab, ledger: Ledger, log: Log, stage: str) -> None:
+    evidence = Hangs(stage)
+    cycle = Lifecycle(lab, ledger, log, stopped=evidence.asked.is_set)
+    assert cycle.inject(a_fault("f1", [block("a-data", "c-data")], evidence)) is False
+    assert len(lab.effects) == (stage == "effect")
+    cycle.undo_all()
+    evidence.never.set()
+    assert lab.effects == set() and standing(ledger.path) == []
+
+
+def test_a_stop_shortens_the_wait_for_the_end_but_not_the_undo(
+    lab: FakeLab, ledger: Ledger, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.faults.lifecycle.STOPPED_SECONDS", 0.05)
+    evidence = Hangs("gone")
+    cycle = Lifecycle(lab, ledger, log, stopped=evidence.asked.is_set)
+    assert cycle.inject(a_fault("f1", [block("a-data", "c-data")], evidence))
+    assert cycle.undo_all() is False
+    evidence.never.set()
+    assert lab.effects == set() and standing(ledger.path) == [] and log.of("fault.gone") == []
+
+
+def test_everything_is_taken_back_before_any_end_is_proven(lab: FakeLab, ledger: Ledger, log: Log) -> None:
+    """A restarted node takes long to prove its return: no other fault may stay in effect for that."""
+    seen: list[set[tuple[str, ...]]] = []
+
+    class Slow(FakeEvidence):
+        def gone(self, lab: Any) -> Any:
+            seen.append(set(lab.effects))
+            return super().gone(lab)
+
+    cycle = Lifecycle(lab, ledger, log)
+    assert cycle.inject(a_fault("f1", [block("a-data", "c-data")], Slow()))
+    assert cycle.inject(a_fault("f2", [on_node("node.kill", "node.start", "b-data")], Slow()))
+    assert cycle.undo_all() and seen == [set(), set()]
+    assert cycle.taken_back is not None
+    kinds = [kind for kind in log.kinds if kind in ("fault.undo", "fault.undone", "fault.gone")]
+    assert kinds == ["fault.undo"] * 2 + ["fault.undone"] * 2 + ["fault.gone"] * 2
+
+
+def test_undo_of_several_is_last_in_first_out_whatever_order_is_asked(lab: FakeLab, lifecycle: Lifecycle) -> None:
+    for number, peer in enumerate(("b-data", "c-data", "a-cm"), 1):
+        assert lifecycle.inject(a_fault(f"f{number}", [block("a-data", peer)]))
+    assert lifecycle.undo_each(["f1", "f3", "f9"]) == {"f1": True, "f3": True, "f9": True}
+    assert lab.calls[3:] == [("restore", "a-data", "a-cm"), ("restore", "a-data", "b-data")]
+    assert [fault.id for fault in lifecycle.active] == ["f2"]
+
+
+def test_an_undo_that_hangs_on_one_host_keeps_no_other_host(lab: FakeLab, ledger: Ledger, log: Log) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        if call == "enable":
+            held.set()
+            release.wait()
+            raise FaultError("Toxiproxy hangs")
+
+    cycle = Lifecycle(lab, ledger, log)
+    assert cycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    assert cycle.inject(a_fault("f2", [refuse("b-data", "p")]))
+    lab.fails = fails
+    results: list[bool] = []
+    undoing = threading.Thread(target=lambda: results.append(cycle.undo_all()))
+    undoing.start()
+    assert held.wait(60)
+    assert wait_until(lambda: [e["fault"] for e in log.of("fault.undone")] == ["f1"], 60)
+    release.set()
+    undoing.join()
+    assert results == [False] and "hangs" in log.of("fault.failed")[0]["says"]
+    assert [e["fault"] for e in log.of("fault.gone")] == ["f1"]
 
 
 # -- several at once, and faults that come and go ------------------------------------------------

@@ -105,6 +105,11 @@ def test_a_killed_run_says_what_is_missing(pages: dict[str, str]) -> None:
         assert gap in words
 
 
+def test_an_abort_says_how_long_it_took(pages: dict[str, str]) -> None:
+    assert "Everything was undone 310 ms after the stop was asked for" in Page(pages["aborted"]).words
+    assert "after the stop was asked for" not in Page(pages["slow_zone"]).words
+
+
 def test_hostile_names_stay_text_and_stay_short(pages: dict[str, str]) -> None:
     page = Page(pages["hostile"])
     assert "document.title" in page.words

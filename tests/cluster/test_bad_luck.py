@@ -1,0 +1,205 @@
+"""What goes wrong beside the faults: Toxiproxies that die or hang, a full disk, signals at the end of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusterkit import DATA, Cli, await_event, cli, events, nothing_left, run_folder
+
+from chaos.faults.ledger import registrations, standing
+from chaos.lab import traces
+from chaos.lab.local import LocalLab
+from chaos.observe.cluster import await_green
+from chaos.observe.proof import marks, problems
+from chaos.run import new_lab_id
+
+SLOW = DATA / "slow.yaml"
+
+
+def in_effect(event: dict) -> bool:
+    return event["kind"] == "fault.in_effect"
+
+
+def stage(name: str):
+    return lambda event: event["kind"] == "stage" and event["name"] == name
+
+
+def findings(out: Path) -> dict:
+    return json.loads((run_folder(out) / "findings.json").read_text())
+
+
+def short(out: Path, **changes: object) -> Path:
+    """The slow-zone experiment, held for a moment only, with other parts put in."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    data = yaml.load(SLOW.read_text())
+    data["topology"] = str(DATA / "tiny.yaml")
+    data["phases"]["healthy"]["for"], data["phases"]["slow"]["for"] = "1s", "3s"
+    data["load"]["read"]["good"] = data["load"]["write"]["good"] = "ok within 4s"
+    data["expect"] = [{"acknowledged.lost": 0}]
+    data |= changes
+    out.mkdir(parents=True, exist_ok=True)
+    file = out.parent / "short.yaml"
+    with open(file, "w") as target:
+        yaml.dump(data, target)
+    return file
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[LocalLab]:
+    name = new_lab_id()
+    code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
+    assert code == 0, output
+    yield LocalLab.attach(name)
+    code, output = cli("lab", "down", name)
+    assert code == 0, output
+    assert traces.of(name) == []
+
+
+def toxiproxy(lab: LocalLab, host: str) -> int:
+    return int(json.loads((lab.folder / "run" / f"toxiproxy-{host}.json").read_text())["pid"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
+def test_a_toxiproxy_that_dies_or_hangs_while_a_fault_holds(tiny, out, number):
+    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    victim = "c-all" if number is signal.SIGKILL else "a-all"
+    os.kill(toxiproxy(tiny, victim), number)
+    running.signal(signal.SIGINT)  # the undo comes at once
+    code, output = running.end(120)
+    assert code == 6, output  # aborted, and dirty on top
+    found = findings(out)
+    assert found["outcome"] == "aborted" and found["clean"] is False
+    said = [e["says"] for e in events(out) if e["kind"] == "fault.failed" and e["stage"] == "undo"]
+    words = "cannot be reached" if number is signal.SIGKILL else "it hangs"
+    assert said and f"Toxiproxy of {victim}" in said[0] and words in said[0]
+    detail = json.loads((run_folder(out) / "clean.json").read_text())["detail"]
+    assert any(f"Toxiproxy of {victim}" in line for line in detail)
+    assert found["abort"]["faults"] == ["f1"] and found["abort"]["proven"] is False
+    # every other host was taken back, and the ledger knows what was not; a leader that is cut off deletes no index
+    assert {e.move.where for e in standing(run_folder(out) / "ledger.jsonl")} <= {victim, "cluster"}
+
+    code, output = cli("recover")
+    assert code == 0 and f"Toxiproxy of {victim} did not answer" in output, output
+    assert nothing_left() == [] and registrations() == []
+    assert await_green(tiny, 120)[0]
+    assert problems(tiny) == []
+
+
+def test_a_toxiproxy_that_dies_makes_the_undo_say_so_and_the_run_inconclusive(out, spotless):
+    """With a lab of its own nothing is left in the end; but the fault's end was never proven."""
+    file = short(out)
+    # a client's Toxiproxy: the cluster itself stays whole
+    links = "from clients of zone a to node c-all"
+    file.write_text(file.read_text().replace("links: around zone c", f"links: {links}"))
+    running = Cli("run", file, "--out", out)
+    await_event(running, out, in_effect)
+    lab = LocalLab.attach(json.loads((run_folder(out) / "plan.json").read_text())["lab"]["id"])
+    os.kill(toxiproxy(lab, "client-a"), signal.SIGKILL)
+    code, output = running.end(240)
+    assert code == 3, output
+    found = findings(out)
+    assert found["outcome"] == "inconclusive" and found["clean"] is True
+    assert any("not proven to be gone" in reason["says"] for reason in found["reasons"])
+    assert any(
+        "Toxiproxy of client-a" in e["says"]
+        for e in events(out)
+        if e["kind"] == "fault.failed" and e["stage"] == "undo"
+    )
+    assert traces.of(lab.id) == []
+
+
+@pytest.mark.parametrize("where", ["undo", "read-back"])
+def test_a_signal_at_the_end_of_a_run(tiny, out, where):
+    """Its undo is finished, the verdict is aborted, and the lab is as it was."""
+    running = Cli("run", short(out), "--out", out, "--on", tiny.id)
+    undoing = lambda event: event["kind"] == "fault.undo"  # noqa: E731
+    await_event(running, out, undoing if where == "undo" else stage("read-back"))
+    running.signal(signal.SIGINT)
+    code, output = running.end(120)
+    assert code == 4, output
+    found = findings(out)
+    assert found["outcome"] == "aborted" and found["clean"] is True and "Traceback" not in output
+    assert standing(run_folder(out) / "ledger.jsonl") == [] and registrations() == []
+    assert problems(tiny) == []
+
+
+def test_a_kill_switch_ends_a_run_and_everything_is_undone_in_time(tiny, out, tmp_path):
+    switch = tmp_path / "stop"
+    file = short(out, guards={"stop_file": str(switch), "max": "5m"})
+    data = file.read_text().replace("for: 3s", "for: 2m")
+    file.write_text(data)
+    running = Cli("run", file, "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    switch.touch()
+    code, output = running.end(120)
+    assert code == 4, output
+    found = findings(out)
+    assert (found["outcome"], found["clean"], found["abort"]["guard"]) == ("aborted", True, "stop_file")
+    assert found["abort"]["faults"] == ["f1"] and found["abort"]["seconds"] > 0
+    assert marks(tiny) == []
+
+    code, output = cli("run", file, "--out", out, "--on", tiny.id)
+    assert code == 2 and "remove it" in output
+
+
+def test_a_guard_that_says_no_holds_during_the_warm_up(tiny, out):
+    guard = {"run": [sys.executable, "-c", "print('not today'); raise SystemExit(1)"], "every": "1s", "timeout": "30s"}
+    code, output = cli("run", short(out, guards={"command": guard}), "--out", out, "--on", tiny.id)
+    assert code == 4, output
+    assert not any(event["kind"] == "phase.start" for event in events(out))
+    assert "not today" in findings(out)["summary"]
+    assert problems(tiny) == []
+
+
+def test_of_two_runs_that_begin_at_once_one_is_refused(tiny, out, tmp_path):
+    file = short(out)
+    first, second = (Cli("run", file, "--out", folder, "--on", tiny.id) for folder in (out, tmp_path / "other"))
+    (a, says_a), (b, says_b) = first.end(), second.end()
+    assert 2 in (a, b), (says_a, says_b)
+    refused, other = (says_a, b) if a == 2 else (says_b, a)
+    assert "under way on lab" in refused and other in (0, 1, 3), (says_a, says_b)
+    assert problems(tiny) == [] and registrations() == []
+
+
+@contextlib.contextmanager
+def tmpfs(folder: Path, size: str) -> Iterator[Path]:
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, f"size={size}".encode()):
+        pytest.skip(f"no tmpfs here: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full_when_the_ledger_is_written(tiny, tmp_path):
+    """Nothing is injected that is not written down, and the run ends without a trace on the lab."""
+    with tmpfs(tmp_path / "small", "3m") as small:
+        out = small / "reports"
+        running = Cli("run", short(out), "--out", out, "--on", tiny.id)
+        await_event(running, out, lambda event: event["kind"] == "phase.start")
+        with contextlib.suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(b"\0" * 4096)
+        code, output = running.end(240)
+        assert code in (5, 6), output
+        assert "Traceback" not in output and "No space left" in output
+        assert standing(run_folder(out) / "ledger.jsonl") == [] or not any(
+            e["kind"] == "fault.applied" for e in events(out)
+        )
+        assert problems(tiny) == []
+        cli("recover")
+        assert nothing_left() == [] and registrations() == []
