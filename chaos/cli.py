@@ -64,13 +64,12 @@ def run(
     from chaos.lab.local import LocalLab
     from chaos.observe.proof import problems
     from chaos.plan import again
-    from chaos.run import RunOptions, refuse_leftovers, refuse_second_run
+    from chaos.run import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
     from chaos.run import run as run_one
 
     loaded = _all(lambda file: load_experiment(file, topology=topology), experiments)
     if dry_run:
-        for experiment in loaded:
-            _print_plan(experiment, seed if seed is not None else experiment.seed)
+        _plans(loaded, seed)
         return
     lab = None
     if on is not None:
@@ -89,6 +88,7 @@ def run(
                 f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}",
                 remedy="run: opensearch-chaos recover, or take it down and start it again",
             )
+    _all(lambda experiment: refuse_lacking(experiment, lab), loaded)
     codes: list[Exit] = []
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
@@ -148,8 +148,40 @@ def plan(
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import load_experiment
 
-    for experiment in _all(lambda file: load_experiment(file, topology=topology), experiments):
-        _print_plan(experiment, seed if seed is not None else experiment.seed, as_json=as_json)
+    _plans(_all(lambda file: load_experiment(file, topology=topology), experiments), seed, as_json=as_json)
+
+
+@app.command()
+def faults(
+    topology: Annotated[
+        str | None, typer.Option("--topology", help="What can be had on it; default on each kind's own example.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/faults.md.")] = False,
+) -> None:
+    """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
+    from chaos.definitions import FAULTS, load_topology
+    from chaos.faults import documentation
+    from chaos.lab.local import LocalLab
+
+    if as_markdown:
+        print(documentation.markdown(), end="")
+        return
+    offers = {}
+    for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
+        offers[name] = LocalLab.offers(load_topology(name))
+    unavailable = {
+        kind: why
+        for kind, fault in FAULTS.items()
+        if (why := documentation.reasons(fault.needs, offers[topology or fault.example_topology].get))
+    }
+    if as_json:
+        print(documentation.as_json(topology, unavailable))
+        return
+    for line in documentation.text(unavailable):
+        out.print(line, markup=False)
+    if os.geteuid() != 0:
+        out.print("A local lab needs root, which this is not.")
 
 
 @app.command()
@@ -287,8 +319,8 @@ def lab_down(
 # ---- helpers ------------------------------------------------------------------------------------------
 
 
-def _all(do: Any, files: list[Path]) -> list[Any]:
-    """Do it for every file and report all errors at once."""
+def _all(do: Any, files: list[Any]) -> list[Any]:
+    """Do it for every file, or experiment, and report all errors at once."""
     results, errors = [], []
     for file in files:
         try:
@@ -305,6 +337,15 @@ def _is_topology(file: Path) -> bool:
         return any(line.replace(" ", "").startswith("kind:topology") for line in file.read_text().splitlines())
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def _plans(experiments: list[Any], seed: int | None, *, as_json: bool = False) -> None:
+    """Print them all; then refuse what a lab here could not do, as a run would."""
+    from chaos.run import refuse_lacking
+
+    for experiment in experiments:
+        _print_plan(experiment, seed if seed is not None else experiment.seed, as_json=as_json)
+    _all(refuse_lacking, experiments)
 
 
 def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:

@@ -147,6 +147,11 @@ def refuse_leftovers() -> None:
         )
 
 
+def refuse_lacking(experiment: Experiment, lab: LocalLab | None = None) -> None:
+    """Raises Lacking when this lab, or a local one that is still to be made, cannot do what the faults need."""
+    plan.refuse_lacking(experiment, lab.lacks if lab is not None else LocalLab.offers(experiment.topology).get)
+
+
 def new_lab_id() -> str:
     """A name for a lab that belongs to a run."""
     return f"r{secrets.token_hex(2)}"
@@ -179,6 +184,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
     if options.lab is None:
         network.require_root()
+    refuse_lacking(experiment, options.lab)
     refuse_leftovers()
     if options.lab is not None:
         refuse_second_run(options.lab)
