@@ -23,6 +23,7 @@ from chaos.definitions.expectations import Comparison, Expectation
 from chaos.definitions.experiment import Experiment, Guards, Load, Operation, Phase, Until
 from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import HostSelector, LinkSelector, NodeSelector
+from chaos.definitions.source import did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import NodeSpec
 from chaos.definitions.units import Duration, Rate
@@ -35,6 +36,8 @@ SETTLING_SECONDS = 20.0
 """A node counts as hit for this long after its fault has ended: it starts again, joins, and its copies catch up."""
 RECOVERED_WITHIN = Duration(180)
 STABLE = Duration(10)
+HOLD = (Duration(10), Duration(30))
+LOAD = Rate(50)
 TRIES = 40
 """How many draws a moment has to find a fault that may begin then; after that it passes without one."""
 PLANTED = "settings"
@@ -66,18 +69,17 @@ class Options:
     seed: int
     duration: Duration
     rate: Rate
-    hold: tuple[Duration, Duration] = (Duration(10), Duration(30))
+    hold: tuple[Duration, Duration] = HOLD
     weights: Mapping[str, float] | None = None
     limits: Limits = field(default_factory=Limits)
-    load: Rate = Rate(50)
+    load: Rate = LOAD
     name: str | None = None
 
     @property
     def command(self) -> str:
         """The command that draws the same again."""
         options = ["--seed", str(self.seed), "--for", self.duration.text, "--rate", per_minute(self.rate)]
-        default = type(self).hold
-        if self.hold != default:
+        if self.hold != HOLD:
             options += ["--hold", f"{self.hold[0].text}..{self.hold[1].text}"]
         if self.weights is not None:
             options += ["--weights", ",".join(f"{kind}={weight:g}" for kind, weight in self.weights.items())]
@@ -85,7 +87,7 @@ class Options:
             options += ["--max-active", str(self.limits.active)]
         options += ["--allow-quorum-loss"] if self.limits.quorum_loss else []
         options += ["--allow-all-copies"] if self.limits.all_copies else []
-        if self.load != type(self).load:
+        if self.load != LOAD:
             options += ["--load", self.load.text]
         if self.name is not None:
             options += ["--name", self.name]
@@ -308,9 +310,9 @@ def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn
             break
         begin = int(moment)
         for _ in range(TRIES):
-            kind = FAULTS[rng.choices(kinds, shares)[0]]
+            (kind,) = rng.choices(kinds, shares)
             end = begin + max(1, round(rng.uniform(float(options.hold[0]), float(options.hold[1]))))
-            if (drawn := _draw(kind, examples[kind.kind], options.topology, rng)) is None:
+            if (drawn := _draw(FAULTS[kind], examples[kind], options.topology, rng)) is None:
                 continue
             new = Drawn(begin, end, *drawn)
             if may_begin(made, new, options.topology, options.limits):
@@ -442,6 +444,28 @@ def _expected(metric: str, unit: Any, wanted: str, where: tuple[str, ...]) -> Ex
         value=given.value,
         text=f"{metric} {given.text}",
     )
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """``node.kill=2,network.drop=1``. Raises InvalidInput."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        kind, _, amount = part.strip().partition("=")
+        if kind not in FAULTS:
+            raise InvalidInput(f"--weights: there is no fault '{kind}': {did_you_mean(kind, FAULTS)}")
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", amount):
+            raise InvalidInput(f"--weights: cannot read '{part}': expected for example {kind}=2")
+        weights[kind] = float(amount)
+    return weights
+
+
+def parse_hold(text: str) -> tuple[Duration, Duration]:
+    """``10s..30s``: how long a fault holds, at least and at most. Raises InvalidInput."""
+    shortest, dots, longest = text.partition("..")
+    both = Duration.parse(shortest), Duration.parse(longest if dots else shortest)
+    if not 0 < both[0] <= both[1]:
+        raise InvalidInput(f"--hold {text}: expected a time above 0, or two such as 10s..30s")
+    return both
 
 
 def text(options: Options, lacks: Callable[[str], str | None]) -> str:

@@ -282,7 +282,7 @@ class ExpectationItem(pytest.Item):
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """What ends an experiment's setup is told as plainly as what fails it: pytest itself would show our own code."""
     report = yield
-    if isinstance(item, ExpectationItem) and call.when == "setup" and report.failed:
+    if isinstance(item, ExpectationItem) and call.excinfo and call.when == "setup" and report.failed:
         report.longrepr = item.repr_failure(call.excinfo)
     return report
 
