@@ -184,8 +184,8 @@ def smallest(
 
     ``run`` carries an experiment out and returns its findings.
 
-    ``failed`` empty: the whole is run once to see what fails, which counts as one of ``budget``. A smaller one fails alike
-    when one of those metrics fails again. Raises InvalidInput when the whole does not fail.
+    ``failed`` empty: the whole is run once to see what fails, which counts as one of ``budget``. A smaller one fails
+    alike when one of those metrics fails again. Raises InvalidInput when the whole does not fail.
     """
     ids = [each.id for each in plan.faults(experiment)]
     if not failed:

@@ -53,7 +53,15 @@ def flow(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    """YAML's double quotes, which know more escapes than JSON's; what can be seen stays as it is."""
+    seen = "".join(
+        f"\\{char}" if char in '"\\' else char if char.isprintable() else f"\\U{ord(char):08x}" for char in text
+    )
+    return f'"{seen}"'
 
 
 def experiment(given: Experiment, topology: str, comments: Iterable[str] = ()) -> str:
@@ -67,7 +75,7 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
     yield f"apiVersion: {API_VERSION}"
     yield f"name: {given.name}"
     if given.description:
-        yield f"description: {json.dumps(given.description, ensure_ascii=False)}"
+        yield f"description: {_quoted(given.description)}"
     if given.tags:
         yield f"tags: {flow(given.tags)}"
     yield f"seed: {given.seed}"
