@@ -370,11 +370,17 @@ def _provable(new: Drawn, beside: Sequence[Drawn], settling: Sequence[Drawn], to
     for one, other in [*((new, each) for each in beside), *((each, new) for each in beside)]:
         if other.begin < one.end <= other.end and _cut_off(one, other, managers):
             return False
-    down = frozenset().union(*(hit.nodes for each in beside for hit in each.hits))
-    held = frozenset().union(*(hit.pairs for each in beside for hit in each.hits))
+    begun = [each for each in beside if each.begin == new.begin]  # what begins together is looked at together
+    return all(_has_a_free_link(one, [each for each in (*beside, new) if each is not one]) for one in (new, *begun))
+
+
+def _has_a_free_link(one: Drawn, others: Sequence[Drawn]) -> bool:
+    """True as well where it is on no links at all."""
+    down = frozenset().union(*(hit.nodes for each in others for hit in each.hits))
+    held = frozenset().union(*(hit.pairs for each in others for hit in each.hits))
     held |= {(b, a) for a, b in held}
     return all(
-        not hit.pairs or any(pair not in held and not down & set(pair) for pair in hit.pairs) for hit in new.hits
+        not hit.pairs or any(pair not in held and not down & set(pair) for pair in hit.pairs) for hit in one.hits
     )
 
 

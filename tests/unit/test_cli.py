@@ -258,7 +258,7 @@ def test_a_failing_plan_is_shrunk_and_the_smallest_is_written(
 ) -> None:
     """Whatever kills fails."""
     drawn = tmp_path / "x.yaml"
-    cli("nemesis", "3az-standby", "--seed", "1", "--weights", "node.stop=1,network.hang=3", "--out", drawn)
+    cli("nemesis", "3az-standby", "--seed", "2", "--weights", "node.stop=1,network.hang=1", "--out", drawn)
 
     def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
         bad = any(step.kind == "node.stop" for phase in experiment.phases for step in phase.inject)

@@ -209,6 +209,14 @@ def test_what_may_begin_beside_another(first: tuple, second: tuple, may: bool) -
     assert nemesis.may_begin([one], other, on, Limits()) == may
 
 
+def test_what_begins_together_must_leave_each_something_to_prove() -> None:
+    on = named("3az-standby")
+    slow = drawn_at(0, 20, of("network.bandwidth", links="from node c-data to node a-data", rate="256KiB/s"), on)
+    pause = of("node.pause", target="node a-data")
+    assert not nemesis.may_begin([slow], drawn_at(0, 10, pause, on), on, Limits())
+    assert nemesis.may_begin([slow], drawn_at(1, 10, pause, on), on, Limits())
+
+
 def test_data_that_was_lost_stays_lost() -> None:
     on = named("3az-standby")
     lost = [drawn_at(0, 5, of("node.loss", target="node a-data"), on)]
