@@ -64,13 +64,12 @@ def run(
     from chaos.lab.local import LocalLab
     from chaos.observe.proof import problems
     from chaos.plan import again
-    from chaos.run import RunOptions, refuse_leftovers, refuse_second_run
+    from chaos.run import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
     from chaos.run import run as run_one
 
     loaded = _all(lambda file: load_experiment(file, topology=topology), experiments)
     if dry_run:
-        for experiment in loaded:
-            _print_plan(experiment, seed if seed is not None else experiment.seed)
+        _plans(loaded, seed)
         return
     lab = None
     if on is not None:
@@ -89,6 +88,7 @@ def run(
                 f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}",
                 remedy="run: opensearch-chaos recover, or take it down and start it again",
             )
+    _all(lambda experiment: refuse_lacking(experiment, lab), loaded)
     codes: list[Exit] = []
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
@@ -148,8 +148,40 @@ def plan(
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import load_experiment
 
-    for experiment in _all(lambda file: load_experiment(file, topology=topology), experiments):
-        _print_plan(experiment, seed if seed is not None else experiment.seed, as_json=as_json)
+    _plans(_all(lambda file: load_experiment(file, topology=topology), experiments), seed, as_json=as_json)
+
+
+@app.command()
+def faults(
+    topology: Annotated[
+        str | None, typer.Option("--topology", help="What can be had on it; default on each kind's own example.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/faults.md.")] = False,
+) -> None:
+    """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
+    from chaos.definitions import FAULTS, load_topology
+    from chaos.faults import documentation
+    from chaos.lab.local import LocalLab
+
+    if as_markdown:
+        print(documentation.markdown(), end="")
+        return
+    offers = {}
+    for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
+        offers[name] = LocalLab.offers(load_topology(name))
+    unavailable = {
+        kind: why
+        for kind, fault in FAULTS.items()
+        if (why := documentation.reasons(fault.needs, offers[topology or fault.example_topology].get))
+    }
+    if as_json:
+        print(documentation.as_json(topology, unavailable))
+        return
+    for line in documentation.text(unavailable):
+        out.print(line, markup=False)
+    if os.geteuid() != 0:
+        out.print("A local lab needs root, which this is not.")
 
 
 @app.command()
@@ -171,6 +203,135 @@ def report(
         _print_verdict(findings_name(folder), folder, findings)
         codes.append(Exit(findings["exit_code"]))
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
+
+
+@app.command()
+def nemesis(
+    topology: Annotated[str | None, typer.Argument(help="A topology's name or file.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same.", min=0)] = 1,
+    duration: Annotated[str, typer.Option("--for", help="How long faults begin.")] = "5m",
+    rate: Annotated[str, typer.Option(help="How many begin.")] = "4/min",
+    hold: Annotated[str, typer.Option(help="How long each holds, at least and at most.")] = "10s..30s",
+    weights: Annotated[
+        str | None, typer.Option(help="kind=w,... instead of all that the lab can do alike.", show_default=False)
+    ] = None,
+    max_active: Annotated[int, typer.Option(help="At most so many at once.", min=1)] = 2,
+    quorum: Annotated[bool, typer.Option("--allow-quorum-loss", help="Hit a majority of managers too.")] = False,
+    copies: Annotated[bool, typer.Option("--allow-all-copies", help="Hit every copy of a shard too.")] = False,
+    load: Annotated[str, typer.Option(help="Reads, and as many writes.")] = "50/s",
+    name: Annotated[str | None, typer.Option(help="The experiment's name.", show_default=False)] = None,
+    file: Annotated[Path | None, typer.Option("--out", help="Write the definition here.", show_default=False)] = None,
+    run_it: Annotated[bool, typer.Option("--run", help="Write it and run it.")] = False,
+    shrink: Annotated[
+        Path | None,
+        typer.Option("--shrink", help="Find the faults that a failing run, or definition, needs.", metavar="RUN"),
+    ] = None,
+    budget: Annotated[int, typer.Option(help="With --shrink: at most so many runs.", min=1)] = 20,
+    reports: Annotated[Path, typer.Option("--reports", help="Where run folders go.")] = Path("reports"),
+    opensearch_home: Home = None,
+) -> None:
+    """Draw an experiment at random and print, write or run it; or shrink one that failed."""
+    if (topology is None) == (shrink is None):
+        raise InvalidInput(
+            "nemesis takes a topology, or --shrink with a run or a definition",
+            remedy="see: opensearch-chaos nemesis -h",
+        )
+    if shrink is not None:
+        _shrink(shrink, budget, reports, file, opensearch_home)
+        return
+    from chaos import nemesis as drawing
+    from chaos.definitions import Duration, Rate, load_topology
+    from chaos.lab.local import LocalLab
+
+    assert topology is not None
+    spec = load_topology(topology)
+    options = drawing.Options(
+        topology=spec,
+        named=topology,
+        seed=seed,
+        duration=_positive("--for", Duration, duration),
+        rate=_positive("--rate", Rate, rate),
+        hold=drawing.parse_hold(hold),
+        weights=None if weights is None else drawing.parse_weights(weights),
+        limits=drawing.Limits(max_active, quorum_loss=quorum, all_copies=copies),
+        load=_positive("--load", Rate, load),
+        name=name,
+    )
+    text = drawing.text(options, LocalLab.offers(spec).get)
+    if file is None and not run_it:
+        print(text, end="")
+        return
+    file = file or reports / f"{name or f'nemesis-{spec.name}-{seed}'}.yaml"
+    _write_definition(file, text)
+    if run_it:
+        run([file], out_folder=reports, opensearch_home=opensearch_home)
+
+
+def _positive(option: str, quantity: Any, text: str) -> Any:
+    value = quantity.parse(text)
+    if value <= 0:
+        raise InvalidInput(f"{option} {text}: expected more than 0")
+    return value
+
+
+def _write_definition(file: Path, text: str) -> None:
+    from chaos.definitions import load_experiment
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    load_experiment(file)  # what we write, we can read
+    print(f"{file}: written", file=sys.stderr)
+
+
+def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensearch_home: Path | None) -> None:
+    from chaos import shrink as shrinking
+    from chaos.console import Reporter
+    from chaos.definitions import writing
+    from chaos.errors import Aborted
+    from chaos.run import RunOptions
+    from chaos.run import run as run_one
+
+    whole, failed = shrinking.opened(given)
+
+    def one(experiment: Any) -> dict[str, Any]:
+        reporter = Reporter(quiet=True)
+        try:
+            result = run_one(
+                experiment,
+                RunOptions(
+                    out=reports, command=f"opensearch-chaos nemesis --shrink {given}", opensearch_home=opensearch_home
+                ),
+                reporter,
+            )
+        finally:
+            reporter.close()
+        out.print(f"  {result.folder / 'report.html'}", markup=False)
+        if result.stopped or not result.clean:
+            raise Aborted("shrinking ends here: " + ("stopped by a signal" if result.clean else "the lab is not clean"))
+        return result.findings
+
+    smallest, found, failed = shrinking.smallest(whole, failed, one, budget, lambda text: out.print(text, markup=False))
+    how = (
+        "no single fault of it can be left out"
+        if found.minimal
+        else f"the budget of {budget} runs ended before it was known whether less would do"
+    )
+    out.print(f"{len(found.kept)} faults are needed after {found.asked} smaller plans: {how}", markup=False)
+    comments = [f"shrunk from {given.name}: {how}", f"the failure: {', '.join(sorted(failed))}"]
+    file = file or reports / f"{smallest.name}.yaml"
+    _write_definition(file, writing.experiment(smallest, _named(smallest.topology), comments))
+
+
+def _named(topology: Any) -> str:
+    """How a definition names this topology: by its name where that finds the same one, else by its file."""
+    from chaos.definitions import load_topology
+
+    try:
+        found = load_topology(topology.name)
+    except InvalidInput:
+        found = None
+    same = found is not None and found.to_json() | {"file": None} == topology.to_json() | {"file": None}
+    return str(topology.name if same or topology.file is None else Path(topology.file).absolute())
 
 
 @app.command()
@@ -287,8 +448,8 @@ def lab_down(
 # ---- helpers ------------------------------------------------------------------------------------------
 
 
-def _all(do: Any, files: list[Path]) -> list[Any]:
-    """Do it for every file and report all errors at once."""
+def _all(do: Any, files: list[Any]) -> list[Any]:
+    """Do it for every file, or experiment, and report all errors at once."""
     results, errors = [], []
     for file in files:
         try:
@@ -305,6 +466,15 @@ def _is_topology(file: Path) -> bool:
         return any(line.replace(" ", "").startswith("kind:topology") for line in file.read_text().splitlines())
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def _plans(experiments: list[Any], seed: int | None, *, as_json: bool = False) -> None:
+    """Print them all; then refuse what a lab here could not do, as a run would."""
+    from chaos.run import refuse_lacking
+
+    for experiment in experiments:
+        _print_plan(experiment, seed if seed is not None else experiment.seed, as_json=as_json)
+    _all(refuse_lacking, experiments)
 
 
 def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:

@@ -56,6 +56,10 @@ class InvalidInput(ChaosError):
     exit_code = Exit.USAGE
 
 
+class Lacking(InvalidInput):
+    """A fault needs what this lab cannot do here; the message has the lab's reason. Nothing has been started."""
+
+
 class MissingPrerequisite(InvalidInput):
     """A program, right or file that this machine lacks; the remedy says how to get it."""
 

@@ -12,7 +12,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from chaos.definitions import Experiment, Scene
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
+from chaos.errors import Lacking
 from chaos.faults.fault import Fault
 from chaos.lab.wiring import Wiring
 
@@ -46,6 +47,23 @@ def faults(experiment: Experiment) -> list[Planned]:
         for params in phase.inject:
             planned.append(Planned(f"f{len(planned) + 1}", phase.name, params))
     return planned
+
+
+def lacking(experiment: Experiment, lacks: Callable[[str], str | None]) -> list[str]:
+    """Why this experiment cannot be on a lab that ``lacks`` (capability → reason or None); empty: it can."""
+    found = [
+        f"{each.params.kind} in phase {each.phase}: {reason}"
+        for each in faults(experiment)
+        for need in each.params.needs
+        if (reason := lacks(need))
+    ]
+    return list(dict.fromkeys(found))
+
+
+def refuse_lacking(experiment: Experiment, lacks: Callable[[str], str | None]) -> None:
+    """Raises Lacking, with every reason, when the lab cannot do what the experiment's faults need."""
+    if reasons := lacking(experiment, lacks):
+        raise Lacking(f"{experiment.name} cannot run here: {'; '.join(reasons)}", remedy="see: opensearch-chaos faults")
 
 
 def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring) -> Fault | None:

@@ -184,6 +184,8 @@ class ExperimentFile(pytest.File):
 
     def result(self) -> RunResult:
         """Run the experiment once; the same result, or error, for each of its items."""
+        from chaos.errors import Lacking
+
         if self._result is None:
             if self.config.stash.get(_STOPPED, False):
                 pytest.exit("a run was stopped by a signal", returncode=pytest.ExitCode.INTERRUPTED)
@@ -192,6 +194,8 @@ class ExperimentFile(pytest.File):
                 self.config.stash[_STOPPED] = self._result.stopped
             except Exception as error:
                 self._result = error
+        if isinstance(self._result, Lacking):
+            pytest.skip(str(self._result))
         if isinstance(self._result, Exception):
             raise self._result
         return self._result
@@ -278,7 +282,7 @@ class ExpectationItem(pytest.Item):
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """What ends an experiment's setup is told as plainly as what fails it: pytest itself would show our own code."""
     report = yield
-    if isinstance(item, ExpectationItem) and call.when == "setup" and call.excinfo is not None:
+    if isinstance(item, ExpectationItem) and call.excinfo and call.when == "setup" and report.failed:
         report.longrepr = item.repr_failure(call.excinfo)
     return report
 
@@ -354,8 +358,9 @@ def _say(config: pytest.Config, text: str) -> None:
 def _run(config: pytest.Config, experiment: Experiment) -> RunResult:
     from chaos.console import Reporter
     from chaos.plan import again
-    from chaos.run import RunOptions, run
+    from chaos.run import RunOptions, refuse_lacking, run
 
+    refuse_lacking(experiment)  # before a lab is made for nothing
     lab = _pool(config).get(experiment.topology)
     seed = config.getoption("--chaos-seed")
     reporter = Reporter(quiet=config.getoption("verbose") < 1)

@@ -157,6 +157,11 @@ def refuse_leftovers() -> None:
         raise Leftovers(f"{len(found)} leftovers of a dead run are here: {named}", remedy="; ".join(remedies))
 
 
+def refuse_lacking(experiment: Experiment, lab: LocalLab | None = None) -> None:
+    """Raises Lacking when this lab, or a local one that is still to be made, cannot do what the faults need."""
+    plan.refuse_lacking(experiment, lab.lacks if lab is not None else LocalLab.offers(experiment.topology).get)
+
+
 def new_lab_id() -> str:
     """A name for a lab that belongs to a run."""
     return f"r{secrets.token_hex(2)}"
@@ -205,6 +210,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     if options.lab is None:
         network.require_root()
     guards.refuse_unready(experiment.guards)
+    refuse_lacking(experiment, options.lab)
     refuse_leftovers()
     with sole_run(options.lab):
         return _run(experiment, options, reporter)

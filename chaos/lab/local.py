@@ -28,6 +28,7 @@ from chaos.definitions import NodeSpec, Topology
 from chaos.errors import FaultError, InvalidInput, LabError
 from chaos.lab import cgroups, config, network, processes
 from chaos.lab.parts import Parts
+from chaos.lab.protocol import CAPABILITIES
 from chaos.lab.toxiproxy import ToxiproxyServer
 from chaos.lab.wiring import BLACK_HOLE, HTTP, TOXIPROXY, Wiring
 from chaos.netsock import Client
@@ -331,6 +332,15 @@ class LocalLab:
         return self.wiring[host].namespace.connect(address, timeout)
 
     # ---- capabilities -------------------------------------------------------------------------
+
+    @classmethod
+    def offers(cls, topology: Topology) -> dict[str, str | None]:
+        """Each capability with None, or with the reason why a lab of this topology would lack it on this machine.
+
+        Asked before anything starts, so it looks at the machine and the topology only.
+        """
+        always = ("links", "drop", "process", "data")
+        return {name: None if name in always else f"a local lab has no '{name}'" for name in CAPABILITIES}
 
     def lacks(self, capability: str) -> str | None:
         return None if capability in ("links", "drop", "process", "data") else f"a local lab has no '{capability}'"

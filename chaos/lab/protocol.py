@@ -30,6 +30,10 @@ class Lab(Protocol):
     topology: Topology
     wiring: Wiring
 
+    @classmethod
+    def offers(cls, topology: Topology) -> dict[str, str | None]:
+        """Each of CAPABILITIES with None, or why a lab of this kind and topology would lack it; starts nothing."""
+
     def lacks(self, capability: str) -> str | None:
         """None when the lab can do it; else the reason why it cannot."""
 

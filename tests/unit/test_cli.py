@@ -16,11 +16,14 @@ from fakes import PARTS, ROOT, topology
 
 from chaos import cli as module
 from chaos import run as running
+from chaos.definitions import FAULTS
 from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
+from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.moves import block
 from chaos.lab import network
 from chaos.lab.local import LocalLab
+from chaos.lab.protocol import CAPABILITIES
 from chaos.places import ProcessIdentity
 from chaos.run import RunOptions, RunResult
 
@@ -171,6 +174,104 @@ def test_version_and_help(cli: Cli) -> None:
 
 
 # ---- before a run ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which no process can be signalled."""
+    offers = {**dict.fromkeys(CAPABILITIES), "process": "signals are off here"}
+    monkeypatch.setattr(LocalLab, "offers", classmethod(lambda cls, topology: offers))
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "--dry-run"], ["plan"], ["plan", "--json"]])
+def test_what_the_lab_lacks_is_refused_with_its_reason_before_anything_starts(
+    cli: Cli, lacking: None, command: list[str]
+) -> None:
+    code, printed, err = cli(*command, EXPERIMENT)
+    assert code == Exit.USAGE
+    assert "cannot run here: node.kill in phase" in one_line(err) and "signals are off here" in err
+    assert bool(printed) == (command != ["run"])  # a plan is shown all the same
+
+
+def test_the_catalogue_says_what_can_be_had_here_and_why_not(cli: Cli, lacking: None) -> None:
+    code, printed, err = cli("faults")
+    assert (code, err) == (0, "")
+    assert "  node.kill   SIGKILL" in printed and "here: not available: signals are off here" in printed
+    assert "here: available" in printed and documentation.CLOCKS in printed
+    code, printed, _ = cli("faults", "--json", "--topology", "2az")
+    listed = {each["kind"]: each for each in json.loads(printed)["faults"]}
+    assert code == 0 and list(listed) == list(FAULTS)
+    assert listed["node.kill"]["reasons"] == ["signals are off here"] and not listed["node.kill"]["available"]
+    assert listed["network.drop"]["available"] and listed["network.drop"]["needs"] == {"drop": CAPABILITIES["drop"]}
+
+
+def test_the_catalogue_as_a_page_is_the_same_everywhere(cli: Cli, lacking: None) -> None:
+    assert cli("faults", "--markdown")[:2] == (0, documentation.markdown())
+
+
+def test_a_drawn_experiment_is_printed_or_written_and_says_how_to_draw_it_again(cli: Cli, tmp_path: Path) -> None:
+    drawn = ["nemesis", "3az-standby", "--seed", "3", "--for", "60s"]
+    code, printed, _ = cli(*drawn)
+    file = tmp_path / "deep" / "x.yaml"
+    assert code == 0 and cli(*drawn, "--out", file)[:2] == (0, "")
+    assert file.read_text() == printed
+    again = printed.splitlines()[0].partition("opensearch-chaos ")[2].split()
+    assert cli(*again)[1] == printed
+    assert cli("validate", file)[0] == 0
+
+
+def test_a_drawn_experiment_that_is_run_at_once_is_kept(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
+        ran.append(options.command)
+        return RunResult(tmp_path, {"outcome": "pass", "summary": "", "findings": [], "exit_code": 0}, True)
+
+    monkeypatch.setattr(running, "run", run)
+    code, _, _ = cli("nemesis", "3az-standby", "--for", "60s", "--run", "--reports", tmp_path / "r")
+    assert code == 0 and len(ran) == 1 and "nemesis-3az-standby-1.yaml --seed 1" in ran[0]
+    assert (tmp_path / "r" / "nemesis-3az-standby-1.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "takes a topology, or --shrink"),
+        (["3az", "--shrink", "x"], "takes a topology, or --shrink"),
+        (["nowhere"], "there is no topology nowhere"),
+        (["3az", "--for", "0s"], "--for 0s: expected more than 0"),
+        (["3az", "--rate", "5"], "5 has no unit"),
+        (["3az", "--hold", "20s..10s"], "--hold 20s..10s: expected"),
+        (["3az", "--weights", "node.kil=1"], 'did you mean "node.kill"?'),
+        (["--shrink", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_a_plan_that_cannot_be_drawn_is_one_line(cli: Cli, arguments: list[str], says: str) -> None:
+    code, _, err = cli("nemesis", *arguments)
+    assert code == Exit.USAGE and says in one_line(err)
+
+
+def test_a_failing_plan_is_shrunk_and_the_smallest_is_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kills fails."""
+    drawn = tmp_path / "x.yaml"
+    cli("nemesis", "3az-standby", "--seed", "2", "--weights", "node.stop=1,network.hang=1", "--out", drawn)
+
+    def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
+        bad = any(step.kind == "node.stop" for phase in experiment.phases for step in phase.inject)
+        found = [{"id": "acknowledged.lost", "counts_as": "weakness" if bad else "pass"}]
+        return RunResult(tmp_path, {"outcome": "weakness" if bad else "pass", "findings": found}, True)
+
+    monkeypatch.setattr(running, "run", run)
+    code, printed, err = cli("nemesis", "--shrink", drawn, "--reports", tmp_path / "r", "--budget", "50")
+    assert code == 0, err
+    assert "1 faults are needed" in printed and "no single fault of it can be left out" in printed
+    (file,) = (tmp_path / "r").glob("*.yaml")
+    assert file.read_text().count("node.stop") == 1 and "network.hang" not in file.read_text()
+    assert "# the failure: acknowledged.lost" in file.read_text()
 
 
 @pytest.mark.parametrize("arguments", [["run", EXPERIMENT], ["lab", "up", "3az"]])

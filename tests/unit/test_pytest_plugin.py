@@ -11,6 +11,7 @@ from fakes import ROOT
 
 from chaos import pytest_plugin as plugin
 from chaos.errors import Leftovers
+from chaos.lab.local import LocalLab
 from chaos.run import RunResult
 
 pytest_plugins = ["pytester"]
@@ -269,6 +270,19 @@ def test_a_run_that_cannot_begin_is_an_error_of_every_item_tried_once(
     outcome.assert_outcomes(errors=5, deselected=1)
     assert "2 leftovers are here; run: opensearch-chaos recover" in outcome.stdout.str()
     assert "pytest_plugin.py" not in outcome.stdout.str()
+
+
+def test_what_the_lab_lacks_is_skipped_with_its_reason_before_a_lab_is_made(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the real `_run`
+    monkeypatch.setattr(LocalLab, "offers", classmethod(lambda cls, topology: {"process": "signals are off here"}))
+    monkeypatch.setattr(plugin, "_pool", lambda config: pytest.fail("a lab was asked for"))
+    monkeypatch.chdir(pytester.path)
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", "-rs")
+    outcome.assert_outcomes(skipped=5, deselected=1)
+    assert "one cannot run here: node.kill in phase dark: signals are off here" in outcome.stdout.str()
 
 
 def test_a_signal_keeps_the_next_experiment_from_beginning(

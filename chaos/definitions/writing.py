@@ -1,0 +1,143 @@
+"""From data to a definition as a person would write it: the way back from a loaded experiment to YAML.
+
+The same input gives the same bytes. Only what was set is written, so that defaults stay where they are decided.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from chaos.definitions.base import API_VERSION
+from chaos.definitions.expectations import WHOLE_RUN, Expectation
+from chaos.definitions.experiment import Experiment, Load, Phase
+from chaos.definitions.steps import Step
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./%-]*(?: [A-Za-z0-9_./%()-]+)*|[0-9]+(?:\.[0-9]+)?[A-Za-z%/]+")
+"""Text that YAML reads as text without quotes, also inside braces."""
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def plain(value: Any) -> Any:
+    """Plain data as a definition holds it: quantities and selectors as text, models as mappings of what was set.
+
+    What is None is left out: a key without a value is an error.
+    """
+    if hasattr(value, "text"):
+        return value.text
+    if isinstance(value, BaseModel):
+        return {
+            field.alias or name: plain(given)
+            for name, field in type(value).model_fields.items()
+            if name in value.model_fields_set and (given := getattr(value, name)) is not None
+        }
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def flow(value: Any) -> str:
+    """A value on one line, as YAML."""
+    value = plain(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    """YAML's double quotes, which know more escapes than JSON's; what can be seen stays as it is."""
+    seen = "".join(
+        f"\\{char}" if char in '"\\' else char if char.isprintable() else f"\\U{ord(char):08x}" for char in text
+    )
+    return f'"{seen}"'
+
+
+def experiment(given: Experiment, topology: str, comments: Iterable[str] = ()) -> str:
+    """A definition that loads as ``given`` on the topology of that name or path."""
+    return "\n".join(_lines(given, topology, comments)) + "\n"
+
+
+def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterator[str]:
+    for comment in comments:
+        yield f"# {comment}"
+    yield f"apiVersion: {API_VERSION}"
+    yield f"name: {given.name}"
+    if given.description:
+        yield f"description: {_quoted(given.description)}"
+    if given.tags:
+        yield f"tags: {flow(given.tags)}"
+    yield f"seed: {given.seed}"
+    yield f"topology: {flow(topology)}"
+    yield "load:"
+    yield from _load(given.load)
+    yield "phases:"
+    width = max(len(phase.name) for phase in given.phases) + 1
+    for phase in given.phases:
+        yield f"  {(phase.name + ':').ljust(width)} {flow(_phase(phase))}"
+    yield "expect:"
+    for expectation in given.expect:
+        yield f"  - {flow(_expectation(expectation))}"
+    if guards := plain(given.guards):
+        yield f"guards: {flow(guards)}"
+
+
+def _load(load: Load) -> Iterator[str]:
+    for operation in load.operations:
+        written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
+        default = "search" if operation.name == "read" else "index"
+        if operation.operation != default:
+            written["operation"] = operation.operation
+        yield f"  {operation.name}: {flow(written)}"
+    for name in ("arrivals", "documents", "client"):
+        if name in load.model_fields_set and getattr(load, name) != type(load).model_fields[name].get_default(
+            call_default_factory=True
+        ):
+            yield f"  {name}: {flow(getattr(load, name))}"
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    if phase.duration is not None:
+        written["for"] = phase.duration
+    if phase.undo:
+        written["undo"] = list(phase.undo) if len(phase.undo) > 1 else phase.undo[0]
+    if phase.inject:
+        written["inject"] = _by_kind(phase.inject)
+    if phase.do:
+        written["do"] = _by_kind(phase.do)
+    if phase.until is not None:
+        written["until"] = {"green": True, **plain(phase.until)}
+    if phase.scripted_wait:
+        written["scripted_wait"] = True
+    return written
+
+
+def _by_kind(steps: Iterable[Step]) -> dict[str, Any]:
+    kinds: dict[str, list[Any]] = {}
+    for step in steps:
+        kinds.setdefault(step.kind, []).append(plain(step))
+    return {kind: listed if len(listed) > 1 else listed[0] for kind, listed in kinds.items()}
+
+
+def _expectation(expectation: Expectation) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    if expectation.metric not in WHOLE_RUN:
+        written["phase"] = list(expectation.phases) if len(expectation.phases) > 1 else expectation.phases[0]
+    wanted = expectation.text.removeprefix(expectation.metric).strip()
+    exact = wanted.removeprefix("= ")
+    written[expectation.metric] = int(exact) if expectation.unit == "count" and exact.isdigit() else wanted
+    if expectation.known_weakness is not None:
+        written["known_weakness"] = expectation.known_weakness
+    return written

@@ -1,0 +1,238 @@
+"""What the catalogue says of itself: for ``opensearch-chaos faults`` and for ``docs/faults.md``, from one source.
+
+Everything here is read from the kinds' classes: docstring, fields and class variables. What a lab can do on this
+machine is asked of the lab's kind, without starting one; it is no part of the documentation, which is the same
+everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from chaos.definitions.faults import FAULTS
+from chaos.definitions.selectors import LinkSelector, NodeSelector
+from chaos.definitions.steps import FaultParams
+from chaos.definitions.writing import flow
+from chaos.lab.protocol import CAPABILITIES
+
+FILE = Path(__file__).parents[2] / "docs" / "faults.md"
+COMMAND = "opensearch-chaos faults --markdown"
+CLOCKS = (
+    "Skew of clocks is left out: OpenSearch's coordination uses monotonic time, and one kernel has one clock "
+    "for all nodes of a lab."
+)
+EVERY = ("name",)
+"""Parameters that every kind takes: said once."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter, as a definition writes it. ``default`` is None where it must be given."""
+
+    name: str
+    says: str
+    required: bool
+    default: str | None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of fault, described."""
+
+    kind: str
+    family: str
+    says: str
+    parameters: tuple[Parameter, ...]
+    needs: tuple[str, ...]
+    mechanism: str
+    proof: str
+    undoing: str
+    lasting: bool
+    examples: tuple[str, ...]
+    example_topology: str
+
+    def to_json(self, reasons: list[str]) -> dict[str, Any]:
+        """``reasons``: why it cannot be had here; empty where it can."""
+        return {
+            "kind": self.kind,
+            "family": self.family,
+            "says": self.says,
+            "parameters": [
+                {"name": each.name, "says": each.says, "required": each.required, "default": each.default}
+                for each in self.parameters
+            ],
+            "needs": {need: CAPABILITIES.get(need, need) for need in self.needs},
+            "mechanism": self.mechanism,
+            "proof": self.proof,
+            "undo": self.undoing,
+            "lasting": self.lasting,
+            "examples": list(self.examples),
+            "example_topology": self.example_topology,
+            "available": not reasons,
+            "reasons": reasons,
+        }
+
+
+def described(fault: type[FaultParams]) -> Kind:
+    """A kind from its class."""
+    return Kind(
+        kind=fault.kind,
+        family=fault.family,
+        says=" ".join((fault.__doc__ or "").strip().partition("\n\n")[0].split()),
+        parameters=tuple(_parameters(fault)),
+        needs=tuple(fault.needs),
+        mechanism=fault.mechanism,
+        proof=fault.proof,
+        undoing=fault.undoing,
+        lasting=fault.lasting,
+        examples=tuple(f"{fault.kind}: {flow(example)}" for example in fault.examples),
+        example_topology=fault.example_topology,
+    )
+
+
+def catalogue() -> dict[str, list[Kind]]:
+    """Every kind by family, in the catalogue's order."""
+    families: dict[str, list[Kind]] = {}
+    for fault in FAULTS.values():
+        families.setdefault(fault.family, []).append(described(fault))
+    return families
+
+
+def reasons(needs: tuple[str, ...], lacks: Callable[[str], str | None]) -> list[str]:
+    """Why a lab that ``lacks`` (capability → reason or None) cannot do what is needed; empty: it can."""
+    return list(dict.fromkeys(reason for need in needs if (reason := lacks(need))))
+
+
+def _parameters(model: type[BaseModel], prefix: str = "") -> Iterator[Parameter]:
+    for name, field in model.model_fields.items():
+        if name in EVERY and not prefix:
+            continue
+        written = f"{prefix}{field.alias or name}"
+        yield Parameter(written, _says(field), field.is_required(), _default(field))
+        for part in _models(field.annotation):
+            yield from _parameters(part, f"{written}.")
+
+
+def _says(field: FieldInfo) -> str:
+    return field.description or ""
+
+
+def _default(field: FieldInfo) -> str | None:
+    if field.is_required():
+        return None
+    value = field.get_default(call_default_factory=True, validated_data={})
+    return None if value is None else flow(value)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models with parameters of their own that a field may hold; selectors are sentences and have none."""
+    if isinstance(annotation, type):
+        if issubclass(annotation, BaseModel) and not issubclass(annotation, NodeSelector | LinkSelector):
+            yield annotation
+        return
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+# ---- as text -------------------------------------------------------------------------------------------
+
+
+def text(unavailable: Mapping[str, list[str]]) -> Iterator[str]:
+    """Lines for people. ``unavailable``: kind → why it cannot be had here, for those that cannot."""
+    for family, kinds in catalogue().items():
+        yield family
+        for kind in kinds:
+            why = unavailable.get(kind.kind)
+            yield f"  {kind.kind}   {kind.says}"
+            for each in kind.parameters:
+                yield f"    {each.name}{_must(each)}: {each.says}"
+            yield f"    mechanism: {kind.mechanism}"
+            yield f"    proof: {kind.proof}"
+            yield f"    undo: {kind.undoing}{'; what it does to data stays' if kind.lasting else ''}"
+            yield f"    needs: {_needs(kind)}"
+            yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
+        yield ""
+    yield f"Every kind takes name: {_says(FaultParams.model_fields['name'])}."
+    yield CLOCKS
+
+
+def _must(parameter: Parameter) -> str:
+    if parameter.required:
+        return " (required)"
+    return f" (default {parameter.default})" if parameter.default is not None else ""
+
+
+def _needs(kind: Kind) -> str:
+    return "; ".join(f"{need} ({CAPABILITIES.get(need, need)})" for need in kind.needs) or "a cluster that answers"
+
+
+# ---- as the page ---------------------------------------------------------------------------------------
+
+
+def markdown() -> str:
+    """The content of docs/faults.md."""
+    return "\n".join(_page()) + "\n"
+
+
+def _page() -> Iterator[str]:
+    families = catalogue()
+    yield "# The catalogue of faults"
+    yield ""
+    yield f"Made by `{COMMAND}` from the code; a test fails when it is not current."
+    yield "What this machine can do of it: `opensearch-chaos faults`."
+    yield ""
+    yield f"Every kind takes `name`: {_says(FaultParams.model_fields['name'])}."
+    yield ""
+    yield CLOCKS
+    yield ""
+    yield "| family | kinds |"
+    yield "|---|---|"
+    for family, kinds in families.items():
+        anchors = {kind.kind: kind.kind.replace(".", "") for kind in kinds}
+        yield f"| {family} | {', '.join(f'[{name}](#{anchor})' for name, anchor in anchors.items())} |"
+    for family, kinds in families.items():
+        yield ""
+        yield f"## {family[:1].upper()}{family[1:]}"
+        for kind in kinds:
+            yield ""
+            yield from _section(kind)
+
+
+def _section(kind: Kind) -> Iterator[str]:
+    yield f"### {kind.kind}"
+    yield ""
+    yield kind.says
+    yield ""
+    yield "| parameter | what | default |"
+    yield "|---|---|---|"
+    for each in kind.parameters:
+        default = "required" if each.required else f"`{each.default}`" if each.default is not None else ""
+        yield f"| `{each.name}` | {_cell(each.says)} | {_cell(default)} |"
+    yield ""
+    yield f"- Mechanism: {kind.mechanism}"
+    yield f"- Proof: {kind.proof}"
+    yield f"- Undo: {kind.undoing}{'. What it does to data stays.' if kind.lasting else ''}"
+    yield f"- Needs: {_needs(kind)}"
+    yield ""
+    yield f"Examples, on the topology {kind.example_topology}:"
+    yield ""
+    yield "```yaml"
+    yield from kind.examples
+    yield "```"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def as_json(topology: str | None, unavailable: Mapping[str, list[str]]) -> str:
+    """The catalogue with its availability, as JSON."""
+    listed = [kind.to_json(unavailable.get(kind.kind, [])) for kinds in catalogue().values() for kind in kinds]
+    return json.dumps({"topology": topology, "faults": listed, "left_out": [CLOCKS]}, indent=1, ensure_ascii=False)

@@ -1,0 +1,178 @@
+"""The conformance suite: every kind of the catalogue, with each of its examples, alone on one real cluster.
+
+Each shows its measured effect, on those links and no other, stands in the ledger while it holds, and is wholly gone
+afterwards: data path, proxies, processes, control groups, mounts, settings and indices. ``make test`` runs one
+example a family, ``make test-full`` all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterkit import ROOT
+
+from chaos.definitions import FAULTS, load_topology
+from chaos.faults.catalogue.network import pairs_both, untouched
+from chaos.faults.evidence import CONTROL_GROWTH_SECONDS
+from chaos.faults.ledger import Ledger, standing
+from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.moves import Move
+from chaos.faults.probes import Echo, Line, Pair, together
+from chaos.faults.select import ready
+from chaos.history import EventWriter
+from chaos.lab import cgroups, supply
+from chaos.lab.local import LocalLab
+from chaos.lab.processes import wait_until
+from chaos.observe.cluster import await_green, elected
+from chaos.observe.proof import problems
+from chaos.run import new_lab_id
+
+INDEX = "chaos"
+"""As the load's index is called, so that kinds that act on data find some."""
+LIMITS = re.compile(
+    r"cpu\.(shares|cfs_quota_us|cfs_period_us|weight|max)|cpuset\.cpus|freezer\.state|cgroup\.freeze"
+    r"|memory\.(limit_in_bytes|memsw\.limit_in_bytes|high|max|swap\.max)"
+    r"|blkio\.throttle\.(read|write)_(bps|iops)_device|io\.max"
+)
+"""The files of a control group that a fault may write; the others count and never stand still."""
+
+
+def cases() -> list[Any]:
+    """Every example, those of one topology together; all but the first of each family only in make test-full."""
+    seen: set[str] = set()
+    found = []
+    for kind, fault in FAULTS.items():
+        for number, example in enumerate(fault.examples):
+            marks = [pytest.mark.full] if fault.family in seen else []
+            seen.add(fault.family)
+            found.append(pytest.param(kind, example, id=f"{kind}-{number}", marks=marks))
+    return sorted(found, key=lambda case: FAULTS[case.values[0]].example_topology != "3az-standby")
+
+
+@pytest.fixture(scope="module")
+def labs(request: pytest.FixtureRequest) -> Iterator[Callable[[str], LocalLab]]:
+    """A lab of a topology, with an index: the shared one, or one more that lasts until another topology is asked."""
+    there: dict[str, LocalLab] = {}
+
+    def get(name: str) -> LocalLab:
+        if name in there:
+            return there[name]
+        if name == "3az-standby":
+            lab = request.getfixturevalue("playground")
+        else:
+            close()
+            topology = load_topology(name, near=ROOT / "experiments" / "x.yaml")
+            lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+            there[name] = lab
+            lab.up()
+        there[name] = lab
+        Move("index.create", {"index": INDEX, "settings": dict(lab.topology.settings.index)}).apply(lab)
+        assert await_green(lab, 60)[0]
+        return lab
+
+    def close() -> None:
+        for name in [name for name in there if name != "3az-standby"]:
+            assert there.pop(name).down() == []
+
+    try:
+        yield get
+    finally:
+        close()
+        if "3az-standby" in there:
+            Move("index.delete", {"index": INDEX}).apply(there["3az-standby"])
+
+
+def footprint(lab: LocalLab) -> dict[str, Any]:
+    """What faults may change beside processes and links: limits, mounts, settings and indices."""
+    limits = {}
+    for hierarchy in cgroups.hierarchies().values():
+        ours = [*hierarchy.root.glob("*"), *(hierarchy.root / f"oschaos-{lab.id}").rglob("*")]
+        for file in ours:  # the root's own limits too: a throttle there slows writing back
+            if LIMITS.fullmatch(file.name):
+                limits[str(file)] = file.read_text()
+    mounts = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        if f"/{lab.id}/" in f"{fields[4]}/" or f"oschaos-{lab.id}" in line:
+            mounts.append((fields[4], fields[5], fields[-1]))
+    client = lab.client(lab.topology.nodes[0].name, timeout=30)
+    asked = {}
+    for what in ("/_cluster/settings?flat_settings=true", "/_all/_settings?flat_settings=true"):
+        status, asked[what] = client.request("GET", what)
+        assert status == 200, asked
+    return {"limits": limits, "mounts": sorted(mounts), **asked}
+
+
+def measure(lab: LocalLab, pairs: list[Pair], timeout: float = 2.0) -> dict[Pair, Echo]:
+    lines = [Line(lab, pair) for pair in pairs]
+    try:
+        return together(lines, timeout, pings=5)
+    finally:
+        for line in lines:
+            line.close()
+
+
+def disturbed(lab: LocalLab, pairs: list[Pair], base: dict[Pair, Echo], seconds: float = 10) -> list[str]:
+    """Those that do not answer as before, each looked at until it does: noise only ever adds."""
+    left = list(pairs)
+    last: dict[Pair, Echo] = {}
+
+    def calm() -> bool:
+        nonlocal left
+        last.update(measure(lab, left))
+        left = [pair for pair in left if not as_before(base[pair], last[pair])]
+        return not left
+
+    wait_until(calm, seconds)
+    return [f"{a} → {b}: {last[(a, b)]}, before {base[(a, b)]}" for a, b in left]
+
+
+def as_before(base: Echo, now: Echo) -> bool:
+    return now.seconds is not None and now.seconds - (base.seconds or 0.0) <= CONTROL_GROWTH_SECONDS
+
+
+def failed_probes(folder: Path, stage: str) -> list[dict]:
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    looks = [event for event in events if event["kind"] == "fault.evidence" and event["stage"] == stage]
+    return [probe for look in looks for probe in look["probes"] if not probe["ok"]]
+
+
+@pytest.mark.parametrize(("kind", "example"), cases())
+def test_a_fault_has_its_effect_and_no_other_and_is_then_wholly_gone(labs, tmp_path, kind, example):
+    offers = LocalLab.offers(load_topology(FAULTS[kind].example_topology, near=ROOT / "experiments" / "x.yaml"))
+    if lacking := [offers[need] for need in FAULTS[kind].needs if offers[need]]:
+        pytest.skip(f"{kind}: {'; '.join(lacking)}")
+    lab = labs(FAULTS[kind].example_topology)
+    everything = untouched(lab.wiring, [])
+    before, base = footprint(lab), measure(lab, everything)
+    assert all(echo.seconds is not None for echo in base.values()), base
+    cycle = Lifecycle(lab, Ledger(tmp_path / "ledger.jsonl"), EventWriter(tmp_path / "events.jsonl"))
+    fault = ready("f1", FAULTS[kind](**example), lab, seed=1, elected=elected(lab))
+
+    try:
+        assert cycle.inject(fault), failed_probes(tmp_path, "effect") or failed_probes(tmp_path, "before")
+        held = standing(tmp_path / "ledger.jsonl")
+        assert len(held) == len(fault.moves) > 0
+        if fault.links:  # exactly those links: its evidence has shown each of them, and every other one is as before
+            others = untouched(lab.wiring, pairs_both(lab.wiring, frozenset(fault.links)))
+            assert disturbed(lab, others, base) == []
+        gone = cycle.undo("f1")
+    finally:
+        cycle.undo_all()
+
+    assert gone, failed_probes(tmp_path, "gone") or failed_probes(tmp_path, "pulses")
+    assert standing(tmp_path / "ledger.jsonl") == []
+    # what recovery does: the inverses once more, from a lab that was found by its name alone
+    found = LocalLab.attach(lab.id)
+    for entry in held:
+        if entry.inverse is not None:
+            entry.inverse.apply(found)
+    assert await_green(lab, 120)[0]
+    assert problems(lab) == []
+    assert footprint(lab) == before
+    assert disturbed(lab, everything, base) == []

@@ -1,0 +1,110 @@
+"""The catalogue: every kind says what it is, its examples are faults, and its documentation is current."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import ROOT
+
+from chaos.definitions import FAULTS, Topology, load_experiment, load_topology
+from chaos.definitions.steps import FaultParams, Scene
+from chaos.errors import Lacking
+from chaos.faults import documentation
+from chaos.faults.moves import Move
+from chaos.lab.local import LocalLab
+from chaos.lab.protocol import CAPABILITIES
+from chaos.lab.wiring import Wiring
+from chaos.plan import lacking, refuse_lacking
+
+EXAMPLES = [
+    pytest.param(kind, example, id=f"{kind}-{number}")
+    for kind, fault in FAULTS.items()
+    for number, example in enumerate(fault.examples)
+]
+
+
+def topology_of(kind: str) -> Topology:
+    return load_topology(FAULTS[kind].example_topology, near=ROOT / "experiments" / "x.yaml")
+
+
+def scene(params: FaultParams, topology: Topology) -> Scene:
+    return Scene.of(topology, 1, "f1", topology.cluster_managers[0].name)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_every_kind_says_what_it_is(kind: str) -> None:
+    fault = FAULTS[kind]
+    assert fault.__doc__ and fault.__doc__ not in {base.__doc__ for base in fault.__mro__[1:]}
+    for said in (fault.family, fault.mechanism, fault.undoing, fault.proof, fault.example_topology):
+        assert said.strip() == said != ""
+    assert fault.examples
+    assert set(fault.needs) <= set(CAPABILITIES)
+    assert all(parameter.says for parameter in documentation.described(fault).parameters)
+
+
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES)
+def test_every_example_is_a_fault_that_fits_a_ledger(kind: str, example: dict[str, Any]) -> None:
+    topology = topology_of(kind)
+    params = FAULTS[kind](**example)
+    assert params.check(topology) == []
+    assert params.claims(scene(params, topology))
+    fault = params.build("f1", scene(params, topology), Wiring.of("plan", topology.nodes, topology.zones))
+    assert fault.kind == kind and fault.says and fault.moves
+    assert fault.claims == params.claims(scene(params, topology))
+    for both in fault.moves:
+        for move in (both.move, both.inverse):
+            if move is not None:  # making a move of an unknown operation raises
+                assert Move.from_json(json.loads(json.dumps(move.to_json()))) == move
+
+
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES)
+def test_every_example_can_be_in_a_definition(kind: str, example: dict[str, Any], tmp_path: Path) -> None:
+    loaded = load_experiment(definition(tmp_path, kind, example))
+    assert loaded.phases[0].inject == (FAULTS[kind](**example),)
+
+
+def definition(folder: Path, kind: str, example: dict[str, Any]) -> Path:
+    file = folder / "x.yaml"
+    file.write_text(
+        "apiVersion: opensearch-chaos/v1\nname: x\n"
+        f"topology: {ROOT / 'topologies' / FAULTS[kind].example_topology}.yaml\n"
+        "load:\n  write: {rate: 100/s, good: ok within 100ms}\n"
+        f"phases:\n  one: {{for: 5s, inject: {json.dumps({kind: example})}}}\n"
+        "expect:\n  - {acknowledged.lost: 0}\n"
+    )
+    return file
+
+
+def test_the_documentation_is_current() -> None:
+    assert documentation.FILE.read_text() == documentation.markdown(), f"run: {documentation.COMMAND} > docs/faults.md"
+
+
+def test_the_documentation_names_every_kind_every_parameter_and_what_is_left_out() -> None:
+    page = documentation.markdown()
+    for kind, fault in FAULTS.items():
+        section = page.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
+        assert all(f"| `{name}` |" in section for name in fault.model_fields if name != "name")
+        assert fault.mechanism in section and fault.proof in section and fault.undoing in section
+    assert documentation.CLOCKS in page and "Skew of clocks is left out" in page
+
+
+@pytest.mark.parametrize("name", sorted({fault.example_topology for fault in FAULTS.values()}))
+def test_a_local_lab_says_of_every_capability_whether_it_offers_it(name: str) -> None:
+    offers = LocalLab.offers(load_topology(name, near=ROOT / "experiments" / "x.yaml"))
+    assert set(offers) == set(CAPABILITIES)
+    assert all(reason is None or reason.strip() for reason in offers.values())
+
+
+def test_what_a_lab_lacks_is_refused_with_every_reason_once(tmp_path: Path) -> None:
+    kind, example = next((kind, fault.examples[0]) for kind, fault in FAULTS.items() if fault.needs)
+    loaded = load_experiment(definition(tmp_path, kind, example))
+    lacks: Callable[[str], str | None] = lambda need: f"no {need} on this machine"  # noqa: E731
+    assert lacking(loaded, lambda _: None) == []
+    refuse_lacking(loaded, lambda _: None)
+    assert lacking(loaded, lacks) == [f"{kind} in phase one: no {need} on this machine" for need in FAULTS[kind].needs]
+    with pytest.raises(Lacking, match=r"x cannot run here: .* on this machine"):
+        refuse_lacking(loaded, lacks)
