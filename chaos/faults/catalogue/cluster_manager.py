@@ -220,10 +220,13 @@ class LeaderFlap(_ClusterManagerFault):
         managers = [node.name for node in scene.topology.cluster_managers]
         takes = {name: self.takes(scene.topology, name) for name in managers}
         flapping = Flapping(float(self.down), float(self.up), self.times, takes)
+        links = {link for name in managers for link in around(scene.topology, name)}
         return self.fault(
             id,
             scene,
             prepared([both for name in managers for both in takes[name]]),
+            targets=tuple(managers),
+            links=tuple(sorted(links)) if self.how == "isolate" else (),
             evidence=lambda: FlapEvidence(flapping, float(self.down)),
             worker=flapping,
         )

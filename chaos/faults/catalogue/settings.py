@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import urllib3
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -23,11 +22,10 @@ from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.probes import Pair
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
+from chaos.observe.administration import Text, as_text, explicit_settings, settings_path
 from chaos.observe.cluster import administer, await_elected, newest, views
 
 Scope = Literal["cluster", "index"]
-Text = str | list[str] | None
-"""A setting's value as the API says it; None: not set, so the default holds."""
 
 REPLICAS = "index.number_of_replicas"
 STATIC_INDEX = frozenset(
@@ -67,15 +65,6 @@ SettingOrDefault = Annotated[
 SettingName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
 
 
-def as_text(value: Any) -> Text:
-    """A value as we send it and as OpenSearch gives it back: texts only, so that the two can be compared."""
-    if value is None:
-        return None
-    if isinstance(value, list | tuple):
-        return [str(as_text(item)) for item in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def to_restore(now: Mapping[str, Text], changed: Mapping[str, Text], before: Mapping[str, Text]) -> dict[str, Text]:
     """What has to be put back: those that are what the fault made of them, and were something else before."""
     return {
@@ -93,24 +82,9 @@ def taken_over(now: Mapping[str, Text], changed: Mapping[str, Text], before: Map
 # ---- moves ----------------------------------------------------------------------------------------------
 
 
-def explicit(lab: Lab, scope: Scope, index: str | None) -> dict[str, Text] | None:
-    """Every setting that is set, by its full name; of the cluster, the persistent ones. None: no such index.
-
-    Raises LabError.
-    """
-    path = "/_cluster/settings" if scope == "cluster" else f"/{quote(str(index))}/_settings"
-    status, answer = administer(lab, "GET", f"{path}?flat_settings=true", through=await_elected(lab))
-    if scope == "index" and status == 404:
-        return None
-    if status != 200:
-        raise FaultError(f"reading the settings answered {status}: {str(answer)[:200]}")
-    return dict(answer["persistent"] if scope == "cluster" else answer[str(index)]["settings"])
-
-
-def _put(lab: Lab, scope: Scope, index: str | None, settings: Mapping[str, Text]) -> None:
-    path = "/_cluster/settings" if scope == "cluster" else f"/{quote(str(index))}/_settings"
-    body = {"persistent": dict(settings)} if scope == "cluster" else dict(settings)
-    status, answer = administer(lab, "PUT", path, body, through=await_elected(lab))
+def _put(lab: Lab, index: str | None, settings: Mapping[str, Text]) -> None:
+    body = {"persistent": dict(settings)} if index is None else dict(settings)
+    status, answer = administer(lab, "PUT", settings_path(index), body, through=await_elected(lab))
     if status != 200:
         raise FaultError(f"OpenSearch does not take {_said(settings)}: {status}, {_reason(answer)}")
 
@@ -132,25 +106,27 @@ def _shown(value: Any) -> str:
 
 
 @operation("settings.change")
-def change(lab: Lab, scope: Scope, settings: dict[str, Text], index: str | None = None) -> None:
-    """Set them; None puts the default back. Raises FaultError with OpenSearch's own reason."""
-    _put(lab, scope, index, settings)
+def change(lab: Lab, index: str | None, settings: dict[str, Text]) -> None:
+    """Set them, on the cluster where ``index`` is None; a value None puts the default back.
+
+    Raises FaultError with OpenSearch's own reason.
+    """
+    _put(lab, index, settings)
 
 
 @operation("settings.restore")
-def restore(
-    lab: Lab, scope: Scope, changed: dict[str, Text], before: dict[str, Text], index: str | None = None
-) -> None:
+def restore(lab: Lab, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
     """Put back what is unchanged since; nothing to do for an index that is gone.
 
     OpenSearch has no compare-and-set for settings: a change within the moment between reading and writing is lost.
     Raises FaultError, after the others have been restored, when somebody else changed one meanwhile.
     """
-    now = explicit(lab, scope, index)
+    await_elected(lab)
+    now = explicit_settings(lab, index)
     if now is None:
         return
     if mine := to_restore(now, changed, before):
-        _put(lab, scope, index, mine)
+        _put(lab, index, mine)
     if theirs := taken_over(now, changed, before):
         raise FaultError(
             f"not restored, because somebody else has changed it since: {_said(theirs)} "
@@ -162,20 +138,21 @@ def restore(
 # ---- evidence -------------------------------------------------------------------------------------------
 
 
-def effective(lab: Lab, node: str, scope: Scope, index: str | None) -> dict[str, tuple[Text, bool]] | None:
+def effective(lab: Lab, node: str, index: str | None) -> dict[str, tuple[Text, bool]] | None:
     """On ``node`` itself, by its own state: setting → what holds, and whether it is set; None without an answer."""
-    path = "/_cluster/settings" if scope == "cluster" else f"/{quote(str(index))}/_settings"
     client = lab.client(node, timeout=3.0)
     try:
-        status, answer = client.request("GET", f"{path}?flat_settings=true&include_defaults=true&local=true")
+        status, answer = client.request(
+            "GET", f"{settings_path(index)}?flat_settings=true&include_defaults=true&local=true"
+        )
     except urllib3.exceptions.HTTPError:
         return None
     finally:
         client.close()
     if status != 200:
         return None
-    if scope == "index":
-        answer = answer.get(str(index), {})
+    if index is not None:
+        answer = answer.get(index, {})
         layers = [(answer.get("defaults", {}), False), (answer.get("settings", {}), True)]
     else:
         layers = [(answer.get("defaults", {}), False)] + [
@@ -196,8 +173,8 @@ class SettingsEvidence(Simple):
     effect_deadline = 30.0
     gone_deadline = 60.0
 
-    def __init__(self, scope: Scope, index: str | None, settings: Mapping[str, Text]) -> None:
-        self._scope, self._index, self._settings = scope, index, dict(settings)
+    def __init__(self, index: str | None, settings: Mapping[str, Text]) -> None:
+        self._index, self._settings = index, dict(settings)
         self._before: dict[str, dict[str, tuple[Text, bool]]] = {}
         self._copies: Counter[int] = Counter()
         self._nodes: frozenset[str] = frozenset()
@@ -207,7 +184,7 @@ class SettingsEvidence(Simple):
 
     def _held(self, lab: Lab) -> dict[str, dict[str, tuple[Text, bool]] | None]:
         names = [node.name for node in lab.topology.nodes if node.name not in self._nodes]
-        return {name: effective(lab, name, self._scope, self._index) for name in names}
+        return {name: effective(lab, name, self._index) for name in names}
 
     def before(self, lab: Lab) -> Look:
         probes = []
@@ -334,18 +311,17 @@ class SettingsChange(FaultParams):
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         index = (self.index or scene.index) if self.scope == "index" else None
         settings = self.full
-        where = {"scope": self.scope, "index": index}
 
         def both(before: Any) -> tuple[Reversible, ...]:
             return (
                 Reversible(
-                    Move("settings.change", {**where, "settings": settings}),
-                    Move("settings.restore", {**where, "changed": settings, "before": before}),
+                    Move("settings.change", {"index": index, "settings": settings}),
+                    Move("settings.restore", {"index": index, "changed": settings, "before": before}),
                 ),
             )
 
         def read(lab: Lab) -> tuple[Reversible, ...]:
-            now = explicit(lab, self.scope, index)
+            now = explicit_settings(lab, index)
             if now is None:
                 raise FaultError(f"settings.change: there is no index {index}")
             return both({key: now.get(key) for key in settings})
@@ -358,7 +334,7 @@ class SettingsChange(FaultParams):
             targets=(),
             links=(),
             moves=both("what is read when it is injected"),
-            evidence=lambda: SettingsEvidence(self.scope, index, settings),
+            evidence=lambda: SettingsEvidence(index, settings),
             needs=self.needs,
             colour=self.colour,
             claims=self.claims(scene),
