@@ -108,7 +108,7 @@ def test_a_lost_quorum_stops_metadata_and_lets_documents_through(lab, tmp_path, 
 
 def test_leadership_flaps_again_and_again(lab, tmp_path):
     first, cycle = term(lab), lifecycle(lab, tmp_path)
-    params = FAULTS["cluster_manager.leader_flap"].model_validate({"down": "8s", "up": "3s", "how": "isolate"})
+    params = FAULTS["cluster_manager.leader_flap"].model_validate({"down": "12s", "up": "3s", "how": "isolate"})
     fault = ready("f1", params, lab, seed=1, elected=None)
     assert cycle.inject(fault), looks(tmp_path)["effect"]
     assert wait_until(lambda: len(fault.worker.changes) >= 3, 90), fault.worker.changes
