@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from fake_cluster import FakeCluster
-from fakes import Log, topology
+from fakes import ROOT, Log, topology
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.definitions import FAULTS
+from chaos.definitions import FAULTS, load_experiment
 from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams
-from chaos.errors import FaultError
+from chaos.errors import FaultError, InvalidInput
 from chaos.faults.catalogue.settings import STATIC_INDEX, restore, taken_over, to_restore
 from chaos.faults.fault import Fault
 from chaos.faults.ledger import Ledger, standing
@@ -206,6 +206,16 @@ def test_a_null_means_that_nothing_is_set(lab: FakeCluster, lifecycle: Lifecycle
 def test_what_the_topology_takes_is_refused_at_plan_time(scope: str, key: str, says: str) -> None:
     (problem,) = params(scope, {key: 1}).check(topology())
     assert key in problem and says in problem
+
+
+def test_the_refusal_says_where_it_stands(tmp_path: Path) -> None:
+    text = (ROOT / "experiments" / "controls" / "planted-no-replicas-setting.yaml").read_text()
+    text = text.replace("scope: index, settings: {number_of_replicas: 0}", "scope: cluster, settings: {path.data: x}")
+    text = text.replace("topology: 3az", f"topology: {ROOT / 'topologies' / '3az.yaml'}")
+    (tmp_path / "x.yaml").write_text(text)
+    line = next(n for n, each in enumerate(text.splitlines(), 1) if "path.data" in each)
+    with pytest.raises(InvalidInput, match=rf"x\.yaml:{line}:\d+.*path\.data is set by the lab"):
+        load_experiment(tmp_path / "x.yaml")
 
 
 def test_every_example_is_fine_on_its_topology() -> None:
