@@ -336,6 +336,17 @@ def test_an_admin_storm_asks_every_node_for_everything() -> None:
     assert asked == {(node, ADMIN[name]) for node in nodes for name in ("state", "health", "cat")}
 
 
+def test_the_nodes_own_counts_leave_out_the_questions_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = FakeCluster()
+    counts = {"nodes": {"id": {"rest_actions": {"nodes_usage_action": 40, "cluster_state_action": 5, "cat": 2}}}}
+    monkeypatch.setattr(lab, "answer", lambda *_: (200, counts))
+    evidence = module.AdminEvidence(Storm(1.0, ["a-cm", "b-cm"], lambda k: []), "requests")
+    assert evidence.counted(lab) == 14
+    monkeypatch.setattr(lab, "answer", lambda *_: (503, {"error": "no"}))
+    assert evidence.counted(lab) is None
+    assert not evidence.in_effect(lab).proven
+
+
 def test_the_indices_of_a_storm_go_even_those_that_still_wait_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = FakeCluster()
     lab.indices |= {f"{STORM}f1-{n}": {} for n in range(120)} | {f"{STORM}f10-0": {}}
