@@ -408,7 +408,8 @@ class LabHandle:
         except ValueError as error:
             raise InvalidInput(f"{kind}: {error}") from None
         self._count += 1
-        fault = ready(f"f{self._count}", params, self.lab, seed=self._seed, elected=elected(self.lab))
+        now, index = elected(self.lab), self.execution.index
+        fault = ready(f"f{self._count}", params, self.lab, seed=self._seed, elected=now, index=index)
         if not self.execution.lifecycle.inject(fault):
             self.execution.lifecycle.undo(fault.id)
             self.execution.stop.check()

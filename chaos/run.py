@@ -520,7 +520,9 @@ class Execution:
         planned = [self.planned[(phase.name, id(params))] for params in phase.inject]
         self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
         now = elected(self.lab) if any(each.params.momentary for each in planned) else None
-        faults = [ready(each.id, each.params, self.lab, seed=self.seed, elected=now) for each in planned]
+        faults = [
+            ready(each.id, each.params, self.lab, seed=self.seed, elected=now, index=self.index) for each in planned
+        ]
         for each, fault in zip(planned, faults, strict=True):
             self.labels.setdefault(each.params.label, []).append(fault.id)
         proven = self.lifecycle.inject(*faults)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from chaos.lab.wiring import Wiring
 
 
+LOAD_INDEX = "chaos"
+"""The load's index, where its run does not name it otherwise."""
+
+
 class Step(Strict):
     """A fault or an action: it has a kind, and says itself in one English line."""
 
@@ -52,16 +56,20 @@ class Step(Strict):
 
 @dataclass(frozen=True)
 class Scene:
-    """What a fault's selectors are resolved against. ``elected``: the cluster manager of this moment, if known."""
+    """What a fault's selectors are resolved against. ``elected``: the cluster manager of this moment, if known.
+
+    ``index``: the load's index; a run on a lab that lives on gives it a name of its own.
+    """
 
     topology: Topology
     rng: random.Random
     elected: str | None = None
+    index: str = LOAD_INDEX
 
     @classmethod
-    def of(cls, topology: Topology, seed: int, id: str, elected: str | None = None) -> Scene:
+    def of(cls, topology: Topology, seed: int, id: str, elected: str | None = None, index: str = LOAD_INDEX) -> Scene:
         """The draw depends on the seed and the fault's id only."""
-        return cls(topology, random.Random(f"{seed}:{id}"), elected)
+        return cls(topology, random.Random(f"{seed}:{id}"), elected, index)
 
     def nodes(self, selector: NodeSelector) -> tuple[str, ...]:
         """Raises InvalidInput when nothing matches."""

@@ -73,7 +73,8 @@ STATIC = frozenset(
 """Static in OpenSearch 3.8.0: the cluster settings API refuses them, opensearch.yml takes them."""
 
 
-def _setting(value: Any) -> Any:
+def setting(value: Any) -> Any:
+    """A setting's value as people may write it. Raises :class:`Malformed`."""
     if isinstance(value, Mapping):
         raise Malformed("expected text, a number or a list: a setting's name is written with dots")
     if isinstance(value, list | tuple):
@@ -87,7 +88,7 @@ def _setting(value: Any) -> Any:
 
 Setting = Annotated[
     Any,
-    BeforeValidator(_setting),
+    BeforeValidator(setting),
     WithJsonSchema(
         {
             "anyOf": [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from chaos.faults.evidence import Evidence
+from chaos.faults.evidence import Evidence, Look
 from chaos.faults.moves import Reversible
 from chaos.lab.protocol import Lab
 
@@ -30,8 +30,8 @@ class Worker(Protocol):
 
     def start(self, lab: Lab) -> None: ...
 
-    def stop(self) -> None:
-        """End it and wait for its end. Called once, and never raises."""
+    def stop(self) -> Look | None:
+        """End it and wait for its end; how it went over its whole time, where that was measured. Never raises."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class Fault:
 
     ``colour`` is how its band is drawn. ``needs`` are the lab capabilities without which it cannot be. ``claims`` is
     what it holds while active: two faults never hold the same. Moves on different hosts are made at once, unless
-    ``in_order``. ``worker`` starts after the moves and ends before their undo.
+    ``in_order``. ``worker`` starts after the moves and ends before their undo. ``read``, where an inverse needs values
+    of the moment, makes the moves from the lab right before they are written down; ``moves`` then is what a plan can
+    know of them.
     """
 
     id: str
@@ -57,3 +59,4 @@ class Fault:
     in_order: bool = False
     pulse: Pulse | None = None
     worker: Worker | None = None
+    read: Callable[[Lab], tuple[Reversible, ...]] | None = None

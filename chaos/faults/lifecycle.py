@@ -23,7 +23,7 @@ from chaos.errors import FaultError
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.fault import Fault
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import Events, apply_moves, said
+from chaos.faults.moves import Events, Reversible, apply_moves, said
 from chaos.faults.patience import patiently
 from chaos.faults.pulsing import Pulsing
 from chaos.lab.protocol import Lab
@@ -122,13 +122,16 @@ class Lifecycle:
                     evidence.close()
                 return []
             return [
-                Active(fault, evidence, self._ledger.intend(fault.id, fault.moves), look)
+                Active(fault, evidence, self._ledger.intend(fault.id, self._moves(fault)), look)
                 for fault, evidence, look in zip(faults, evidences, looks, strict=True)
             ]
         except BaseException:
             for evidence in evidences:
                 evidence.close()
             raise
+
+    def _moves(self, fault: Fault) -> Sequence[Reversible]:
+        return fault.moves if fault.read is None else fault.read(self._lab)
 
     def _beside(self, evidence: Evidence, fault: Fault, coming: Sequence[Fault] = ()) -> None:
         others = [each for each in (*self.active, *coming) if each.id != fault.id]
@@ -210,14 +213,16 @@ class Lifecycle:
 
     def _still(self, active: Active) -> bool:
         """End what goes on while the fault holds; True when all of it went as planned."""
+        looks = []
         if active.fault.worker is not None and active.working:
-            active.fault.worker.stop()
-        if active.pulsing is None:
-            return True
-        look = active.pulsing.stop()
-        with suppress(OSError):
-            self._look(active.fault, "pulses", look)
-        return look.proven
+            looks.append(active.fault.worker.stop())
+        if active.pulsing is not None:
+            looks.append(active.pulsing.stop())
+        taken = [look for look in looks if look is not None]
+        for look in taken:
+            with suppress(OSError):
+                self._look(active.fault, "pulses", look)
+        return all(look.proven for look in taken)
 
     def _take_back(self, actives: Sequence[Active]) -> None:
         """The inverses of all, last first; hosts at the same time."""

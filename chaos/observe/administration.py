@@ -94,3 +94,34 @@ def delete_index(lab: Lab, index: str) -> None:
     status, answer = administer(lab, "DELETE", f"/{index}")
     if status not in (200, 404):
         raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")
+
+
+Text = str | list[str] | None
+"""A setting's value as the API says it; None: not set, so the default holds."""
+
+
+def as_text(value: Any) -> Text:
+    """A value as we send it and as OpenSearch gives it back: texts only, so that the two can be compared."""
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        return [str(as_text(item)) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def settings_path(index: str | None) -> str:
+    """Of an index, or of the cluster (None)."""
+    return "/_cluster/settings" if index is None else f"/{index}/_settings"
+
+
+def explicit_settings(lab: Lab, index: str | None) -> dict[str, Text] | None:
+    """Every setting that is set, by its full name; of the cluster the persistent ones. None: there is no such index.
+
+    Raises LabError.
+    """
+    status, answer = administer(lab, "GET", f"{settings_path(index)}?flat_settings=true")
+    if index is not None and status == 404:
+        return None
+    if status != 200:
+        raise LabError(f"reading the settings answered {status}: {str(answer)[:200]}")
+    return dict(answer["persistent"] if index is None else answer[index]["settings"])

@@ -24,11 +24,15 @@ STATE = (
     "/_cluster/state/cluster_manager_node,nodes,routing_table,version?local=true&filter_path="
     "version,cluster_manager_node,nodes.*.name,routing_table.indices.*.shards"
 )
+TERM = "metadata.cluster_coordination.term"
 
 
 @dataclass(frozen=True)
 class ShardCopy:
-    """One line of the routing table. ``node`` is a name, None while unassigned; ``state`` as OpenSearch says it."""
+    """One line of the routing table. ``node`` is a name, None while unassigned; ``state`` as OpenSearch says it.
+
+    ``fresh``: it never held anything, its index has just been made.
+    """
 
     index: str
     shard: int
@@ -36,6 +40,7 @@ class ShardCopy:
     state: str
     node: str | None
     relocating_to: str | None = None
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class View:
     @property
     def status(self) -> str:
         """green, yellow or red, as OpenSearch computes it from the routing table."""
-        if any(copy.primary and copy.state not in ("STARTED", "RELOCATING") for copy in self.copies):
+        if any(copy.primary and copy.state not in ("STARTED", "RELOCATING") and not copy.fresh for copy in self.copies):
             return "red"
         good = all(copy.state in ("STARTED", "RELOCATING") for copy in self.copies)
         return "green" if good else "yellow"
@@ -89,11 +94,19 @@ def parse(node: str, state: dict[str, Any]) -> View:
                         copy["state"],
                         names.get(copy["node"], copy["node"]) if copy["node"] else None,
                         names.get(copy["relocating_node"]) if copy.get("relocating_node") else None,
+                        _fresh(copy),
                     )
                 )
     leader = state.get("cluster_manager_node") or state.get("master_node")
     elected = names.get(leader) if leader else None
     return View(node, int(state["version"]), elected, frozenset(names.values()), tuple(copies))
+
+
+def _fresh(copy: dict[str, Any]) -> bool:
+    """OpenSearch calls a new index yellow until its primary stands (``ClusterShardHealth``), unless it cannot stand."""
+    why = copy.get("unassigned_info") or {}
+    refused = why.get("allocation_status") == "deciders_no" or "failed_attempts" in why
+    return (copy.get("recovery_source") or {}).get("type") == "EMPTY_STORE" and not refused
 
 
 def views(lab: Lab, timeout: float = 2.0) -> list[View]:
@@ -130,6 +143,41 @@ def _leader_seen_by(lab: Lab, node: str) -> str | None:
         return None
     finally:
         client.close()
+
+
+def leaders(lab: Lab) -> dict[str, str | None]:
+    """Whom each node takes for the leader: a name, NOBODY, or None when it does not answer."""
+    names = [node.name for node in lab.topology.nodes]
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(lambda name: _leader_seen_by(lab, name), names), strict=True))
+
+
+def await_elected(lab: Lab, seconds: float = 60.0) -> str:
+    """The elected cluster manager, as soon as there is one. Raises LabError when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while (leader := elected(lab)) is None:
+        if time.monotonic() > deadline:
+            raise LabError(f"no cluster manager is elected after {seconds:g} s")
+        time.sleep(0.2)
+    return leader
+
+
+def term(lab: Lab) -> int | None:
+    """The term of the newest election that a cluster manager knows of; None when none of them answers."""
+
+    def ask(name: str) -> int | None:
+        client = lab.client(name, timeout=2.0)
+        try:
+            status, state = client.request("GET", f"/_cluster/state/metadata?local=true&filter_path={TERM}")
+            return int(state["metadata"]["cluster_coordination"]["term"]) if status == 200 else None
+        except (urllib3.exceptions.HTTPError, LookupError, TypeError, ValueError):
+            return None
+        finally:
+            client.close()
+
+    names = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+    with ThreadPoolExecutor(len(names)) as pool:
+        return max((each for each in pool.map(ask, names) if each is not None), default=None)
 
 
 def administer(

@@ -60,6 +60,9 @@ def problems(lab: LocalLab) -> list[str]:
             found.append(f"the zones' weights are {weights}, not {lab.topology.weights}")
         if lab.topology.awareness() and (gone := administration.decommission_status(lab)):
             found.append(f"decommissioned: {gone}")
+        wanted = {key: administration.as_text(value) for key, value in lab.topology.settings.cluster.items()}
+        if (have := administration.explicit_settings(lab, None)) != wanted:
+            found.append(f"the cluster's settings are {have}, not {wanted}")
     except ChaosError as error:
         found.append(str(error))
     return found

@@ -56,6 +56,23 @@ def test_parse_turns_ids_into_names() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"recovery_source": {"type": "EMPTY_STORE"}, "unassigned_info": {"reason": "INDEX_CREATED"}}, "yellow"),
+        ({"recovery_source": {"type": "EXISTING_STORE"}, "unassigned_info": {"reason": "NODE_LEFT"}}, "red"),
+        ({"recovery_source": {"type": "EMPTY_STORE"}, "unassigned_info": {"failed_attempts": 1}}, "red"),
+        ({"recovery_source": {"type": "EMPTY_STORE"}, "unassigned_info": {"allocation_status": "deciders_no"}}, "red"),
+        ({}, "red"),
+    ],
+)
+def test_an_index_that_has_just_been_made_is_not_red(more: dict[str, Any], status: str) -> None:
+    """As OpenSearch has it: nothing can be lost of what has never been there."""
+    primary = {"primary": True, "state": "INITIALIZING", "node": None, "relocating_node": None, **more}
+    table = {"indices": {"new": {"shards": {"0": [primary]}}}}
+    assert parse("a-cm", {"version": 1, "routing_table": table}).status == status
+
+
 def test_parse_of_a_node_without_a_cluster_manager() -> None:
     view = parse("c-cm", {"version": 7})
     assert (view.leader, view.nodes, view.copies) == (None, frozenset(), ())

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.errors import FaultError, LabError
+from chaos.faults.evidence import Look
 from chaos.faults.fault import Pulse
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
@@ -391,3 +392,45 @@ def test_a_worker_starts_after_the_moves_and_is_over_before_their_undo(lab: Fake
     fault = replace(a_fault("f1", [block("a-data", "c-data")]), worker=Working())
     assert lifecycle.inject(fault) and lifecycle.undo("f1")
     assert seen == ["start with 1", "stop with 1"]
+
+
+class Work:
+    """A worker that says at its end how it went."""
+
+    def __init__(self, proven: bool | None) -> None:
+        self.proven, self.calls = proven, []  # type: ignore[var-annotated]
+
+    def start(self, lab: Any) -> None:
+        self.calls.append("start")
+
+    def stop(self) -> Look | None:
+        self.calls.append("stop")
+        return None if self.proven is None else Look(self.proven, "as told")
+
+
+@pytest.mark.parametrize(("proven", "undone"), [(True, True), (False, False), (None, True)])
+def test_what_a_worker_says_of_its_whole_time_is_evidence(
+    lifecycle: Lifecycle, log: Log, proven: bool | None, undone: bool
+) -> None:
+    work = Work(proven)
+    assert lifecycle.inject(replace(a_fault("f1", []), worker=work)) is True
+    assert lifecycle.undo("f1") is undone and work.calls == ["start", "stop"]
+    told = [event["proven"] for event in log.of("fault.evidence") if event["stage"] == "pulses"]
+    assert told == ([] if proven is None else [proven])
+    assert log.of("fault.gone")
+
+
+def test_moves_with_values_of_the_moment_are_read_after_the_first_look_and_before_the_ledger(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    seen: list[Any] = []
+
+    def read(given: Any) -> tuple[Reversible, ...]:
+        seen.append((given is lab, log.kinds, standing(ledger.path)))
+        return (block("a-data", "c-data"),)
+
+    planned = a_fault("f1", [block("a-data", "b-data")])
+    assert lifecycle.inject(replace(planned, read=read)) is True
+    assert seen == [(True, ["fault.evidence"], [])]
+    assert lab.effects == {("blocked", "a-data", "c-data")}
+    assert lifecycle.undo("f1") is True and lab.effects == set()

@@ -1,0 +1,95 @@
+"""The few answers of OpenSearch that settings and cluster manager faults ask for, from memory."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import urllib3
+from fakes import FakeLab
+
+
+class FakeCluster(FakeLab):
+    """A FakeLab whose nodes answer HTTP. ``stale``: nodes that do not take new settings. ``dead``: no answer."""
+
+    def __init__(self, name: str = "3az-standby", id: str = "fake") -> None:
+        super().__init__(name, id)
+        self.leader: str | None = "a-cm"
+        self.persistent: dict[str, Any] = {}
+        self.transient: dict[str, Any] = {}
+        self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
+        self.pending: list[str] = []
+        self.refused: set[str] = set()
+        self.stale: dict[str, dict[str, Any]] = {}
+        self.dead: set[str] = set()
+        self.requests: list[tuple[str, str, str]] = []
+
+    def client(self, node: str, *, timeout: float = 5.0) -> FakeClient:
+        return FakeClient(self, node)
+
+    def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        self.requests.append((node, method, path))
+        if node in self.dead:
+            raise urllib3.exceptions.ReadTimeoutError(None, path, "no answer")  # type: ignore[arg-type]
+        name, _, query = path.partition("?")
+        if name == "/_cat/cluster_manager":
+            return 200, [{"node": self.leader or "-"}]
+        if name == "/_cluster/settings" or name.endswith("/_settings"):
+            return self._settings(node, method, name, query, body)
+        if name == "/_cluster/pending_tasks":
+            return 200, {"tasks": [{"source": source, "time_in_queue_millis": 7} for source in self.pending]}
+        if found := re.fullmatch(r"/_cluster/state/metadata/(.*)\*", name):
+            mine = {index: {"state": "open"} for index in self.indices if index.startswith(found[1])}
+            return 200, {"metadata": {"indices": mine}} if mine else {}
+        if name.startswith("/_cluster/state"):
+            return 200, self._state()
+        if method == "DELETE":
+            for index in name[1:].split(","):
+                self.indices.pop(index, None)
+            return 200, {"acknowledged": True}
+        return 200, {}
+
+    def _state(self) -> dict[str, Any]:
+        nodes = {node.name: {"name": node.name} for node in self.topology.nodes}
+        tables = {}
+        for index, settings in self.indices.items():
+            copies = int(settings.get("index.number_of_replicas", 1)) + 1
+            group = [{"primary": n == 0, "state": "STARTED", "node": "a-data"} for n in range(copies)]
+            tables[index] = {"shards": {"0": group}}
+        return {
+            "version": 1,
+            "cluster_manager_node": self.leader,
+            "nodes": nodes,
+            "routing_table": {"indices": tables},
+        }
+
+    def _settings(self, node: str, method: str, name: str, query: str, body: Any) -> tuple[int, Any]:
+        index = None if name == "/_cluster/settings" else name.split("/")[1]
+        if index is not None and index not in self.indices:
+            return 404, {"error": {"reason": f"no such index [{index}]"}}
+        held = self.persistent if index is None else self.indices[index]
+        if method == "PUT":
+            asked = body["persistent"] if index is None else body
+            if bad := sorted(set(asked) & self.refused):
+                return 400, {"error": {"reason": f"setting [{bad[0]}], not dynamically updateable"}}
+            for key, value in asked.items():
+                held.pop(key, None)
+                if value is not None:
+                    held[key] = value
+            return 200, {"acknowledged": True}
+        if "local=true" in query and node in self.stale:
+            held = self.stale[node]
+        if index is None:
+            return 200, {"persistent": dict(held), "transient": dict(self.transient), "defaults": {"one": "default"}}
+        return 200, {index: {"settings": dict(held), "defaults": {}}}
+
+
+class FakeClient:
+    def __init__(self, lab: FakeCluster, node: str) -> None:
+        self._lab, self._node = lab, node
+
+    def request(self, method: str, path: str, *, body: Any = None, timeout: float | None = None) -> tuple[int, Any]:
+        return self._lab.answer(self._node, method, path, body)
+
+    def close(self) -> None:
+        return
