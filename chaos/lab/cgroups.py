@@ -28,7 +28,8 @@ from chaos.errors import LabError
 from chaos.places import PREFIX
 
 CONTROLLERS = ("cpu", "memory", "io")
-V1_NAMES = {"cpu": "cpu", "memory": "memory", "io": "blkio"}
+V1_NAMES = {"cpu": "cpu", "cpuacct": "cpuacct", "memory": "memory", "io": "blkio"}
+"""Version 1 counts processor time (``cpuacct``) apart from limiting it, often but not always in one hierarchy."""
 INSTRUMENTS = "instruments"
 SHARE = 1024
 """Weight of one group in version 1's scale, whose default it is; version 2's is 100."""
