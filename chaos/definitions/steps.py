@@ -26,6 +26,7 @@ from chaos.definitions.units import PositiveDuration
 
 if TYPE_CHECKING:
     from chaos.faults.fault import Fault
+    from chaos.lab.protocol import Lab
     from chaos.lab.wiring import Wiring
 
 
@@ -157,6 +158,10 @@ class FaultParams(Step):
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         """The fault, ready to go: moves and evidence, from data alone."""
         raise NotImplementedError
+
+    def on(self, fault: Fault, lab: Lab) -> Fault:
+        """What :meth:`build` made, with what only the lab can tell now: values that the undo has to bring back."""
+        return fault
 
 
 def link_claims(links: frozenset[tuple[str, str]]) -> frozenset[str]:

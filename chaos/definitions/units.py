@@ -215,7 +215,7 @@ class SizeRate(_IntQuantity):
     examples = ("256KiB/s", "1MiB/s")
 
 
-_Q = TypeVar("_Q", Duration, Rate, Size, SizeRate)
+_Q = TypeVar("_Q", Duration, Rate, Percent, Size, SizeRate)
 
 
 def _positive(value: _Q) -> _Q:
@@ -225,5 +225,7 @@ def _positive(value: _Q) -> _Q:
 
 
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+PositivePercent = Annotated[Percent, AfterValidator(_positive)]
 PositiveRate = Annotated[Rate, AfterValidator(_positive)]
+PositiveSize = Annotated[Size, AfterValidator(_positive)]
 PositiveSizeRate = Annotated[SizeRate, AfterValidator(_positive)]

@@ -10,7 +10,9 @@ grow by 10 ms at most.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +24,8 @@ from chaos.lab.protocol import Lab
 SILENCE_SECONDS = 1.0
 """No answer for this long, where the baseline was milliseconds, counts as silence."""
 CONTROL_GROWTH_SECONDS = 0.010
+CLOSE_SECONDS = 0.050
+"""A close that nothing delays is back within this."""
 CONTROLS = 4
 """How many untouched pairs are measured beside the touched ones."""
 
@@ -174,8 +178,10 @@ class LinkEvidence:
 
     def in_effect(self, lab: Lab) -> Look:
         fresh = [Line(lab, pair) for pair in self.touched]
-        existing = together(self._existing, self._silence, pings=3)
-        new = together(fresh, self._silence, pings=3)
+        with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
+            waiting = pool.submit(together, self._existing, self._silence, pings=3)
+            new = together(fresh, self._silence, pings=3)
+            existing = waiting.result()
         for line in fresh:
             line.close()
         probes = []
@@ -259,6 +265,111 @@ class BandwidthEvidence(LinkEvidence):
             f"{calm} of {len(controls)} untouched are as before",
             probes + controls,
         )
+
+
+class SlicerEvidence(LinkEvidence):
+    """Two signs. Pings in a row on one connection, new or existing, are ``delay`` apart whatever the direction that is
+    sliced: one ping is one slice, and the next waits for the pause after it. And a burst takes as long as its slices
+    do, which are between half of ``size`` and ``size`` each; told on the pairs ``opened`` whose requests are sliced,
+    because how the echo is cut before it comes back is up to the kernel.
+    """
+
+    ROW = 10
+
+    def __init__(self, touched: list[Pair], untouched: list[Pair], size: int, delay: float, opened: list[Pair]) -> None:
+        super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
+        self._size, self._delay = size, delay
+        slices = max(round(1.0 / delay), 8)
+        self._burst = min(slices * size, 512 * 1024)
+        self._opened = opened
+
+    def in_effect(self, lab: Lab) -> Look:
+        probes = []
+        for pair, line in zip(self.touched, self._existing, strict=True):
+            fresh = Line(lab, pair)
+            probes += [self._row(pair, "new", fresh), self._row(pair, "existing", line)]
+            fresh.close()
+        at_least, at_most = (self._burst / self._size * part * self._delay for part in (1, 2))
+        for pair in (pair for pair in self._opened if pair in self.touched):
+            seconds = Line(lab, pair).flood(self._burst, 3 * at_most + 5)
+            probes.append(
+                Probe(
+                    f"{self._burst} bytes {pair[0]} → {pair[1]}",
+                    f"{milliseconds(at_least)} to {milliseconds(at_most)}",
+                    milliseconds(seconds) if seconds else "nothing came back",
+                    seconds is not None and 0.85 * at_least <= seconds <= 1.3 * at_most + 0.3,
+                )
+            )
+        controls = self._controls(lab)
+        shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
+        return Look(
+            shown == len(probes) and calm == len(controls),
+            f"{shown} of {len(probes)} measurements show the slices; {calm} of {len(controls)} untouched are as before",
+            probes + controls,
+        )
+
+    def _row(self, pair: Pair, which: str, line: Line) -> Probe:
+        pauses = (self.ROW - 1) * self._delay
+        limit = pauses + tolerance(pauses) + self.ROW * CONTROL_GROWTH_SECONDS
+        echo = line.ping(2.0 + self._delay)
+        began = time.monotonic()
+        for _ in range(self.ROW - 1):
+            if echo.reply is Reply.ANSWERED:
+                echo = line.ping(2.0 + self._delay)
+        seconds = time.monotonic() - began
+        answered = echo.reply is Reply.ANSWERED
+        return Probe(
+            f"{self.ROW - 1} pings after one, {which} connection {pair[0]} → {pair[1]}",
+            f"{milliseconds(pauses)} to {milliseconds(limit)}",
+            milliseconds(seconds) if answered else str(echo),
+            answered and 0.85 * pauses <= seconds <= limit,
+        )
+
+
+class SlowCloseEvidence(LinkEvidence):
+    """From the end of our half of a connection to the end of the other: Toxiproxy closes one after the other, so each
+    direction that is slow adds its delay. ``delays``: seconds by pair."""
+
+    def __init__(self, touched: list[Pair], untouched: list[Pair], delays: dict[Pair, float]) -> None:
+        super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
+        self._delays = delays
+
+    def _closes(self, lab: Lab, pairs: list[Pair], timeout: float) -> dict[Pair, float | None]:
+        with ThreadPoolExecutor(max(min(len(pairs), 32), 1)) as pool:
+            return dict(zip(pairs, pool.map(lambda pair: Line(lab, pair).ended(timeout), pairs), strict=True))
+
+    def in_effect(self, lab: Lab) -> Look:
+        pairs = self.touched + self._free(self.control_pairs)
+        measured = self._closes(lab, pairs, 2 * max(self._delays.values()) + 2.0)
+        probes = []
+        for pair, seconds in measured.items():
+            delay = self._delays.get(pair, 0.0) if pair in self.touched else 0.0
+            slack = tolerance(delay)
+            probes.append(
+                Probe(
+                    f"close {pair[0]} → {pair[1]} and back",
+                    f"{milliseconds(max(delay - slack, 0.0))} to {milliseconds(delay + slack + CLOSE_SECONDS)}",
+                    milliseconds(seconds) if seconds is not None else "it did not come",
+                    seconds is not None and delay - slack <= seconds <= delay + slack + CLOSE_SECONDS,
+                )
+            )
+        shown = sum(p.ok for p in probes)
+        return Look(shown == len(probes), f"{shown} of {len(probes)} closes take as long as asked", probes)
+
+    def gone(self, lab: Lab) -> Look:
+        alive = super().gone(lab)
+        probes = list(alive.probes)
+        for pair, seconds in self._closes(lab, self._free(self.touched), 2.0).items():
+            probes.append(
+                Probe(
+                    f"close {pair[0]} → {pair[1]} and back",
+                    f"at most {milliseconds(CLOSE_SECONDS)}",
+                    milliseconds(seconds) if seconds is not None else "it did not come",
+                    seconds is not None and seconds <= CLOSE_SECONDS,
+                )
+            )
+        well = sum(p.ok for p in probes)
+        return Look(well == len(probes), f"{well} of {len(probes)} pings and closes are as before", probes)
 
 
 class ProcessEvidence(Simple):

@@ -165,6 +165,7 @@ class Lifecycle:
 
     def _prove(self, active: Active) -> bool:
         fault, evidence, pulse = active.fault, active.evidence, active.fault.pulse
+        began = time.monotonic()
         deadline = evidence.effect_deadline if pulse is None else min(evidence.effect_deadline, pulse.down)
         look, since = self._until(evidence.in_effect, deadline, 0.0)
         proven = look.proven and active.before.proven
@@ -173,7 +174,7 @@ class Lifecycle:
             self._events.write("fault.in_effect", t=since, fault=fault.id)
         if pulse is not None:
             active.pulsing = Pulsing(self._lab, fault, pulse, active.entries, evidence, self._events)
-            active.pulsing.start()
+            active.pulsing.start(began)
         return proven
 
     def undo(self, *ids: str) -> bool:

@@ -132,6 +132,26 @@ class Line:
             self.close()
         return time.monotonic() - began
 
+    def ended(self, timeout: float) -> float | None:
+        """Seconds from the end of our half of this connection to the end of the other; None when it does not come.
+
+        A ping first: a proxy accepts before it has reached the target.
+        """
+        if self.ping(timeout).reply is not Reply.ANSWERED:
+            return None
+        assert self._socket is not None
+        began = time.monotonic()
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+            while True:
+                self._receive(65536, began + timeout)
+        except EOFError:
+            return time.monotonic() - began
+        except OSError:
+            return None
+        finally:
+            self.close()
+
     def _receive(self, size: int, deadline: float) -> bytes:
         assert self._socket is not None
         left = deadline - time.monotonic()

@@ -32,8 +32,9 @@ class Pulsing:
         self._times: list[bool] = []
         self._problems: list[str] = []
 
-    def start(self) -> None:
-        self._began = time.monotonic()
+    def start(self, since: float) -> None:
+        """``since``: when the first time began (``time.monotonic``); the look that proved it took its part of it."""
+        self._began = since
         self._thread.start()
 
     def stop(self) -> Look:
@@ -52,7 +53,6 @@ class Pulsing:
         moves = [entry.move for entry in self._entries]
         back = [entry.inverse for entry in reversed(self._entries) if entry.inverse is not None]
         number = 1
-        # the first look took its part of the first time
         wait = max(0.0, self._pulse.down - (time.monotonic() - self._began))
         while not self._over.wait(wait):
             self._problems += apply_moves(self._lab, back, in_order=self._fault.in_order)

@@ -28,7 +28,8 @@ from chaos.errors import LabError
 from chaos.places import PREFIX
 
 CONTROLLERS = ("cpu", "memory", "io")
-V1_NAMES = {"cpu": "cpu", "memory": "memory", "io": "blkio"}
+V1_NAMES = {"cpu": "cpu", "cpuacct": "cpuacct", "memory": "memory", "io": "blkio"}
+"""Version 1 counts processor time (``cpuacct``) apart from limiting it, often but not always in one hierarchy."""
 INSTRUMENTS = "instruments"
 SHARE = 1024
 """Weight of one group in version 1's scale, whose default it is; version 2's is 100."""
@@ -64,6 +65,12 @@ def hierarchies(mounts: str | None = None) -> dict[str, Hierarchy]:
                 for controller in set(offered) & set(CONTROLLERS):
                     found.setdefault(controller, Hierarchy(Path(where), 2))
     return found
+
+
+def usable(controller: str) -> bool:
+    """Whether groups of this controller could be made on this machine, asked without making any."""
+    hierarchy = hierarchies().get(controller)
+    return hierarchy is not None and os.access(hierarchy.root, os.W_OK)
 
 
 class Groups:

@@ -13,10 +13,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ import urllib3
 from chaos import places
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import FaultError, InvalidInput, LabError
-from chaos.lab import cgroups, config, network, processes
+from chaos.lab import cgroups, config, demand, network, processes
+from chaos.lab.limits import Limits, MemoryUse, ProcessorUse, untouched
 from chaos.lab.parts import Parts
 from chaos.lab.protocol import CAPABILITIES
 from chaos.lab.toxiproxy import ToxiproxyServer
@@ -37,6 +39,8 @@ from chaos.places import ProcessIdentity, write_json
 ID = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 START_SECONDS = 180.0
 """How long a node may take until it answers HTTP; generous, because CI machines are shared."""
+EXHAUSTED_ROOM = 32 << 20
+"""Bytes between what a node holds and the limit that kills it; a process beside it takes twice as much."""
 
 Progress = Callable[[str], None]
 
@@ -85,6 +89,7 @@ class LocalLab:
         self.topology = topology
         self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
         self.groups = cgroups.Groups(manifest.id)
+        self._limits = Limits(self.groups)
         self.folder = places.labs() / manifest.id
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -322,6 +327,81 @@ class LocalLab:
     def data_is_empty(self, node: str) -> bool:
         return not any((self.folder / "data" / node).iterdir())
 
+    # ---- limits of a node ---------------------------------------------------------------------
+
+    def _group_of(self, node: str) -> tuple[str, str]:
+        return f"zone-{self.node(node).zone}", node
+
+    def limits(self, node: str, resource: str) -> dict[str, str]:
+        return self._limits.values(resource, *self._group_of(node))
+
+    def restore_limits(self, node: str, resource: str, values: Mapping[str, str]) -> None:
+        self._limits.restore(resource, values, *self._group_of(node))
+
+    def limit_processors(self, node: str, processors: float) -> None:
+        self._limits.quota(processors, *self._group_of(node))
+
+    def squeeze_memory(self, node: str, headroom: int) -> None:
+        identity = self.identity(node)
+        if identity is None or not identity.alive():
+            raise LabError(f"the memory of {node} cannot be squeezed: it does not run")
+        size = self.memory_use(node).held + untouched(identity.pid) + headroom
+        self._limits.squeeze(size, *self._group_of(node))
+
+    def exhaust_memory(self, node: str) -> None:
+        if self.process_state(node) is None:
+            return
+        self._limits.strangle(self.memory_use(node).held + EXHAUSTED_ROOM, *self._group_of(node))
+        with self._demand(node, "take", str(2 * EXHAUSTED_ROOM)):
+            self._await_gone(node, 30)
+
+    def processor_use(self, node: str) -> ProcessorUse:
+        return self._limits.processor_use(*self._group_of(node))
+
+    def memory_use(self, node: str) -> MemoryUse:
+        return self._limits.memory_use(*self._group_of(node))
+
+    def read_files(self, node: str, size: int) -> int:
+        with self._demand(node, "read", str(self.folder / "run" / node / "read"), str(size)) as child:
+            assert child.stdout is not None
+            answer = child.stdout.readline()
+        try:
+            return int(json.loads(answer)["second"])
+        except (ValueError, KeyError) as error:
+            raise LabError(f"reading files beside {node} failed: {answer[:200]!r}") from error
+
+    @contextmanager
+    def _demand(self, node: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A process in the node's host and groups that the kernel spares, for the time of the block.
+
+        As root: the interpreter of a virtual environment may lie where others cannot read.
+        """
+        with self.wiring[node].namespace.entered():
+            child = subprocess.Popen(
+                [sys.executable, "-I", "-S", demand.__file__, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder / "run",
+                env={"PATH": "/usr/bin:/bin"},
+                start_new_session=True,
+            )
+        assert child.stdin is not None and child.stdout is not None
+        try:
+            self.groups.place(child.pid, *self._group_of(node))
+            with suppress(OSError):  # it is the smaller one anyway
+                Path(f"/proc/{child.pid}/oom_score_adj").write_text("-1000")
+            with suppress(BrokenPipeError):
+                child.stdin.write(b"go\n")
+                child.stdin.flush()
+            yield child
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+            with suppress(BrokenPipeError):
+                child.stdin.close()
+
     # ---- reaching it --------------------------------------------------------------------------
 
     def client(self, node: str, *, timeout: float = 5.0) -> Client:
@@ -339,11 +419,16 @@ class LocalLab:
 
         Asked before anything starts, so it looks at the machine and the topology only.
         """
-        always = ("links", "drop", "process", "data")
-        return {name: None if name in always else f"a local lab has no '{name}'" for name in CAPABILITIES}
+        offered: dict[str, str | None] = dict.fromkeys(CAPABILITIES)
+        for controller in ("cpu", "memory"):
+            if not cgroups.usable(controller):
+                offered[controller] = f"control groups for '{controller}' cannot be made here"
+        return offered
 
     def lacks(self, capability: str) -> str | None:
-        return None if capability in ("links", "drop", "process", "data") else f"a local lab has no '{capability}'"
+        if capability in ("cpu", "memory"):
+            return None if self.groups.built(capability) else f"this lab has no control groups for '{capability}'"
+        return None if capability in CAPABILITIES else f"a local lab has no '{capability}'"
 
     def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
         ToxiproxyServer(self.wiring[host]).add_toxic(proxy, toxic, kind, stream, attributes)

@@ -7,18 +7,23 @@ Moves and their inverses are idempotent: recovery applies an inverse without kno
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from chaos.definitions import NodeSpec, Topology
+from chaos.lab.limits import MemoryUse, ProcessorUse
 from chaos.lab.wiring import Wiring
 from chaos.netsock import Client
+from chaos.places import ProcessIdentity
 
 CAPABILITIES = {
     "links": "toxics on directed links",
     "drop": "packets of a directed pair vanish at layer 3",
     "process": "signal, kill, stop and start a node's process",
     "data": "empty a node's data folder",
+    "cpu": "cap the processor time of one node, and count it",
+    "memory": "limit the memory of one node, and count failures at the limit",
 }
 
 
@@ -75,5 +80,30 @@ class Lab(Protocol):
         """The kernel's letter for the node's process (``T`` when stopped), None when it is gone."""
 
     def data_is_empty(self, node: str) -> bool: ...
+
+    def identity(self, node: str) -> ProcessIdentity | None:
+        """The node's process as last started; it may be dead."""
+
+    # limits of one node; ``resource`` is ``cpu`` or ``memory``
+    def limits(self, node: str, resource: str) -> dict[str, str]:
+        """What limits it now, in the lab's own words: for :meth:`restore_limits`."""
+
+    def restore_limits(self, node: str, resource: str, values: Mapping[str, str]) -> None:
+        """Put back what :meth:`limits` said; nothing said means no limit."""
+
+    def limit_processors(self, node: str, processors: float) -> None: ...
+
+    def squeeze_memory(self, node: str, headroom: int) -> None:
+        """Leave the node what it has and may still touch, and ``headroom`` bytes for file pages; nothing is killed."""
+
+    def exhaust_memory(self, node: str) -> None:
+        """Have the kernel kill the node's process for want of memory; returns when it is gone."""
+
+    def processor_use(self, node: str) -> ProcessorUse: ...
+
+    def memory_use(self, node: str) -> MemoryUse: ...
+
+    def read_files(self, node: str, size: int) -> int:
+        """Read ``size`` bytes of files twice beside the node, in its limits; major faults of the second time."""
 
     def log(self, node: str) -> Path: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ from chaos.faults.fault import Fault
 from chaos.faults.moves import Reversible
 from chaos.lab.parts import Parts
 from chaos.lab.wiring import Wiring
+from chaos.places import ProcessIdentity
 
 ROOT = Path(__file__).parents[2]
 PARTS = Parts("/home", "3.8.0", "assembled", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
+
+UNLIMITED = {"limit": "none"}
 
 
 def topology(name: str = "3az-standby") -> Topology:
@@ -36,6 +39,8 @@ class FakeLab:
         self.fails: Callable[[str, tuple[str, ...]], None] = lambda call, arguments: None
         self.missing: dict[str, str] = {}
         self.states: dict[str, str | None] = {}
+        self.pids: dict[str, int] = {}
+        self.limited: dict[tuple[str, str], dict[str, str]] = {}
         self._lock = threading.Lock()
 
     def mend(self) -> list[str]:
@@ -52,6 +57,28 @@ class FakeLab:
 
     def data_is_empty(self, node: str) -> bool:
         return ("wiped", node) in self.effects
+
+    def identity(self, node: str) -> ProcessIdentity | None:
+        return ProcessIdentity(self.pids.setdefault(node, 1000), 1, "boot")
+
+    def limits(self, node: str, resource: str) -> dict[str, str]:
+        return dict(self.limited.get((node, resource), UNLIMITED))
+
+    def restore_limits(self, node: str, resource: str, values: Mapping[str, str]) -> None:
+        self._do("restore_limits", (node, resource), ("limited", node, resource), False)
+        self.limited[node, resource] = dict(values) or UNLIMITED
+
+    def limit_processors(self, node: str, processors: float) -> None:
+        self._do("limit_processors", (node,), ("limited", node, "cpu"), True)
+        self.limited[node, "cpu"] = {"limit": str(processors)}
+
+    def squeeze_memory(self, node: str, headroom: int) -> None:
+        self._do("squeeze_memory", (node,), ("limited", node, "memory"), True)
+        self.limited[node, "memory"] = {"limit": str(headroom)}
+
+    def exhaust_memory(self, node: str) -> None:
+        self._do("exhaust_memory", (node,), ("limited", node, "memory"), True)
+        self._do("kill", (node,), ("dead", node), True)
 
     def _do(self, call: str, arguments: tuple[str, ...], effect: tuple[str, ...], there: bool) -> None:
         self.fails(call, arguments)

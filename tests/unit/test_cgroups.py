@@ -14,7 +14,8 @@ def test_each_controller_has_its_hierarchy_in_version_1_and_one_for_all_in_versi
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     one = "cgroup /sys/cpu cgroup rw,relatime,cpu,cpuacct 0 0\ncgroup /sys/blkio cgroup rw,blkio 0 0\n"
     two = f"cgroup2 {tmp_path} cgroup2 rw 0 0\n"
-    assert hierarchies(one) == {"cpu": Hierarchy(Path("/sys/cpu"), 1), "io": Hierarchy(Path("/sys/blkio"), 1)}
+    cpu = Hierarchy(Path("/sys/cpu"), 1)
+    assert hierarchies(one) == {"cpu": cpu, "cpuacct": cpu, "io": Hierarchy(Path("/sys/blkio"), 1)}
     assert hierarchies(two) == {name: Hierarchy(tmp_path, 2) for name in ("cpu", "memory", "io")}
     both = hierarchies(one + two)  # a hybrid: version 2 has only what version 1 left to it
     assert both["cpu"].version == 1 and both["memory"].version == 2

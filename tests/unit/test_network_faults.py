@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import socket
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -13,9 +17,9 @@ from hypothesis import strategies as st
 from chaos.definitions import FAULTS, LinkSelector
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.catalogue.network import pairs_both, pairs_opened, spoken, untouched
-from chaos.faults.evidence import LinkEvidence
+from chaos.faults.evidence import LinkEvidence, SlicerEvidence, SlowCloseEvidence
 from chaos.faults.fault import Fault
-from chaos.faults.probes import Echo, Reply
+from chaos.faults.probes import Echo, Line, Reply
 from chaos.faults.select import ready
 
 LAB = FakeLab()
@@ -23,6 +27,8 @@ WIRING = LAB.wiring
 KINDS = {
     "network.latency": {"delay": "300ms"},
     "network.bandwidth": {"rate": "256KiB/s"},
+    "network.slicer": {"size": "512B", "delay": "10ms"},
+    "network.slow_close": {"delay": "2s"},
     "network.drop": {},
     "network.hang": {},
     "network.refuse": {},
@@ -191,3 +197,81 @@ def test_links_of_an_elected_manager_follow_who_is_elected() -> None:
     for elected in ("a-cm", "b-cm"):
         fault = ready("f1", latency, LAB, seed=1, elected=elected)
         assert all(elected in link for link in fault.links)
+
+
+def test_a_slicers_variation_is_never_nothing_and_slices_are_no_larger_than_asked() -> None:
+    """Toxiproxy draws a number below twice the variation: below 0 there is none, and the server ends."""
+    for both in built("network.slicer", frozenset({("a-data", "c-data")}), size="16B", delay="1ms").moves:
+        attributes = both.move.arguments["attributes"]
+        assert attributes["size_variation"] >= 1
+        assert attributes["average_size"] + attributes["size_variation"] <= 16
+        assert attributes["delay"] == 1000  # microseconds
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_a_close_is_late_once_for_each_slow_direction(monkeypatch: pytest.MonkeyPatch, ways: int) -> None:
+    links = frozenset({("a-data", "c-data"), ("c-data", "a-data")} if ways == 2 else {("a-data", "c-data")})
+    evidence = built("network.slow_close", links).evidence()
+    assert isinstance(evidence, SlowCloseEvidence)
+    late: dict[str, float] = {}
+    monkeypatch.setattr(Line, "ended", lambda line, _: late["touched" if "c-data" in line.pair else "other"])
+    evidence.control_pairs = [("a-data", "b-data")]
+    for touched, other, proven in (
+        (2.0 * ways, 0.01, True),
+        (2.3 * ways, 0.01, True),
+        (0.01, 0.01, False),
+        (2.6 * ways, 0.01, False),
+        (2.0 * ways, 2.0, False),  # others are late as well
+    ):
+        late.update(touched=touched, other=other)
+        assert evidence.in_effect(LAB).proven is proven, (touched, other)
+    evidence.close()
+
+
+class EchoLab(FakeLab):
+    """Nodes that echo what they get, in slices with a pause after each."""
+
+    def __init__(self, size: int, delay: float) -> None:
+        super().__init__()
+        self._size, self._delay = size, delay
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        near, far = socket.socketpair()
+        near.settimeout(timeout)
+        threading.Thread(target=self._echo, args=(far,), daemon=True).start()
+        return near
+
+    def _echo(self, far: socket.socket) -> None:
+        with far, suppress(OSError):
+            while data := far.recv(32768):
+                for at in range(0, len(data), self._size):
+                    far.sendall(data[at : at + self._size])
+                    time.sleep(self._delay)
+
+
+@pytest.mark.parametrize(
+    ("size", "delay", "proven"), [(512, 0.02, True), (65536, 0.0, False), (65536, 0.02, False), (512, 0.06, False)]
+)
+def test_slices_are_proven_by_their_pause_and_by_their_size(size: int, delay: float, proven: bool) -> None:
+    pair = ("a-data", "c-data")
+    evidence = SlicerEvidence([pair], [], 512, 0.02, [pair])
+    lab = EchoLab(size, delay)
+    assert evidence.before(lab).proven
+    assert evidence.in_effect(lab).proven is proven
+    evidence.close()
+
+
+def test_the_end_of_a_connection_is_timed_from_our_half_to_the_other() -> None:
+    assert Line(EchoLab(64, 0.0), ("a-data", "c-data")).ended(5.0) is not None
+    silent = FakeLab()
+    pairs: list[socket.socket] = []
+
+    def connect(host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        near, far = socket.socketpair()
+        pairs.append(far)
+        return near
+
+    silent.connect = connect  # type: ignore[attr-defined]
+    assert Line(silent, ("a-data", "c-data")).ended(0.05) is None
+    for far in pairs:
+        far.close()

@@ -230,6 +230,35 @@ def test_one_way_and_both_ways() -> None:
     assert links("from clients of zone a to node b-data") == {("client-a", "b-data")}
 
 
+def test_every_form_of_a_partition_has_its_sentence() -> None:
+    zone_a, zone_b, zone_c = ({f"{z}-cm", f"{z}-data"} for z in ZONES)
+
+    def both(some: set[str], others: set[str]) -> set[tuple[str, str]]:
+        return {pair for a in some for b in others for pair in ((a, b), (b, a))}
+
+    # one way
+    assert links("from zone a to zone c") == {(a, c) for a in zone_a for c in zone_c}
+    # zone from zone, with or without their clients; zone b is the bridge that reaches both
+    assert links("between zone a and zone c") == both(zone_a, zone_c)
+    assert links("between everything in zone a and everything in zone c") == both(zone_a, zone_c) | both(
+        zone_a, {"client-c"}
+    ) | both(zone_c, {"client-a"})
+    # one node is the bridge: zone a and b-cm do not reach zone c, b-data reaches all; two faults of one phase
+    apart = links("between zone a and zone c") | links("between node b-cm and zone c")
+    assert apart == both(zone_a | {"b-cm"}, zone_c)
+    assert not any("b-data" in pair for pair in apart)
+    # a node from its own zone, with or without its clients
+    assert links("between node a-data and zone a") == both({"a-data"}, {"a-cm"})
+    assert links("between node a-data and everything in zone a") == both({"a-data"}, {"a-cm", "client-a"})
+    # clients from a zone: all of them, or those of one zone from their own
+    assert links("from clients to zone c") == {(client, node) for client in CLIENTS for node in zone_c}
+    assert links("between clients of zone a and zone a") == both({"client-a"}, zone_a)
+    # all of a zone: its nodes and its clients, and everybody else's way to it
+    inside, outside = zone_c | {"client-c"}, zone_a | zone_b | {"client-a", "client-b"}
+    apart = both(inside, outside) - both({"client-c"}, {"client-a", "client-b"})
+    assert links("around everything in zone c") == apart
+
+
 fixed_hosts = host_selectors.filter(
     lambda hosts: (
         hosts.nodes is None or (not hosts.nodes.pick and not hosts.nodes.elected and candidates(hosts.nodes, NODES))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from chaos.definitions.steps import NetworkFault, Scene
-from chaos.definitions.units import Duration, PositiveDuration, PositiveSizeRate
+from chaos.definitions.units import Duration, Malformed, PositiveDuration, PositiveSize, PositiveSizeRate, Size
 from chaos.faults.evidence import (
     SILENCE_SECONDS,
     BandwidthEvidence,
     Evidence,
     LinkEvidence,
+    SlicerEvidence,
+    SlowCloseEvidence,
     milliseconds,
     tolerance,
 )
@@ -171,6 +173,78 @@ class NetworkBandwidth(OnLinks):
         touched = pairs_both(wiring, links)
         return toxics(wiring, links, id, "bandwidth", {"rate": rate}), lambda: BandwidthEvidence(
             touched, untouched(wiring, touched), rate * 1000.0
+        )
+
+
+class NetworkSlicer(OnLinks):
+    """Bytes arrive in small slices with a pause after each, as a tunnel or a lossy link makes them of a stream.
+
+    Toxiproxy halves what it has read until a piece is small enough: slices are between half of ``size`` and ``size``.
+    """
+
+    kind = "network.slicer"
+    examples = ({"links": "from node a-data to node c-data", "size": "512B", "delay": "10ms"},)
+    mechanism = "Toxiproxy slicer: halved until a slice is small enough, a pause after each slice of each connection"
+    undoing = "the toxics go; connections stay"
+    proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
+    colour = AMBER
+    size: PositiveSize = Field(description="of a slice at most, for example 512B")
+    delay: PositiveDuration = Field(description="the pause after each slice, for example 10ms")
+
+    @field_validator("size")
+    @classmethod
+    def _a_message_at_least(cls, value: Size) -> Size:
+        if value < 16:
+            raise Malformed(f"{value.text} is less than one message's header: expected 16B or more")
+        return value
+
+    @field_validator("delay")
+    @classmethod
+    def _long_enough_to_be_kept(cls, value: Duration) -> Duration:
+        if value < 0.001:
+            raise Malformed(f"{value.text} is less than what timers keep: expected 1ms or more")
+        return value
+
+    def describe(self) -> str:
+        return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        # a variation of 0 ends Toxiproxy 2.12: it draws a number below twice the variation, and below 0 there is none
+        attributes = {
+            "average_size": int(self.size) - 1,
+            "size_variation": 1,
+            "delay": round(float(self.delay) * 1_000_000),
+        }
+        touched = pairs_both(wiring, links)
+        return toxics(wiring, links, id, "slicer", attributes), lambda: SlicerEvidence(
+            touched,
+            untouched(wiring, touched),
+            int(self.size),
+            float(self.delay),
+            [pair for pair in pairs_opened(wiring, links) if wiring[pair[0]].kind == "node"],
+        )
+
+
+class NetworkSlowClose(OnLinks):
+    """The end of a connection arrives late: the other side goes on believing in it."""
+
+    kind = "network.slow_close"
+    examples = ({"links": "from node a-data to node c-data", "delay": "2s"},)
+    mechanism = "Toxiproxy slow_close: a close is passed on after a delay, in each direction of each connection"
+    undoing = "the toxics go; a close that waits goes through"
+    proof = "from the end of our half of a connection to the end of the other takes as long as asked"
+    colour = AMBER
+    delay: PositiveDuration = Field(description="until a close arrives, for example 2s")
+
+    def describe(self) -> str:
+        return f"closes arrive {self.delay.text} late on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        touched = pairs_both(wiring, links)
+        delays = {pair: ((pair in links) + (pair[::-1] in links)) * float(self.delay) for pair in touched}
+        attributes = {"delay": round(float(self.delay) * 1000)}
+        return toxics(wiring, links, id, "slow_close", attributes), lambda: SlowCloseEvidence(
+            touched, untouched(wiring, touched), delays
         )
 
 

@@ -1,16 +1,22 @@
-"""Node faults: kill, graceful stop, pause, and loss (killed, data folder emptied, an empty replacement joins)."""
+"""Node faults: kill, stop, restart (rolling), pause, and loss (killed, data emptied, an empty replacement joins)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import time
+from typing import ClassVar, Literal
 
-from pydantic import Field
+import urllib3
+from pydantic import Field, StrictBool
 
 from chaos.definitions.steps import Flap, NodeFault, Scene
-from chaos.faults.evidence import ProcessEvidence
+from chaos.definitions.units import Duration, PositiveDuration
+from chaos.errors import LabError
+from chaos.faults.evidence import Look, Probe, ProcessEvidence
 from chaos.faults.fault import Fault, Pulse
-from chaos.faults.moves import Reversible, on_node
+from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
+from chaos.places import ProcessIdentity
 
 
 class OnProcess(NodeFault):
@@ -116,3 +122,117 @@ class NodeLoss(OnProcess):
 
     def moves(self, node: str) -> list[Reversible]:
         return [on_node("node.kill", "node.start", node), on_node("node.wipe", None, node)]
+
+
+BACK = "/_cluster/health?local=true&filter_path=status,number_of_nodes,discovered_cluster_manager"
+
+
+@operation("node.await")
+def _await_back(lab: Lab, node: str, nodes: int, seconds: float) -> None:
+    """Until the node itself sees a cluster of so many nodes that is green. Raises LabError after ``seconds``.
+
+    Its own view, because a process that has just started knows nothing from before: others may not have noticed yet
+    that the one before it is gone, and to them the cluster still looks green.
+    """
+    deadline = time.monotonic() + seconds
+    client = lab.client(node, timeout=2.0)
+    seen = "no answer"
+    while time.monotonic() < deadline:
+        try:
+            status, health = client.request("GET", BACK)
+            seen = f"{status} {health}"
+            if (
+                status == 200
+                and health["discovered_cluster_manager"]
+                and health["number_of_nodes"] >= nodes
+                and health["status"] == "green"
+            ):
+                client.close()
+                return
+        except urllib3.exceptions.HTTPError:
+            seen = "no answer"
+        time.sleep(0.1)
+    client.close()
+    raise LabError(f"{node} is not back in a green cluster of {nodes} nodes after {seconds:g} s: {seen}")
+
+
+class RestartEvidence(ProcessEvidence):
+    """Each node's process is another one than before, and it is in the cluster."""
+
+    effect_deadline = 60.0
+
+    def __init__(self, nodes: list[str]) -> None:
+        super().__init__(nodes)
+        self._processes: dict[str, ProcessIdentity | None] = {}
+
+    def before(self, lab: Lab) -> Look:
+        self._processes = {node: lab.identity(node) for node in self._nodes}
+        return super().before(lab)
+
+    def in_effect(self, lab: Lab) -> Look:
+        alive = self._running(lab)
+        probes = []
+        for node in self._nodes:
+            before, now = self._processes[node], lab.identity(node)
+            probes.append(
+                Probe(
+                    f"process of {node}",
+                    f"another one than {before.pid if before else 'none'}",
+                    f"process {now.pid}" if now else "none",
+                    now is not None and now != before,
+                )
+            )
+        probes += alive.probes
+        shown = sum(probe.ok for probe in probes)
+        return Look(shown == len(probes), f"{shown} of {len(probes)} signs of a restart", probes)
+
+
+class NodeRestart(OnProcess):
+    """Stopped and started again on its data; rolling over the nodes, or all at once."""
+
+    kind = "node.restart"
+    examples = ({"target": "zone c", "how": "orderly", "rolling": True}, {"target": "node c-data", "how": "kill"})
+    mechanism = (
+        "SIGTERM or SIGKILL, then started again; rolling: the next one when this one is back and the cluster green"
+    )
+    undoing = "nodes that do not run are started"
+    proof = "each node's process is another one than before, and it is in the cluster"
+    colour = "#b7791f"
+    how: Literal["orderly", "kill"] = Field(default="orderly", description="orderly (SIGTERM) or kill (SIGKILL)")
+    rolling: StrictBool = Field(default=True, description="one node after the other, or all at once")
+    within: PositiveDuration = Field(
+        default=Duration(180), description="how long each node may take until it is back and the cluster green"
+    )
+
+    def describe(self) -> str:
+        rolling = "one after the other" if self.rolling else "at once"
+        return f"restart {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
+
+    def steps(self, node: str, nodes: int) -> list[Reversible]:
+        end = "node.stop" if self.how == "orderly" else "node.kill"
+        back = {"node": node, "nodes": nodes, "seconds": float(self.within)}
+        return [
+            on_node(end, "node.start", node),
+            Reversible(Move("node.start", {"node": node}), Move("nothing", {"node": node})),
+            Reversible(Move("node.await", back), Move("nothing", {"node": node})),
+        ]
+
+    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+        managers = {node.name for node in scene.topology.cluster_managers}
+        # managers last, as operators do it: a restart of the elected one costs an election
+        nodes = tuple(sorted(scene.nodes(self.target), key=lambda node: node in managers))
+        count = len(scene.topology.nodes)
+        return Fault(
+            id=id,
+            kind=self.kind,
+            says=f"{self.describe()} ({', '.join(nodes)})",
+            mechanism=self.mechanism,
+            targets=nodes,
+            links=(),
+            moves=tuple(move for node in nodes for move in self.steps(node, count)),
+            evidence=lambda: RestartEvidence(list(nodes)),
+            needs=self.needs,
+            colour=self.colour,
+            claims=self.claims(scene),
+            in_order=self.rolling,
+        )

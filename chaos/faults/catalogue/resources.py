@@ -1,0 +1,581 @@
+"""Node faults of want: too little processor time, no room for file pages, no memory, a heap full of answers.
+
+The first three are limits of the node's control group. A limit's inverse holds the values that were there when the
+fault was made (:meth:`Limited.on`), so whatever a lab had before comes back. Heap pressure is made by real searches
+whose answers nobody reads: a node keeps an answer on its heap until its client has taken the last byte.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import urllib3
+from pydantic import Field, field_validator
+
+from chaos.definitions.steps import NodeFault, Scene
+from chaos.definitions.topology import Topology
+from chaos.definitions.units import Malformed, Percent, PositivePercent, PositiveSize, Size
+from chaos.errors import LabError
+from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
+from chaos.faults.fault import Fault
+from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.lab.protocol import Lab
+from chaos.lab.wiring import Wiring
+from chaos.observe.cluster import administer
+
+MEBI = 1 << 20
+AMBER = "#b7791f"
+
+
+@operation("limits.restore")
+def _restore_limits(lab: Lab, node: str, resource: str, values: dict[str, str]) -> None:
+    lab.restore_limits(node, resource, values)
+
+
+@operation("processors.limit")
+def _limit_processors(lab: Lab, node: str, processors: float) -> None:
+    lab.limit_processors(node, processors)
+
+
+@operation("memory.squeeze")
+def _squeeze_memory(lab: Lab, node: str, headroom: int) -> None:
+    lab.squeeze_memory(node, headroom)
+
+
+@operation("memory.exhaust")
+def _exhaust_memory(lab: Lab, node: str) -> None:
+    lab.exhaust_memory(node)
+
+
+class Limited(NodeFault):
+    """A fault that changes the limits of whole nodes' control groups."""
+
+    resource: ClassVar[str]
+
+    def limit(self, node: str) -> Move:
+        raise NotImplementedError
+
+    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
+        raise NotImplementedError
+
+    def moves(self, node: str) -> list[Reversible]:
+        return [Reversible(self.limit(node), restore(node, self.resource, {}))]
+
+    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+        nodes = scene.nodes(self.target)
+        return Fault(
+            id=id,
+            kind=self.kind,
+            says=f"{self.describe()} ({', '.join(nodes)})",
+            mechanism=self.mechanism,
+            targets=nodes,
+            links=(),
+            moves=tuple(move for node in nodes for move in self.moves(node)),
+            evidence=lambda: self.evidence(nodes, scene.topology),
+            needs=self.needs,
+            colour=self.colour,
+            claims=self.claims(scene),
+        )
+
+    def on(self, fault: Fault, lab: Lab) -> Fault:
+        """The undo restores what limits the nodes now."""
+        if any(lab.lacks(need) for need in self.needs):
+            return fault  # it will be refused, with the reason
+        return replace(fault, moves=tuple(_with_values(each, lab) for each in fault.moves))
+
+
+def restore(node: str, resource: str, values: dict[str, str]) -> Move:
+    return Move("limits.restore", {"node": node, "resource": resource, "values": values})
+
+
+def _with_values(both: Reversible, lab: Lab) -> Reversible:
+    if both.inverse is None or both.inverse.operation != "limits.restore":
+        return both
+    node, resource = both.inverse.arguments["node"], both.inverse.arguments["resource"]
+    return Reversible(both.move, restore(node, resource, lab.limits(node, resource)))
+
+
+# ------------------------------------------------------------------------------------------ processor time
+
+WATCHED_SECONDS = 2.0
+"""How long the use of processor time is measured: twenty periods of a quota."""
+QUOTA_TOLERANCE = 0.15
+SLICE_SECONDS = 0.010
+"""A kernel hands a quota out in slices of 5 ms a processor; what it handed out before counts when it is used."""
+ASKERS = 4
+
+
+def ask_in_parallel(lab: Lab, node: str, seconds: float, askers: int = ASKERS) -> int:
+    """Requests that cost a node some processor time, for so long, over the direct path; how many were answered."""
+    end = time.monotonic() + seconds
+
+    def ask(_: int) -> int:
+        answered = 0
+        client = lab.client(node, timeout=1.0)
+        while time.monotonic() < end:
+            try:
+                answered += client.request("GET", "/_nodes/_local/stats")[0] == 200
+            except urllib3.exceptions.HTTPError:
+                continue
+        client.close()
+        return answered
+
+    with ThreadPoolExecutor(askers) as pool:
+        return sum(pool.map(ask, range(askers)))
+
+
+class StarvationEvidence(Simple):
+    """The group's own use of processor time under a demand that the probe makes; what the kernel throttled."""
+
+    effect_deadline = 20.0
+    gone_deadline = 60.0
+
+    def __init__(self, nodes: tuple[str, ...], processors: float) -> None:
+        self._nodes, self._processors = nodes, processors
+        self._values: dict[str, dict[str, str]] = {}
+
+    def before(self, lab: Lab) -> Look:
+        self._values = {node: lab.limits(node, "cpu") for node in self._nodes}
+        return ProcessEvidence(list(self._nodes)).before(lab)
+
+    def _measure(self, lab: Lab, node: str) -> tuple[float, int, int]:
+        """Processors used, periods throttled, requests answered, over :data:`WATCHED_SECONDS` or a bit more."""
+        began, first = time.monotonic(), lab.processor_use(node)
+        answered = ask_in_parallel(lab, node, WATCHED_SECONDS)
+        wall, last = time.monotonic() - began, lab.processor_use(node)
+        return (last.seconds - first.seconds) / wall, last.throttled - first.throttled, answered
+
+    def in_effect(self, lab: Lab) -> Look:
+        probes = []
+        most = self._processors * (1 + QUOTA_TOLERANCE) + SLICE_SECONDS / WATCHED_SECONDS
+        for node in self._nodes:
+            used, throttled, _ = self._measure(lab, node)
+            what = f"processor time of {node} under {ASKERS} requests at a time"
+            probes.append(Probe(what, f"at most {most:.1%} of a processor", f"{used:.1%}", used <= most))
+            probes.append(Probe(f"throttled periods of {node}", "they grow", f"+{throttled}", throttled > 0))
+        return _look(probes, "signs of a quota")
+
+    def gone(self, lab: Lab) -> Look:
+        probes = _limits_as_before(lab, "cpu", self._values)
+        for node in self._nodes:
+            _, throttled, answered = self._measure(lab, node)
+            probes.append(Probe(f"throttled periods of {node}", "none more", f"+{throttled}", throttled == 0))
+            probes.append(Probe(f"requests to {node}", "answered", f"{answered} answered", answered > 0))
+        return _look(probes, "signs of no quota")
+
+
+class NodeCpuStarvation(Limited):
+    """The node gets a small part of one processor's time, and no more whatever is free."""
+
+    kind = "node.cpu_starvation"
+    resource = "cpu"
+    examples = ({"target": "node c-data", "quota": "20%"},)
+    mechanism = "quota of the node's control group (version 1 cpu.cfs_quota_us, version 2 cpu.max), per 100 ms"
+    undoing = "the quota that was there, or none"
+    proof = (
+        "under requests in parallel the group uses no more than its quota, and periods are throttled; later none are"
+    )
+    needs = ("cpu",)
+    colour = AMBER
+    quota: PositivePercent = Field(description="of one processor, for example 10%")
+
+    @field_validator("quota")
+    @classmethod
+    def _within_the_kernels_bounds(cls, value: Percent) -> Percent:
+        if value < 0.01:
+            raise Malformed(f"{value.text} is less than the kernel's least quota: expected 1% or more")
+        return value
+
+    def describe(self) -> str:
+        return f"at most {self.quota.text} of one processor for {self.target.text}"
+
+    def limit(self, node: str) -> Move:
+        return Move("processors.limit", {"node": node, "processors": float(self.quota)})
+
+    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
+        return StarvationEvidence(nodes, float(self.quota))
+
+
+# ----------------------------------------------------------------------------------------------- memory
+
+
+class SqueezeEvidence(Simple):
+    """Files read beside the node, in its limits: the second time costs major faults only where they did not fit."""
+
+    effect_deadline = 30.0
+    gone_deadline = 60.0
+
+    def __init__(self, nodes: tuple[str, ...], sizes: dict[str, int]) -> None:
+        self._nodes, self._sizes = nodes, sizes
+        self._values: dict[str, dict[str, str]] = {}
+        self._kills: dict[str, int] = {}
+
+    def _measure(self, lab: Lab, node: str) -> tuple[int, int, int]:
+        """Failures at the limit, major faults of the second reading, kills since before."""
+        first = lab.memory_use(node)
+        again = lab.read_files(node, self._sizes[node])
+        last = lab.memory_use(node)
+        return last.failures - first.failures, again, last.oom_kills - self._kills.get(node, last.oom_kills)
+
+    def before(self, lab: Lab) -> Look:
+        self._values = {node: lab.limits(node, "memory") for node in self._nodes}
+        self._kills = {node: lab.memory_use(node).oom_kills for node in self._nodes}
+        return _look([probe for node in self._nodes for probe in self._roomy(lab, node)], "signs of enough room")
+
+    def _roomy(self, lab: Lab, node: str) -> Iterator[Probe]:
+        failures, again, kills = self._measure(lab, node)
+        yield Probe(f"failures of {node} at the limit", "none more", f"+{failures}", failures == 0)
+        size = self._sizes[node] // MEBI
+        yield Probe(f"second reading of {size} MiB beside {node}", "no major fault", f"{again}", again == 0)
+        yield Probe(f"kills in the group of {node}", "none", f"{kills}", kills == 0)
+
+    def in_effect(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            failures, again, kills = self._measure(lab, node)
+            probes.append(Probe(f"failures of {node} at the limit", "they grow", f"+{failures}", failures > 0))
+            what = f"second reading of {self._sizes[node] // MEBI} MiB beside {node}"
+            probes.append(Probe(what, "major faults", f"{again} major faults", again > 0))
+            state = lab.process_state(node)
+            alive = state is not None and kills == 0
+            probes.append(Probe(f"process of {node}", "runs, none killed", f"state {state}, {kills} killed", alive))
+        return _look(probes, "signs of a squeezed page cache")
+
+    def gone(self, lab: Lab) -> Look:
+        probes = _limits_as_before(lab, "memory", self._values)
+        probes += [probe for node in self._nodes for probe in self._roomy(lab, node)]
+        return _look(probes, "signs of enough room")
+
+
+class NodePageCacheSqueeze(Limited):
+    """File pages of the node find little room: what is read again has to be read from disk again."""
+
+    kind = "node.page_cache_squeeze"
+    resource = "memory"
+    examples = ({"target": "node c-data", "headroom": "32MiB"},)
+    mechanism = (
+        "limit of the node's control group (version 1 memory.limit_in_bytes with its killer off, "
+        "version 2 memory.high): what it holds that is no file page, its untouched heap, and the headroom"
+    )
+    undoing = "the limit that was there, or none"
+    proof = "failures at the limit grow, and files that are read twice cost major faults the second time too; later not"
+    needs = ("memory",)
+    colour = AMBER
+    headroom: PositiveSize = Field(default=Size(32 * MEBI), description="room for file pages, for example 32MiB")
+
+    @field_validator("headroom")
+    @classmethod
+    def _enough_to_run(cls, value: Size) -> Size:
+        if value < 8 * MEBI:
+            raise Malformed(f"{value.text} is too little to run in: expected 8MiB or more")
+        return value
+
+    def describe(self) -> str:
+        return f"{self.headroom.text} for the file pages of {self.target.text}"
+
+    def limit(self, node: str) -> Move:
+        return Move("memory.squeeze", {"node": node, "headroom": int(self.headroom)})
+
+    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
+        heaps = {node.name: int(node.heap) for node in topology.nodes}
+        return SqueezeEvidence(nodes, {node: heaps[node] + 2 * int(self.headroom) + 64 * MEBI for node in nodes})
+
+
+class KilledForMemoryEvidence(Simple):
+    """The kernel's counter of kills in the node's own group grew, and the process is gone; later it runs."""
+
+    gone_deadline = ProcessEvidence.gone_deadline
+
+    def __init__(self, nodes: tuple[str, ...]) -> None:
+        self._nodes = nodes
+        self._process = ProcessEvidence(list(nodes))
+        self._values: dict[str, dict[str, str]] = {}
+        self._kills: dict[str, int] = {}
+
+    def before(self, lab: Lab) -> Look:
+        self._values = {node: lab.limits(node, "memory") for node in self._nodes}
+        self._kills = {node: lab.memory_use(node).oom_kills for node in self._nodes}
+        return self._process.before(lab)
+
+    def in_effect(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            kills = lab.memory_use(node).oom_kills - self._kills[node]
+            probes.append(Probe(f"kills for want of memory in the group of {node}", "it grew", f"+{kills}", kills > 0))
+        probes += self._process.in_effect(lab).probes
+        return _look(probes, "signs of a kill for want of memory")
+
+    def gone(self, lab: Lab) -> Look:
+        probes = _limits_as_before(lab, "memory", self._values)
+        return _look(probes + self._process.gone(lab).probes, "signs of life")
+
+
+class NodeOutOfMemory(Limited):
+    """The kernel kills the node's process for want of memory, in the node's own control group."""
+
+    kind = "node.out_of_memory"
+    resource = "memory"
+    examples = ({"target": "node c-data"},)
+    mechanism = (
+        "limit of the node's control group just above what it holds, and beside it a small process, "
+        "which the kernel spares, that takes the rest"
+    )
+    undoing = "the limit that was there comes back and the node starts again on its data"
+    proof = "the kernel's counter of kills in that group grows and the process is gone; later it is in the cluster"
+    needs = ("memory", "process")
+
+    def describe(self) -> str:
+        return f"the kernel kills {self.target.text} for want of memory"
+
+    def limit(self, node: str) -> Move:
+        return Move("memory.exhaust", {"node": node})
+
+    def moves(self, node: str) -> list[Reversible]:
+        start = on_node("node.start", "node.start", node)
+        # undone last first: the limit is back before the node starts
+        return [Reversible(Move("nothing", {"node": node}), start.inverse), *super().moves(node)]
+
+    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
+        return KilledForMemoryEvidence(nodes)
+
+
+def _limits_as_before(lab: Lab, resource: str, before: dict[str, dict[str, str]]) -> list[Probe]:
+    probes = []
+    for node, values in before.items():
+        now = lab.limits(node, resource)
+        probes.append(Probe(f"{resource} limits of {node}", _words(values), _words(now), now == values))
+    return probes
+
+
+def _words(values: dict[str, str]) -> str:
+    return ", ".join(f"{file} {value}" for file, value in values.items())
+
+
+def _look(probes: list[Probe], signs: str) -> Look:
+    shown = sum(probe.ok for probe in probes)
+    return Look(shown == len(probes), f"{shown} of {len(probes)} {signs}", probes)
+
+
+# ------------------------------------------------------------------------------------------------- heap
+
+DOCUMENT_BYTES = 128 * 1024
+DOCUMENTS = 64
+"""Of the pressure's own index: 8 MiB in one answer, and next to nothing on disk, because it compresses well."""
+BATCH = 8
+UNREAD_BYTES = 64 * 1024
+"""Buffer of a connection on which nothing is read, so that the answer waits on the node's heap and not here."""
+STATS = "/_nodes/_local/stats/jvm,breaker?filter_path=nodes.*.jvm.mem,nodes.*.jvm.gc,nodes.*.breakers"
+
+
+@operation("pressure.index")
+def _pressure_index(lab: Lab, index: str, on: list[str]) -> None:
+    """An index of large documents, its one shard on one of the nodes ``on`` (anywhere when empty)."""
+    settings: dict[str, Any] = {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"}
+    if on:
+        settings["routing.allocation.include._name"] = ",".join(on)
+    body = {"settings": {"index": settings}, "mappings": {"enabled": False}}
+    status, answer = administer(lab, "PUT", f"/{index}", body)
+    if status != 200 and "resource_already_exists" not in str(answer):
+        raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
+    document = json.dumps({"text": "x" * DOCUMENT_BYTES})
+    for first in range(0, DOCUMENTS, BATCH):
+        rows = [f'{{"index": {{"_id": "{n}"}}}}\n{document}\n' for n in range(first, first + BATCH)]
+        status, answer = administer(lab, "POST", f"/{index}/_bulk", "".join(rows))
+        if status != 200 or answer.get("errors"):
+            raise LabError(f"filling the index {index} answered {status}: {str(answer)[:300]}")
+    status, answer = administer(lab, "POST", f"/{index}/_refresh")
+    if status != 200:
+        raise LabError(f"refreshing the index {index} answered {status}: {str(answer)[:300]}")
+
+
+class Heap:
+    """What a node says of its heap. ``used`` is a fraction of the most it may have."""
+
+    def __init__(self, stats: dict[str, Any]) -> None:
+        (node,) = stats["nodes"].values()
+        memory = node["jvm"]["mem"]
+        self.used = memory["heap_used_in_bytes"] / memory["heap_max_in_bytes"]
+        self.tripped = sum(int(breaker["tripped"]) for breaker in node["breakers"].values())
+        self.full_collections = int(node["jvm"]["gc"]["collectors"]["old"]["collection_count"])
+
+    @classmethod
+    def of(cls, lab: Lab, node: str, timeout: float = 5.0) -> Heap | None:
+        """None when the node does not answer in time, which a full heap may cause."""
+        client = lab.client(node, timeout=timeout)
+        try:
+            status, stats = client.request("GET", STATS)
+            return cls(stats) if status == 200 else None
+        except (urllib3.exceptions.HTTPError, LookupError, ValueError, TypeError):
+            return None
+        finally:
+            client.close()
+
+
+class UnreadAnswers:
+    """A worker: searches to each node whose answers it never reads, as many as it takes to hold the heap so full."""
+
+    def __init__(self, nodes: tuple[str, ...], index: str, above: float) -> None:
+        self._nodes, self._index, self._above = nodes, index, above
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.unread: dict[str, int] = dict.fromkeys(nodes, 0)
+        self.refused: dict[str, int] = dict.fromkeys(nodes, 0)
+
+    def start(self, lab: Lab) -> None:
+        self._threads = [
+            threading.Thread(target=self._fill, args=(lab, node), name=f"heap of {node}", daemon=True)
+            for node in self._nodes
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _fill(self, lab: Lab, node: str) -> None:
+        held: list[socket.socket] = []
+        try:
+            while not self._over.is_set():
+                heap = Heap.of(lab, node, 2.0)
+                if heap is None or heap.used >= self._above:
+                    self._over.wait(0.3)
+                    continue
+                sock = self._search(lab, node)
+                if sock is None:
+                    self.refused[node] += 1
+                    self._over.wait(0.3)
+                else:
+                    held.append(sock)
+                    self.unread[node] = len(held)
+        finally:
+            for sock in held:
+                sock.close()
+
+    def _search(self, lab: Lab, node: str) -> socket.socket | None:
+        """A connection on which an answer waits; None when the node refused or broke it off."""
+        try:
+            sock = lab.connect(node, (lab.wiring[node].loopback, 9200), 5.0)
+        except OSError:
+            return None
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD_BYTES)
+            sock.sendall(
+                f"GET /{self._index}/_search?size={DOCUMENTS} HTTP/1.1\r\nHost: pressure\r\n\r\n".encode("ascii")
+            )
+            if sock.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200":
+                return sock
+        except OSError:
+            pass
+        sock.close()
+        return None
+
+
+class HeapEvidence(Simple):
+    """The node's own figures: its heap stays as full as asked, or its breakers trip; later neither."""
+
+    effect_deadline = 60.0
+    gone_deadline = 120.0
+
+    def __init__(self, worker: UnreadAnswers, nodes: tuple[str, ...], above: float) -> None:
+        self._worker, self._nodes, self._above = worker, nodes, above
+        self._before: dict[str, Heap] = {}
+
+    def before(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            heap = Heap.of(lab, node)
+            if heap is not None:
+                self._before[node] = heap
+            probes.append(Probe(f"heap of {node}", "told", _said(heap), heap is not None))
+        return _look(probes, "nodes tell of their heap")
+
+    def in_effect(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            heap, before = Heap.of(lab, node), self._before.get(node)
+            tripped = heap is not None and before is not None and heap.tripped > before.tripped
+            full = heap is not None and heap.used >= self._above
+            expected = f"{self._above:.0%} used or more, or a breaker that tripped"
+            probes.append(Probe(f"heap of {node}", expected, _said(heap, before), full or tripped))
+            unread = self._worker.unread[node]
+            probes.append(Probe(f"answers that wait on {node}", "at least one", f"{unread}", unread > 0))
+        return _look(probes, "signs of a full heap")
+
+    def gone(self, lab: Lab) -> Look:
+        probes = []
+        for node in self._nodes:
+            first = Heap.of(lab, node)
+            # what is garbage counts as used until it is collected: ask until the node has to collect it
+            answered = ask_in_parallel(lab, node, 1.0)
+            heap = Heap.of(lab, node)
+            used = heap is not None and heap.used < self._above
+            probes.append(Probe(f"heap of {node}", f"less than {self._above:.0%} used", _said(heap), used))
+            calm = first is not None and heap is not None and heap.tripped == first.tripped
+            probes.append(Probe(f"breakers of {node}", "none tripped", _said(heap, first), calm))
+            probes.append(Probe(f"requests to {node}", "answered", f"{answered} answered", answered > 0))
+        return _look(probes, "signs of a heap with room")
+
+
+def _said(heap: Heap | None, before: Heap | None = None) -> str:
+    if heap is None:
+        return "no answer"
+    tripped = f", breakers tripped +{heap.tripped - before.tripped}" if before else ""
+    return f"{heap.used:.0%} used{tripped}"
+
+
+class NodeHeapPressure(NodeFault):
+    """Searches with large answers that nobody reads fill the node's heap and keep it full."""
+
+    kind = "node.heap_pressure"
+    examples = ({"target": "node a-data", "above": "75%"},)
+    mechanism = (
+        "searches on an index of its own, sent to the node itself, whose answers of 8 MiB the client does not read: "
+        "they stay on the heap"
+    )
+    undoing = "the connections close and the index is deleted"
+    proof = "the node's own statistics: heap used as asked, or breakers that tripped; later less, and requests answered"
+    colour = AMBER
+    above: Percent = Field(default=Percent(0.75), description="how much of the heap is to be used, for example 75%")
+
+    @field_validator("above")
+    @classmethod
+    def _short_of_the_end(cls, value: Percent) -> Percent:
+        if not 0.4 <= value <= 0.9:
+            raise Malformed(f"{value.text} is no pressure or the end of the node: expected 40% to 90%")
+        return value
+
+    def describe(self) -> str:
+        return f"heap of {self.target.text} {self.above.text} full of unread answers"
+
+    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+        nodes = scene.nodes(self.target)
+        data = {node.name for node in scene.topology.data_nodes}
+        index = f"oschaos-pressure-{id}".lower()
+        worker = UnreadAnswers(nodes, index, float(self.above))
+        # a node without data answers all the same: it gathers the answer from the node that has the shard
+        on = [node for node in nodes if node in data]
+        return Fault(
+            id=id,
+            kind=self.kind,
+            says=f"{self.describe()} ({', '.join(nodes)})",
+            mechanism=self.mechanism,
+            targets=nodes,
+            links=(),
+            moves=(
+                Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index})),
+            ),
+            evidence=lambda: HeapEvidence(worker, nodes, float(self.above)),
+            needs=self.needs,
+            colour=self.colour,
+            claims=self.claims(scene),
+            worker=worker,
+        )
