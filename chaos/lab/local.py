@@ -27,6 +27,7 @@ from chaos import places
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import InvalidInput, LabError
 from chaos.lab import cgroups, config, network, processes
+from chaos.lab.disks import LocalDisks, empty_folder, holds_data
 from chaos.lab.parts import Parts
 from chaos.lab.toxiproxy import ToxiproxyServer
 from chaos.lab.wiring import BLACK_HOLE, HTTP, TOXIPROXY, Wiring
@@ -84,6 +85,7 @@ class LocalLab:
         self.topology = topology
         self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
         self.groups = cgroups.Groups(manifest.id)
+        self.disks = LocalDisks(self)
         self.folder = places.labs() / manifest.id
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -148,6 +150,7 @@ class LocalLab:
         progress(f"building {len(self.wiring.hosts)} hosts")
         network.build(self.wiring)
         self._group(progress)
+        self.disks.build()
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         progress(f"starting {len(self.topology.nodes)} OpenSearch {self.topology.version} nodes")
@@ -230,6 +233,7 @@ class LocalLab:
         """Start a node's process; nothing to do when it runs. Does not wait for it to join."""
         if self.process_state(node) is not None:
             return
+        self.disks.require(node)
         command = self.manifest.parts.command(
             self.node(node), self.folder / "config" / node, self.folder / "run" / node
         )
@@ -292,13 +296,10 @@ class LocalLab:
     def wipe_node(self, node: str) -> None:
         if self.process_state(node) is not None:
             raise LabError(f"the data folder of {node} cannot be emptied: it runs")
-        data = self.folder / "data" / node
-        shutil.rmtree(data, ignore_errors=True)
-        data.mkdir()
-        os.chown(data, processes.NODE_UID, processes.NODE_UID)
+        empty_folder(self.folder / "data" / node)
 
     def data_is_empty(self, node: str) -> bool:
-        return not any((self.folder / "data" / node).iterdir())
+        return not holds_data(self.folder / "data" / node)
 
     # ---- reaching it --------------------------------------------------------------------------
 
@@ -312,6 +313,8 @@ class LocalLab:
     # ---- capabilities -------------------------------------------------------------------------
 
     def lacks(self, capability: str) -> str | None:
+        if capability in ("disks", "throttle"):
+            return self.disks.lacks(capability)
         return None if capability in ("links", "drop", "process", "data") else f"a local lab has no '{capability}'"
 
     def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:

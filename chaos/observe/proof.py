@@ -29,6 +29,10 @@ def problems(lab: LocalLab) -> list[str]:
                     found.append(f"packets {host.name} → {peer.name} go nowhere")
         except ChaosError as error:
             found.append(str(error))
+    try:
+        found += lab.disks.problems()
+    except ChaosError as error:
+        found.append(str(error))
     if found:
         return found
     try:
