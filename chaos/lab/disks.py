@@ -22,7 +22,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -125,13 +124,21 @@ class LocalDisks:
                 os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
             raise LabError(f"cannot make the disk of {node}: {error.strerror} ({image})") from error
-        _run("mkfs.ext4", *FORMAT, str(image))
-        _run("losetup", "--find", "--show", str(image))
+        self._run(node, "mkfs.ext4", *FORMAT, str(image))
+        self._run(node, "losetup", "--find", str(image))
         self._mount(node)
 
     def _mount(self, node: str) -> None:
         self.path(node).mkdir(exist_ok=True)
-        _run("mount", "-t", "ext4", "-o", OPTIONS, f"/dev/{self._loop(node).name}", str(self.path(node)))
+        self._run(node, "mount", "-t", "ext4", "-o", OPTIONS, f"/dev/{self._loop(node).name}", str(self.path(node)))
+
+    def _run(self, node: str, *command: str) -> None:
+        """In the node's host: a program outlives its caller, and whoever sweeps the lab must find it there."""
+        with self._lab.wiring[node].namespace.entered():
+            done = _call(*command)
+        if done.returncode != 0:
+            words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise LabError(f"{command[0]} failed: {' '.join(words)[:300]}")
 
     def _image(self, node: str) -> Path:
         return self._lab.folder / "disks" / f"{node}.img"
@@ -304,8 +311,10 @@ class LocalDisks:
             self._lab.kill_node(node)
             _unmount(self.path(node))
         device = f"/dev/{self._loop(node).name}"
-        if _call("fsck.ext4", "-f", "-y", device).returncode >= 4:  # 1 and 2: it found errors and mended them
-            raise LabError(f"the disk of {node} cannot be repaired")
+        with self._lab.wiring[node].namespace.entered():
+            checked = _call("fsck.ext4", "-f", "-y", device)
+        if checked.returncode >= 4:  # 1 and 2: it found errors and mended them
+            raise LabError(f"the disk of {node} cannot be repaired: {checked.stdout.strip()[-300:]}")
         self._mount(node)
 
     # ---- measuring ------------------------------------------------------------------------------
@@ -504,9 +513,13 @@ def remove(lab: str) -> list[str]:
             problems.append(str(error))
     if problems:
         return problems
-    for loop in loops_below(folder):
-        _call("losetup", "-d", f"/dev/{loop.name}")
-    if not wait_until(lambda: not loops_below(folder), UNMOUNT_SECONDS):
+
+    def detached() -> bool:
+        for loop in loops_below(folder):
+            _call("losetup", "-d", f"/dev/{loop.name}")
+        return not loops_below(folder)
+
+    if not wait_until(detached, UNMOUNT_SECONDS, every=0.1):
         problems += [f"loop device /dev/{loop.name} cannot be detached" for loop in loops_below(folder)]
     return problems
 
@@ -550,14 +563,6 @@ def _call(*command: str) -> subprocess.CompletedProcess[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(f"{command[0]}: {error}") from error
-
-
-def _run(*command: str) -> str:
-    done = _call(*command)
-    if done.returncode != 0:
-        words: Iterable[str] = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise LabError(f"{command[0]} failed: {' '.join(words)[:300]}")
-    return done.stdout.strip()
 
 
 def _line(descriptor: int, deadline: float) -> str | None:

@@ -228,8 +228,8 @@ network.build(lab.wiring)
 lab.groups.build(lab.topology.zones, [(node.zone, node.name) for node in lab.topology.nodes])
 die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if stage == "image":
-    real = disks._run
-    disks._run = lambda *command: die() if command[0] == "losetup" else real(*command)
+    real = disks._call
+    disks._call = lambda *command: die() if command[0] == "losetup" else real(*command)
 if stage == "attached":
     disks.LocalDisks._mount = die
 lab.disks.build()

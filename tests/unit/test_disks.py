@@ -270,12 +270,16 @@ def test_a_zone_fault_on_links_is_that_of_the_network_family(kind, given, same) 
     ("one", "other", "both"),
     [
         (("disk.stall", {"target": "node c-data"}), ("node.kill", {"target": "node c-data"}), "the process of c-data"),
-        (("disk.errors", {"target": "zone c"}), ("disk.full", {"target": "role data", "to": "low"}), "the disk of c-data"),
+        (
+            ("disk.errors", {"target": "zone c"}),
+            ("disk.full", {"target": "role data", "to": "low"}),
+            "the disk of c-data",
+        ),
         (("zone.power_loss", {"zone": "c"}), ("disk.full", {"target": "role data", "to": "low"}), "the disk of c-data"),
         (("disk.full", {"target": "node c-data", "to": "low"}), ("node.kill", {"target": "node c-data"}), None),
         (("disk.stall", {"target": "node c-data"}), ("disk.stall", {"target": "node b-data"}), None),
     ],
-)  # fmt: skip
+)
 def test_what_collides(one, other, both) -> None:
     common = params(one[0], **one[1]).claims(scene()) & params(other[0], **other[1]).claims(scene())
     assert common == (frozenset() if both is None else frozenset({both}) & common) and bool(common) == bool(both)
