@@ -119,6 +119,18 @@ class Group(Strict):
     settings: dict[str, Setting] = Field(default_factory=dict, description="opensearch.yml, this group only")
 
 
+def _disk(size: Size) -> Size:
+    if size < 128 * 2**20:
+        raise Malformed(f"a disk of {size.text} leaves a node no room to start: expected 128MiB or more")
+    return size
+
+
+class Disks(Strict):
+    """A disk of its own for each node, so that it can fail alone."""
+
+    size: Annotated[Size, AfterValidator(_disk)] = Field(description="of each node's disk, for example 256MiB")
+
+
 class Settings(Strict):
     """Settings by the level at which OpenSearch takes them."""
 
@@ -153,6 +165,9 @@ class TopologyFile(Strict):
     standby: Name | None = Field(default=None, description="a zone with weight 0; all others get 1")
     weights: dict[Name, StrictInt] | None = Field(default=None, description="zone to weight, instead of standby")
     nodes: dict[Name, Group] = Field(min_length=1, description="groups of nodes")
+    disks: Disks | None = Field(
+        default=None, description="a disk of its own for each node, for example {size: 256MiB}; disk faults need it"
+    )
     settings: Settings = Field(default_factory=Settings, description="by level: node, cluster, index")
 
     @model_validator(mode="after")
@@ -192,6 +207,7 @@ class Topology(Strict):
     standby: str | None = None
     weights: dict[str, int] | None = None
     nodes: tuple[NodeSpec, ...]
+    disks: Disks | None = None
     settings: Settings = Field(default_factory=Settings)
     file: str | None = Field(default=None, description="where it was read from, for people")
 
@@ -286,6 +302,7 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
         standby=file.standby,
         weights=weights,
         nodes=expand(file),
+        disks=file.disks,
         settings=file.settings.model_copy(update={"index": index}),
         file=shown_as,
     )

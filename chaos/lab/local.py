@@ -28,6 +28,7 @@ from chaos import places
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import FaultError, InvalidInput, LabError
 from chaos.lab import cgroups, config, demand, network, processes
+from chaos.lab.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.lab.limits import Limits, MemoryUse, ProcessorUse, untouched
 from chaos.lab.parts import Parts
 from chaos.lab.protocol import CAPABILITIES
@@ -90,6 +91,7 @@ class LocalLab:
         self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
         self.groups = cgroups.Groups(manifest.id)
         self._limits = Limits(self.groups)
+        self.disks = LocalDisks(self)
         self.folder = places.labs() / manifest.id
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -154,6 +156,7 @@ class LocalLab:
         progress(f"building {len(self.wiring.hosts)} hosts")
         network.build(self.wiring)
         self._group(progress)
+        self.disks.build()
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._start_toxiproxy, [host.name for host in self.wiring.hosts]))
         progress(f"starting {len(self.topology.nodes)} OpenSearch {self.topology.version} nodes")
@@ -257,6 +260,7 @@ class LocalLab:
         """Start a node's process; nothing to do when it runs. Does not wait for it to join."""
         if self.process_state(node) is not None:
             return
+        self.disks.require(node)
         command = self.manifest.parts.command(
             self.node(node), self.folder / "config" / node, self.folder / "run" / node
         )
@@ -319,13 +323,10 @@ class LocalLab:
     def wipe_node(self, node: str) -> None:
         if self.process_state(node) is not None:
             raise LabError(f"the data folder of {node} cannot be emptied: it runs")
-        data = self.folder / "data" / node
-        shutil.rmtree(data, ignore_errors=True)
-        data.mkdir()
-        os.chown(data, processes.NODE_UID, processes.NODE_UID)
+        empty_folder(self.folder / "data" / node)
 
     def data_is_empty(self, node: str) -> bool:
-        return not any((self.folder / "data" / node).iterdir())
+        return not holds_data(self.folder / "data" / node)
 
     # ---- limits of a node ---------------------------------------------------------------------
 
@@ -419,13 +420,16 @@ class LocalLab:
 
         Asked before anything starts, so it looks at the machine and the topology only.
         """
-        offered: dict[str, str | None] = dict.fromkeys(CAPABILITIES)
+        offers: dict[str, str | None] = dict.fromkeys(CAPABILITIES)
         for controller in ("cpu", "memory"):
             if not cgroups.usable(controller):
-                offered[controller] = f"control groups for '{controller}' cannot be made here"
-        return offered
+                offers[controller] = f"control groups for '{controller}' cannot be made here"
+        offers |= {capability: offered(topology, capability) for capability in ("disks", "throttle")}
+        return offers
 
     def lacks(self, capability: str) -> str | None:
+        if capability in ("disks", "throttle"):
+            return self.disks.lacks(capability)
         if capability in ("cpu", "memory"):
             return None if self.groups.built(capability) else f"this lab has no control groups for '{capability}'"
         return None if capability in CAPABILITIES else f"a local lab has no '{capability}'"

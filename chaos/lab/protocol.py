@@ -6,8 +6,10 @@ Moves and their inverses are idempotent: recovery applies an inverse without kno
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +26,88 @@ CAPABILITIES = {
     "data": "empty a node's data folder",
     "cpu": "cap the processor time of one node, and count it",
     "memory": "limit the memory of one node, and count failures at the limit",
+    "disks": "a disk of its own for each node, that can be full, stalled, read-only, broken or cut off from power",
+    "throttle": "limit how fast a node's disk takes writes",
 }
+
+
+@dataclass(frozen=True)
+class DiskAnswer:
+    """What became of one measurement on a disk: ``seconds`` when it came through, ``errno`` when it was refused.
+
+    ``blocked``: no answer within the deadline. ``device_bytes``: what the whole disk wrote meanwhile, whoever asked.
+    """
+
+    seconds: float | None = None
+    errno: int | None = None
+    blocked: bool = False
+    device_bytes: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        if self.blocked:
+            return "no answer"
+        if self.errno is not None:
+            return f"refused: {os.strerror(self.errno)}"
+        return f"done in {(self.seconds or 0.0) * 1000:.1f} ms"
+
+
+class Disks(Protocol):
+    """Each node's own small file system, which holds its data and not its logs. Needs the capability ``disks``.
+
+    ``whose`` is ``node`` (what the node's own processes submit) or ``others`` (what the kernel submits for them).
+    """
+
+    def freeze(self, node: str) -> None:
+        """No write comes through any more, reads do. Ends by itself when this process dies."""
+
+    def thaw(self, node: str) -> None: ...
+
+    def throttle(self, node: str, whose: str, rate: int) -> None:
+        """At most ``rate`` bytes per second; what limit was there before is written down first."""
+
+    def unthrottle(self, node: str, whose: str) -> None:
+        """The limit that was there before, which is mostly none."""
+
+    def usage(self, node: str) -> tuple[int, int]:
+        """Bytes in all, and bytes that can still be written."""
+
+    def fill(self, node: str, share: float | None) -> None:
+        """A filler, until this share of the disk is used; None: until nothing can be allocated."""
+
+    def empty(self, node: str) -> None:
+        """Take the filler away."""
+
+    def make_read_only(self, node: str) -> None: ...
+
+    def fail(self, node: str) -> None:
+        """Every read and write is an I/O error from now on; what was written before is safe."""
+
+    def cut_power(self, node: str) -> None:
+        """Kill the node, lose what was not fsynced, and have the disk back with the rest."""
+
+    def restore(self, node: str) -> None:
+        """Kill the node, repair and mount its disk, where that takes no writes. Does not start the node."""
+
+    def probe(
+        self,
+        node: str,
+        do: str,
+        *,
+        timeout: float,
+        size: int = 4096,
+        count: int = 1,
+        sync: bool = True,
+        whose: str | None = None,
+        token: str = "",
+    ) -> DiskAnswer:
+        """Measure in a process of its own. ``do``: ``write`` in place, ``sync``, ``grow``, ``read``, or ``mark``.
+
+        ``mark`` leaves a file of two lines with ``token``, the second one not fsynced; ``read`` with a token reads it.
+        """
+
+    def tidy(self, node: str) -> None:
+        """Take probe files away, as far as the disk lets us."""
 
 
 class Lab(Protocol):
@@ -38,6 +121,9 @@ class Lab(Protocol):
     @classmethod
     def offers(cls, topology: Topology) -> dict[str, str | None]:
         """Each of CAPABILITIES with None, or why a lab of this kind and topology would lack it; starts nothing."""
+
+    @property
+    def disks(self) -> Disks: ...
 
     def lacks(self, capability: str) -> str | None:
         """None when the lab can do it; else the reason why it cannot."""

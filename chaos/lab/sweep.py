@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos import places
-from chaos.lab import cgroups, network, processes
+from chaos.lab import cgroups, disks, network, processes
 from chaos.places import PREFIX, ProcessIdentity
 
 KEPT_LOGS = 20
@@ -55,7 +55,7 @@ def logs() -> Path:
 
 
 def known() -> list[LabRecord]:
-    """Every lab of which there is a folder, a namespace or a control group."""
+    """Every lab of which there is a folder, a namespace, a control group, a mount or a loop device."""
     ids: dict[str, list[str]] = {}
     for name in network.namespaces():
         folders = [p.name for p in places.labs().glob("*") if name.startswith(f"{PREFIX}{p.name}-")]
@@ -68,6 +68,8 @@ def known() -> list[LabRecord]:
     for id in grouped:
         if (places.labs() / id).is_dir() or (os.geteuid() == 0 and not _elsewhere(f"{PREFIX}{id}-")):
             ids.setdefault(id, [])
+    for id in disks.ids():
+        ids.setdefault(id, [])
     for folder in places.labs().glob("*"):
         ids.setdefault(folder.name, [])
     records = []
@@ -121,13 +123,17 @@ def leftovers() -> list[Leftover]:
         found += [Leftover(f"network namespace {name}", record.id) for name in record.namespaces]
         if record.groups:
             found.append(Leftover(f"control groups {PREFIX}{record.id}", record.id))
+        found += [Leftover(what, record.id) for what in disks.describe(record.id)]
         if record.folder is not None:
             found.append(Leftover(f"lab folder {record.folder}", record.id))
     return found
 
 
 def destroy(id: str) -> list[str]:
-    """Take the lab with this id away: processes, namespaces, folder; keep its logs. Returns what would not go."""
+    """Take the lab with this id away: processes, disks, namespaces, folder; keep its logs.
+
+    Returns what would not go.
+    """
     with places.locked(places.state() / f"destroy-{id}.lock"):
         problems = _destroy(id)
     (places.state() / f"destroy-{id}.lock").unlink(missing_ok=True)
@@ -142,12 +148,16 @@ def _destroy(id: str) -> list[str]:
         for name in network.namespaces(f"{PREFIX}{id}-")
         if not any(name.startswith(f"{PREFIX}{other}-") for other in others)
     ]
+    disks.release(id)  # a process that waits for a frozen disk does not die
     for _ in range(3):  # a process may have been started while the first round looked
         living = network.processes_in(names)
         if not living:
             break
         stuck = processes.end(living)
         problems = [f"process {pid} in {living[pid]} does not die" for pid in stuck]
+    if problems:
+        return problems
+    problems = disks.remove(id)
     if problems:
         return problems
     for name in names:

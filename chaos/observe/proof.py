@@ -31,6 +31,10 @@ def marks(lab: LocalLab) -> list[str]:
                     found.append(f"packets {host.name} → {peer.name} go nowhere")
         except ChaosError as error:
             found.append(str(error))
+    try:
+        found += lab.disks.problems()
+    except ChaosError as error:
+        found.append(str(error))
     return found
 
 

@@ -82,6 +82,7 @@ def examine() -> list[Prerequisite]:
         _java,
         _opensearch,
         _toxiproxy,
+        _loop_disks,
         _docker,
     ]
     found: list[Prerequisite] = []
@@ -250,6 +251,13 @@ def _toxiproxy() -> list[Prerequisite]:
             optional=proxy is not None,
         ),
     ]
+
+
+def _loop_disks() -> list[Prerequisite]:
+    from chaos.lab import disks  # the lab reads what is provisioned, not the other way round
+
+    found, _, remedy = (disks.lacking() or "usable").partition(": ")
+    return [Prerequisite("disks of the nodes", not remedy, found, remedy or None, "disk faults", optional=True)]
 
 
 def _docker() -> list[Prerequisite]:

@@ -134,7 +134,7 @@ def test_a_static_setting_that_nobody_listed_is_refused_in_opensearchs_words(lab
     params = FAULTS["settings.change"].model_validate(
         {"scope": "cluster", "settings": {"http.max_content_length": "1mb"}}
     )
-    with pytest.raises(FaultError, match="http.max_content_length.*not.*updat"):
+    with pytest.raises(FaultError, match=r"http\.max_content_length.*not.*updat"):
         lifecycle(lab, tmp_path).inject(ready("f1", params, lab, seed=1, elected=None))
     assert standing(tmp_path / "ledger.jsonl") == [] and settled(lab)
 

@@ -12,6 +12,7 @@ from chaos.faults.evidence import Look
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Reversible
 from chaos.lab.parts import Parts
+from chaos.lab.protocol import DiskAnswer
 from chaos.lab.wiring import Wiring
 from chaos.places import ProcessIdentity
 
@@ -23,6 +24,57 @@ UNLIMITED = {"limit": "none"}
 
 def topology(name: str = "3az-standby") -> Topology:
     return load_topology(ROOT / "topologies" / f"{name}.yaml")
+
+
+class FakeDisks:
+    """``answers``: by node and what is asked; ``used``: shares by node. Moves are remembered by the lab."""
+
+    def __init__(self, lab: FakeLab) -> None:
+        self._lab = lab
+        self.answers: dict[tuple[str, str], DiskAnswer] = {}
+        self.used: dict[str, float] = {}
+
+    def _do(self, call: str, node: str, effect: str, there: bool) -> None:
+        self._lab._do(call, (node,), (effect, node), there)
+
+    def freeze(self, node: str) -> None:
+        self._do("freeze", node, "frozen", True)
+
+    def thaw(self, node: str) -> None:
+        self._do("thaw", node, "frozen", False)
+
+    def throttle(self, node: str, whose: str, rate: int) -> None:
+        self._do("throttle", node, f"slow for {whose}", True)
+
+    def unthrottle(self, node: str, whose: str) -> None:
+        self._do("unthrottle", node, f"slow for {whose}", False)
+
+    def fill(self, node: str, share: float | None) -> None:
+        self._do("fill", node, "full", True)
+
+    def empty(self, node: str) -> None:
+        self._do("empty", node, "full", False)
+
+    def make_read_only(self, node: str) -> None:
+        self._do("make_read_only", node, "broken", True)
+
+    def fail(self, node: str) -> None:
+        self._do("fail", node, "broken", True)
+
+    def cut_power(self, node: str) -> None:
+        self._do("cut_power", node, "broken", True)
+
+    def restore(self, node: str) -> None:
+        self._do("restore", node, "broken", False)
+
+    def usage(self, node: str) -> tuple[int, int]:
+        return 1000, round(1000 * (1 - self.used.get(node, 0.1)))
+
+    def probe(self, node: str, do: str, **given: Any) -> DiskAnswer:
+        return self.answers.get((node, do), DiskAnswer(seconds=0.001))
+
+    def tidy(self, node: str) -> None:
+        return
 
 
 class FakeLab:
@@ -41,6 +93,7 @@ class FakeLab:
         self.states: dict[str, str | None] = {}
         self.pids: dict[str, int] = {}
         self.limited: dict[tuple[str, str], dict[str, str]] = {}
+        self.disks = FakeDisks(self)
         self._lock = threading.Lock()
 
     def mend(self) -> list[str]:

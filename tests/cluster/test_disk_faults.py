@@ -1,0 +1,281 @@
+"""Every disk and zone fault on a real cluster whose nodes have disks: its measured effect, and that nothing stays."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from clusterkit import ROOT, nothing_left
+from test_faults import events, lifecycle
+
+from chaos import places
+from chaos.definitions import FAULTS, load_topology
+from chaos.faults.ledger import registrations, standing
+from chaos.faults.recover import leftovers, recover
+from chaos.faults.select import ready
+from chaos.lab import cgroups, disks, supply, sweep, throttle
+from chaos.lab.local import LocalLab
+from chaos.lab.processes import wait_until
+from chaos.observe.cluster import await_green, elected
+from chaos.observe.proof import problems
+from chaos.run import new_lab_id
+
+pytestmark = pytest.mark.skipif(disks.lacking() is not None, reason=disks.lacking() or "")
+
+CASES = [
+    (kind, example) for kind, each in FAULTS.items() if each.family in ("disk", "zone") for example in each.examples
+]
+
+
+@pytest.fixture(scope="module")
+def disky() -> Iterator[LocalLab]:
+    """The three-zone cluster whose nodes have disks, started once; it lives on whatever happens to whoever uses it."""
+    topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
+    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id(), lease=True)
+    try:
+        lab.up()
+        (lab.folder / "leased").touch()
+        yield lab
+    finally:
+        assert lab.down() == []
+        assert disks.describe(lab.id) == []
+
+
+def not_ok(folder: Path, stage: str) -> list[dict]:
+    looks = {event["stage"]: event for event in events(folder, "fault.evidence")}
+    return [probe for probe in looks[stage]["probes"] if not probe["ok"]]
+
+
+@contextmanager
+def in_effect(lab: LocalLab, folder: Path, kind: str, **parameters) -> Iterator[None]:
+    cycle = lifecycle(lab, folder)
+    fault = ready("f1", FAULTS[kind](**parameters), lab, seed=1, elected=elected(lab))
+    try:
+        assert cycle.inject(fault), not_ok(folder, "effect")
+        yield
+    finally:
+        gone = cycle.undo_all()
+    assert gone, not_ok(folder, "gone")
+    assert standing(folder / "ledger.jsonl") == []
+
+
+def as_before(lab: LocalLab) -> None:
+    assert await_green(lab, 150)[0]
+    assert problems(lab) == []
+
+
+@pytest.mark.parametrize(("kind", "parameters"), CASES, ids=lambda value: str(value)[:60])
+def test_a_fault_is_proven_and_then_proven_gone(disky, tmp_path, kind, parameters):
+    with in_effect(disky, tmp_path, kind, **parameters):
+        pass
+    as_before(disky)
+
+
+def test_the_frozen_disk_blocks_fsync_and_not_reads_and_no_other_disk(disky, tmp_path):
+    with in_effect(disky, tmp_path, "disk.stall", target="node c-data"):
+        assert disky.disks.probe("c-data", "write", timeout=1).blocked
+        assert disky.disks.probe("c-data", "read", timeout=5).seconds is not None
+        assert disky.disks.probe("b-data", "write", timeout=5).seconds is not None
+    as_before(disky)
+
+
+def test_slow_is_that_slow_while_the_node_writes_all_the_time(disky, tmp_path):
+    """The evidence is the same as ever; here the node competes for the rate."""
+    over = threading.Event()
+    client = disky.client("a-data", timeout=30.0)
+    body = {"settings": {"number_of_shards": 1, "number_of_replicas": 2}}
+    assert client.request("PUT", "/sustained", body=body)[0] == 200
+    written: list[int] = []
+
+    def write() -> None:
+        while not over.is_set():
+            status, _ = client.request("PUT", f"/sustained/_doc/{len(written)}", body={"text": "x" * 2000})
+            written.append(status)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert wait_until(lambda: len(written) > 5, 30)
+        with in_effect(disky, tmp_path, "disk.slow", target="node c-data", write="128KiB/s"):
+            count = len(written)
+            assert wait_until(lambda: len(written) > count, 60)
+    finally:
+        over.set()
+        writer.join()
+        disky.client("a-data", timeout=30.0).request("DELETE", "/sustained")
+    as_before(disky)
+
+
+def test_a_full_disk_takes_no_growth_and_the_others_do(disky, tmp_path):
+    with in_effect(disky, tmp_path, "disk.full", target="node c-data", to="enospc"):
+        assert disky.disks.probe("c-data", "grow", size=2**16, timeout=5).errno == errno.ENOSPC
+        assert disky.disks.probe("c-data", "write", timeout=5).seconds is not None  # in place
+        assert disky.disks.probe("b-data", "grow", size=2**16, timeout=5).seconds is not None
+    as_before(disky)
+
+
+def test_a_limit_that_was_there_before_is_there_again(disky):
+    group = cgroups.hierarchies()["io"].root
+    version, device = disky.groups.version("io"), disky.disks._loop("c-data").number
+    if version == 2:
+        pytest.skip("the root group of version 2 has no limits")
+    throttle.set_limit(group, version, device, 2**30)
+    try:
+        for _ in range(2):
+            disky.disks.throttle("c-data", "others", 2**20)
+        assert throttle.limit(group, version, device) == 2**20
+        for _ in range(2):
+            LocalLab.attach(disky.id).disks.unthrottle("c-data", "others")
+        assert throttle.limit(group, version, device) == 2**30
+    finally:
+        throttle.set_limit(group, version, device, None)
+
+
+def test_a_node_is_lost_with_its_data_and_its_disk_stays(disky, tmp_path):
+    with in_effect(disky, tmp_path, "node.loss", target="node c-data"):
+        assert disky.disks.mounted("c-data")
+    as_before(disky)
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from chaos.definitions import FAULTS
+from chaos.faults.ledger import Ledger, Registration
+from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.select import ready
+from chaos.history import EventWriter
+from chaos.lab.local import LocalLab
+from chaos.places import ProcessIdentity
+
+lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
+Registration(folder.name, folder / "ledger.jsonl", lab.id, ProcessIdentity.me()).write()
+cycle = Lifecycle(lab, Ledger(folder / "ledger.jsonl"), EventWriter(folder / "events.jsonl"))
+kind, *given = sys.argv[3:]
+proven = cycle.inject(ready("f1", FAULTS[kind](**dict(each.split("=") for each in given)), lab, seed=1, elected=None))
+print("proven" if proven else "not proven", flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def holder(lab: LocalLab, folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
+    """Another process that holds a fault; killed with -9 when the block is left."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, lab.id, str(folder), *arguments], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        assert process.stdout.readline() == "proven\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_dead_holder_s_freeze_thaws_without_anybody_s_help(disky, tmp_path):
+    with holder(disky, tmp_path, "disk.stall", "target=node c-data"):
+        assert disky.disks.probe("c-data", "write", timeout=1).blocked
+    assert wait_until(lambda: disky.disks.probe("c-data", "write", timeout=1).seconds is not None, 20)
+    assert any("disk.freeze" in left.what for left in leftovers())  # the ledger still says so
+    assert recover().clean
+    assert nothing_left() == [] and registrations() == []
+    as_before(disky)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("disk.slow", "target=node c-data", "write=64KiB/s"),
+        ("disk.full", "target=node c-data", "to=flood"),
+        ("disk.read_only", "target=node c-data"),
+        ("disk.power_loss", "target=node c-data"),
+        ("zone.power_loss", "zone=c"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_a_dead_holder_left_is_recovered_on_a_lab_that_lives_on(disky, tmp_path, arguments):
+    with holder(disky, tmp_path, *arguments):
+        pass
+    assert leftovers() and problems(disky)
+    result = recover()
+    assert result.clean, result.problems
+    assert nothing_left() == []
+    as_before(disky)
+
+
+STAGES = ("image", "attached", "mounted", "frozen", "throttled")
+MAKER = """
+import os, signal, sys
+from chaos.definitions import load_topology
+from chaos.lab import cgroups, diskfreeze, disks, network
+from chaos.lab.local import LocalLab
+from chaos.lab.parts import Parts
+
+stage, id, topology = sys.argv[1:]
+parts = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
+lab = LocalLab.create(load_topology(topology), parts, id=id)
+network.build(lab.wiring)
+lab.groups.build(lab.topology.zones, [(node.zone, node.name) for node in lab.topology.nodes])
+die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if stage == "image":
+    real = disks._call
+    disks._call = lambda *command: die() if command[0] == "losetup" else real(*command)
+if stage == "attached":
+    disks.LocalDisks._mount = die
+lab.disks.build()
+if stage == "frozen":
+    diskfreeze.freeze(str(lab.disks.path("a-data")))  # by hand: nobody thaws it
+    assert lab.disks.probe("a-data", "write", timeout=0.5).blocked  # and somebody waits for it
+if stage == "throttled":
+    for whose in ("node", "others"):
+        lab.disks.throttle("a-data", whose, 65536)
+die()
+"""
+
+
+@pytest.mark.parametrize("manifest", [True, False], ids=["", "without a manifest"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_maker_killed_at_any_moment_leaves_nothing_that_is_not_found(stage, manifest):
+    id = new_lab_id()
+    topology = ROOT / "topologies" / "3az-disks.yaml"
+    made = subprocess.run([sys.executable, "-c", MAKER, stage, id, str(topology)], cwd=ROOT, check=False)
+    assert made.returncode == -signal.SIGKILL
+    folder = places.labs() / id
+    numbers = {loop.number for loop in disks.loops_below(folder)}
+    assert bool(numbers) == (stage != "image")
+    assert bool(disks.mounts_below(folder)) == (stage not in ("image", "attached"))
+    if not manifest:
+        (folder / "lab.json").unlink()
+        os.utime(folder, (1, 1))  # a folder without a manifest is somebody's for its first seconds
+    named = [left.what for left in sweep.leftovers() if left.lab == id]
+    assert set(disks.describe(id)) <= set(named)
+
+    result = recover()
+    assert result.clean, result.problems
+    assert id in result.removed and not folder.exists()
+    assert disks.describe(id) == [] and not [left for left in sweep.leftovers() if left.lab == id]
+    io = cgroups.hierarchies().get("io")
+    if io is not None:
+        assert not numbers & set(throttle.limited(io.root, io.version))
+
+
+def test_the_disks_of_a_lab_are_there_once_and_hold_its_data_and_no_logs(disky):
+    nodes = [node.name for node in disky.topology.nodes]
+    assert len(disks.mounts_below(disky.folder)) == len(disks.loops_below(disky.folder)) == len(nodes)
+    for node in nodes:
+        total, available = disky.disks.usage(node)
+        assert available > 0.75 * total  # room enough before anything is filled
+        assert disky.log(node).stat().st_dev != disky.disks.path(node).stat().st_dev
+        stats = disky.client(node).request("GET", "/_nodes/_local/stats/fs?filter_path=nodes.*.fs.total")[1]
+        (fs,) = stats["nodes"].values()
+        assert json.dumps(total) == json.dumps(fs["fs"]["total"]["total_in_bytes"])  # it is what the node writes to
