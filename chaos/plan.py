@@ -105,7 +105,8 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
                 "moves": [str(m.move) for m in fault.moves],
                 "inverse": [
                     str(m.inverse) if m.inverse else "none: cannot be taken back" for m in reversed(fault.moves)
-                ],
+                ]
+                or ["none: these are requests of the runner's own, and they end with it"],
             }
         for action in phase.do:
             yield {

@@ -46,7 +46,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def _which(folder: Path):  # type: ignore[no-untyped-def]
-    def which(name: str) -> str | None:
+    def which(name: str, **_: object) -> str | None:
         return str(folder / name) if (folder / name).exists() else None
 
     return which

@@ -519,6 +519,9 @@ class TaskStorm(_ClusterManagerFault):
         what = "mapping updates" if self.what == "mappings" else "index creations"
         return f"{self.rate.text} {what}"
 
+    def claims(self, scene: Scene) -> frozenset[str]:
+        return frozenset({"the task queue of the cluster manager"})
+
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         prefix = f"{STORM}{id}-"
         # as many copies as the load's index has: the storm unbalances nothing, and awareness takes it
@@ -606,6 +609,9 @@ class AdminStorm(_ClusterManagerFault):
 
     def describe(self) -> str:
         return f"{self.rate.text} administrative requests ({', '.join(self.requests)}) to {self.target.text}"
+
+    def claims(self, scene: Scene) -> frozenset[str]:
+        return frozenset({"the admin API of the cluster"})
 
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         nodes = scene.nodes(self.target)
