@@ -51,9 +51,10 @@ def test_every_example_is_a_fault_that_fits_a_ledger(kind: str, example: dict[st
     topology = topology_of(kind)
     params = FAULTS[kind](**example)
     assert params.check(topology) == []
-    assert params.claims(scene(params, topology))
     fault = params.build("f1", scene(params, topology), Wiring.of("plan", topology.nodes, topology.zones))
-    assert fault.kind == kind and fault.says and (fault.moves or fault.worker)
+    assert fault.kind == kind and fault.says
+    # requests of the runner's own hold nothing, so two may overlap; some leave nothing that an undo would have to take
+    assert (fault.moves and fault.claims) or fault.worker is not None
     assert fault.claims == params.claims(scene(params, topology))
     for both in fault.moves:
         for move in (both.move, both.inverse):
