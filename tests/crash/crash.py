@@ -123,6 +123,9 @@ class Crash:
         if stage not in OWN_LAB:
             lab = self.living(topology)
             arguments += ["--on", lab.id]
+        else:
+            for other in list(self.labs):  # memory is for one
+                self.down(other)
         runner = start(*arguments, log=out / "runner.log")
         here = wait_until(lambda: runner.poll() is not None or reached(out, stage), EVENT_SECONDS, every=0.005)
         if not here or runner.poll() is not None:
@@ -145,7 +148,8 @@ class Crash:
         if family not in self.turns:
             known = [(n, k, e) for k, v in FAULTS.items() if v.family == family for n, e in enumerate(v.examples)]
             self.rng.shuffle(known)
-            known.sort(key=lambda each: each[0])  # every kind once before the second example of any
+            # every kind once before the second example of any; labs are changed seldom
+            known.sort(key=lambda each: (each[0], FAULTS[each[1]].example_topology))
             self.turns[family] = itertools.cycle([(kind, example) for _, kind, example in known])
         return self.turns[family]
 

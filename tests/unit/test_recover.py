@@ -108,6 +108,32 @@ def test_an_undo_that_fails_is_said_and_can_be_tried_again(state: Path, living: 
     assert recover().clean and leftovers() == []
 
 
+def test_what_does_not_answer_is_mended_before_anything_is_undone(
+    state: Path, living: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered(state, "run-1", "play", DEAD)
+    monkeypatch.setattr(living, "mend", lambda: ["Toxiproxy of a-data"])
+    said: list[str] = []
+    assert recover(said.append).clean
+    assert said[0] == "Toxiproxy of a-data did not answer and was started anew"
+
+
+def test_what_cannot_be_mended_is_a_problem_and_the_rest_is_undone_all_the_same(
+    state: Path, living: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered(state, "run-1", "play", DEAD)
+
+    def fails() -> list[str]:
+        raise LabError("Toxiproxy of a-data does not listen")
+
+    monkeypatch.setattr(living, "mend", fails)
+    result = recover()
+    assert not result.clean and "does not listen" in result.problems[0]
+    assert result.undone == ["1 of 1 moves of run run-1"] and len(registrations()) == 1
+    monkeypatch.setattr(living, "mend", lambda: [])
+    assert recover().clean and registrations() == []
+
+
 def test_faults_of_a_lab_that_is_gone_are_gone_with_it(state: Path, living: FakeLab) -> None:
     registered(state, "run-1", "vanished", DEAD)
     assert recover().clean and registrations() == [] and living.calls == []

@@ -1,0 +1,123 @@
+"""Parts of a run that need no cluster: who may run on a lab, how a phase ends in the record, how late a stop was met."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import requests
+from fakes import PARTS, FakeLab, Log, a_fault, topology
+
+from chaos import places
+from chaos.console import Reporter
+from chaos.definitions.experiment import Phase
+from chaos.definitions.units import Duration
+from chaos.errors import Aborted, ChaosError, FaultError, InvalidInput
+from chaos.faults.ledger import Ledger, Registration, registrations
+from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.moves import block
+from chaos.lab import desk, network, toxiproxy
+from chaos.lab.local import LocalLab
+from chaos.lab.wiring import Wiring
+from chaos.places import ProcessIdentity
+from chaos.run import Execution, Stop, sole_run
+
+DEAD = ProcessIdentity(1, 0, "another boot")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
+    monkeypatch.setattr(network, "namespaces", lambda prefix="": [])
+    return tmp_path
+
+
+def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
+    """An execution without a lab: only what the part under test needs."""
+    made = object.__new__(Execution)
+    made.stop, made.reporter, made.events = stop or Stop(), Reporter(quiet=True), Log()  # type: ignore[assignment]
+    made.lab = FakeLab()  # type: ignore[assignment]
+    made.ledger = Ledger(tmp_path / "ledger.jsonl")
+    made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
+    made.outcome, made.labels, made.action_count = "finished", {}, 0
+    for name, value in given.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_of_two_runs_on_one_lab_the_second_is_refused_even_before_either_is_registered(state: Path) -> None:
+    lab = LocalLab.create(topology("3az"), PARTS, id="play")
+    with sole_run(lab), pytest.raises(InvalidInput, match="under way on lab 'play'"), sole_run(lab):
+        pass
+    with sole_run(lab):
+        pass
+    with sole_run(None):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(ChaosError("the load driver died: x"), "error"), (Aborted("stopped by SIGINT"), "aborted")]
+)
+def test_a_phase_has_an_end_whatever_ended_it(tmp_path: Path, error: ChaosError, reason: str) -> None:
+    def hold(phase: Phase, began: float) -> str:
+        raise error
+
+    made = execution(tmp_path, hold=hold)
+    with pytest.raises(type(error)):
+        made.phase(0, Phase(name="healthy", duration=Duration(3)))
+    assert [event["reason"] for event in made.events.of("phase.end")] == [reason]
+
+
+def test_the_time_from_the_stop_to_all_undone_is_written_down(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    made.stop.ask("the file is there", "stop_file")
+    with pytest.raises(Aborted):  # nobody else noticed: the closing does
+        made.undo()
+    (event,) = made.events.of("abort.undone")
+    assert event["faults"] == ["f1"] and event["proven"] is True
+    assert 0 < event["seconds"] <= event["proven_seconds"] and event["asked"] == made.stop.at
+    assert made.lab.effects == set()
+
+
+def test_no_stop_no_latency(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.undo()
+    assert made.events.of("abort.undone") == []
+
+
+def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    server = toxiproxy.ToxiproxyServer(Wiring.of("hung", topology().nodes, topology().zones).hosts[0])
+    monkeypatch.setattr("chaos.netsock.Namespace.entered", lambda self: __import__("contextlib").nullcontext())
+
+    def hangs(path: str, timeout: float, **_: Any) -> Any:
+        waited.append(timeout)
+        raise requests.ReadTimeout
+
+    for _ in range(3):
+        with pytest.raises(FaultError, match="it hangs"):
+            server._call(hangs, "/proxies")
+    assert waited == [toxiproxy.TIMEOUT_SECONDS, toxiproxy.HUNG_TIMEOUT_SECONDS, toxiproxy.HUNG_TIMEOUT_SECONDS]
+    answers = SimpleNamespace(status_code=200)
+    server._call(lambda path, timeout, **_: waited.append(timeout) or answers, "/proxies")  # type: ignore[arg-type,func-returns-value]
+    server._call(lambda path, timeout, **_: waited.append(timeout) or answers, "/proxies")  # type: ignore[arg-type,func-returns-value]
+    assert waited[3:] == [toxiproxy.HUNG_TIMEOUT_SECONDS, toxiproxy.TIMEOUT_SECONDS]
+
+
+def test_a_lab_that_is_taken_down_takes_what_dead_runs_did_to_it_along(state: Path) -> None:
+    lab = LocalLab.create(topology("3az"), PARTS, id="play", lease=True)
+    (lab.folder / "leased").touch()
+    (lab.folder / "lab.json").write_text(
+        (lab.folder / "lab.json").read_text().replace(ProcessIdentity.me().boot_id, "another boot")
+    )
+    for run, of in (("run-1", "play"), ("run-2", "other")):
+        ledger = Ledger(state / run / "ledger.jsonl")
+        ledger.intend("f1", [block("a-data", "b-data")])
+        ledger.close()
+        Registration(run, ledger.path, of, DEAD).write()
+    assert desk.down("play")[2] == []
+    assert [each.run for each in registrations()] == ["run-2"]
+    assert not (places.labs() / "play").exists()
