@@ -624,7 +624,14 @@ class AdminStorm(_ClusterManagerFault):
             lambda k: [Ask("GET", ADMIN[self.requests[(k // len(nodes)) % len(self.requests)]])],
             lambda lab: canary(lab, beside),
         )
-        return self.fault(id, scene, [], evidence=lambda: AdminEvidence(storm, "administrative requests"), worker=storm)
+        ends = Move("nothing", {"requests": "end with the runner"})
+        return self.fault(
+            id,
+            scene,
+            [Reversible(ends, ends)],
+            evidence=lambda: AdminEvidence(storm, "administrative requests"),
+            worker=storm,
+        )
 
 
 class AdminEvidence(StormEvidence):
