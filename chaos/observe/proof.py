@@ -19,6 +19,8 @@ def problems(lab: LocalLab) -> list[str]:
         state = lab.process_state(node.name)
         if state is None or state in ("T", "t"):
             found.append(f"node {node.name} {'is gone' if state is None else 'is stopped'}")
+        if limits := lab.limited(node.name):
+            found.append(f"node {node.name} is limited: {', '.join(f'{k} {v}' for k, v in limits.items())}")
     for host in lab.wiring.hosts:
         try:
             for name, proxy in ToxiproxyServer(host).proxies().items():
