@@ -33,6 +33,8 @@ NO_LIMIT = {
     ("memory", 2): {"memory.high": "max", "memory.max": "max", "memory.swap.max": "max"},
 }
 """The files that limit, by controller and version, with what a new group has in them."""
+UNLIMITED_BYTES = 1 << 62
+"""Version 1 shows no limit as the largest number of whole pages."""
 LARGE_MAPPING = 8 << 20
 """Bytes from which on a private mapping is a heap's and not a thread's stack, which is never touched whole."""
 RECLAIM_SECONDS = 10.0
@@ -86,6 +88,16 @@ class Limits:
                 # never below the limit without swap, which comes next: then again
         if "memory.memsw.limit_in_bytes" in wanted:
             _write(folder / "memory.memsw.limit_in_bytes", wanted["memory.memsw.limit_in_bytes"])
+
+    def set_by_somebody(self, controller: str, *path: str) -> dict[str, str]:
+        """Of :meth:`values` those that a new group does not have."""
+        fresh = NO_LIMIT[controller, self._groups.version(controller)]
+        found = {}
+        for file, text in self.values(controller, *path).items():
+            unlimited = fresh[file] == "-1" and int(text) >= UNLIMITED_BYTES
+            if text != fresh[file] and not unlimited and file != "memory.swappiness":  # a system has its own
+                found[file] = text
+        return found
 
     def quota(self, processors: float, *path: str) -> None:
         """At most so many processors' time, in every period of 100 ms."""

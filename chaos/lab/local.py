@@ -339,6 +339,12 @@ class LocalLab:
     def restore_limits(self, node: str, resource: str, values: Mapping[str, str]) -> None:
         self._limits.restore(resource, values, *self._group_of(node))
 
+    def limited(self, node: str) -> dict[str, str]:
+        """What limits a node that nothing limited when it was made."""
+        here = self._group_of(node)
+        built = [resource for resource in ("cpu", "memory") if self.groups.built(resource)]
+        return {k: v for resource in built for k, v in self._limits.set_by_somebody(resource, *here).items()}
+
     def limit_processors(self, node: str, processors: float) -> None:
         self._limits.quota(processors, *self._group_of(node))
 

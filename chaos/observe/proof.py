@@ -21,6 +21,8 @@ def marks(lab: LocalLab) -> list[str]:
     for node in lab.topology.nodes:
         if lab.process_state(node.name) in ("T", "t"):
             found.append(f"node {node.name} is stopped")
+        if limits := lab.limited(node.name):
+            found.append(f"node {node.name} is limited: {', '.join(f'{k} {v}' for k, v in limits.items())}")
     for host in lab.wiring.hosts:
         try:
             for name, proxy in ToxiproxyServer(host).proxies().items():

@@ -129,6 +129,20 @@ def test_nothing_known_means_no_limit(tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
+def test_a_limit_that_somebody_left_is_seen(tmp_path: Path, version: int) -> None:
+    limits, folder = group(tmp_path, version)
+    assert limits.set_by_somebody("cpu", *HERE) == limits.set_by_somebody("memory", *HERE) == {}
+    limits.quota(0.5, *HERE)
+    limits.squeeze(5000, *HERE)
+    if version == 1:
+        (folder / "memory.oom_control").write_text("oom_kill_disable 1\nunder_oom 0\n")
+    assert set(limits.set_by_somebody("cpu", *HERE)) == {"cpu.cfs_quota_us" if version == 1 else "cpu.max"}
+    assert set(limits.set_by_somebody("memory", *HERE)) == (
+        {"memory.limit_in_bytes", "memory.oom_control"} if version == 1 else {"memory.high", "memory.swap.max"}
+    )
+
+
+@pytest.mark.parametrize("version", [1, 2])
 def test_a_kernel_without_accounting_of_swap_is_limited_all_the_same(tmp_path: Path, version: int) -> None:
     limits, folder = group(tmp_path, version)
     swap = folder / ("memory.memsw.limit_in_bytes" if version == 1 else "memory.swap.max")
