@@ -54,6 +54,7 @@ START_SECONDS = 10.0
 UNMOUNT_SECONDS = 10.0
 BLOCK = 4096
 _HEALTH_SECONDS = 5.0
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,13 @@ class Loop:
 
 def lacking() -> str | None:
     """Why this machine can give nodes no disks of their own; None when it can."""
-    if missing := [tool for tool in TOOLS if shutil.which(tool, path=_PATH) is None]:
+    folders = [Path(folder) for folder in _PATH.split(":") if folder]
+    if missing := [tool for tool in TOOLS if not any((folder / tool).exists() for folder in folders)]:
         packages = " and ".join(sorted({TOOLS[tool] for tool in missing}))
         return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: install {packages}"
     if not Path("/dev/loop-control").exists():
         return "there is no /dev/loop-control: load the kernel module (modprobe loop), or grant it to the container"
     return None
-
-
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 class LocalDisks:

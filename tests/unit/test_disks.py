@@ -101,8 +101,10 @@ def test_a_lab_without_disks_says_why_and_which_topology_has_them(tmp_path, monk
         other.disks.require("a-data")
 
 
-def test_a_machine_without_the_tools_says_which_package_brings_them(monkeypatch) -> None:
-    monkeypatch.setattr(disks.shutil, "which", lambda tool, path=None: None if "ext4" in tool else f"/sbin/{tool}")
+def test_a_machine_without_the_tools_says_which_package_brings_them(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(disks, "_PATH", f":{tmp_path}")
+    for tool in ("losetup", "mount"):
+        (tmp_path / tool).touch()
     assert disks.lacking() == "mkfs.ext4, fsck.ext4 are missing: install e2fsprogs"
 
 
