@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, ClassVar, Literal
@@ -37,6 +38,9 @@ ABOVE = 0.02
 """How far above its watermark a stage fills: the node still writes, and merges give some back."""
 BURST_SECONDS = 2.0
 BURST_WRITES = 4
+QUIET_SECONDS = 2.0
+"""Between the last fsync of ours and a power loss: it put on disk what the node had appended by then, as any fsync of
+any file may (ext4 commits one journal for all), and would make the loss smaller than it is without us."""
 SLOWER = 1.15
 """A burst may be this much faster than the asked rate: a group that was idle has a tenth of a second in hand."""
 
@@ -289,7 +293,8 @@ class PowerLossEvidence(DiskEvidence):
 
     def before(self, lab: Lab) -> Look:
         look = super().before(lab)
-        self._look(lab, self._marked, "marked")  # last, so that nothing has time to write it back
+        self._look(lab, self._marked, "marked")
+        time.sleep(QUIET_SECONDS)
         return look
 
     def _marked(self, lab: Lab, node: str) -> list[Probe]:
