@@ -378,6 +378,17 @@ def test_a_power_loss_loses_exactly_what_was_not_fsynced(text: str, proven: bool
     assert all(probe.ok for probe in evidence._shown(answering(read=answer), "c-data")) is proven
 
 
+def test_a_disk_that_is_not_there_proves_nothing_and_raises_nothing(monkeypatch) -> None:
+    lab = answering()
+
+    def fails(node: str, do: str, **given: Any) -> DiskAnswer:
+        raise LabError(f"the disk of {node} is not mounted")
+
+    monkeypatch.setattr(lab.disks, "probe", fails)
+    look = StallEvidence(["c-data"]).gone(lab)
+    assert not look.proven and "not mounted" in look.probes[0].measured
+
+
 def test_a_lab_without_disks_is_told_before_anything_happens(tmp_path: Path) -> None:
     from fakes import Log
 

@@ -20,9 +20,10 @@ from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import FaultParams, Scene, process_claims
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import Malformed, Percent, SizeRate
+from chaos.errors import ChaosError
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
-from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.faults.moves import Move, Reversible, on_node, operation, said
 from chaos.lab.protocol import DiskAnswer, Lab
 from chaos.lab.wiring import Wiring
 
@@ -140,8 +141,14 @@ class DiskEvidence(Simple):
             self._lab.disks.tidy(node)
 
     def _look(self, lab: Lab, work: _Work, what: str) -> Look:
+        def tried(node: str) -> list[Probe]:
+            try:
+                return work(lab, node)
+            except (ChaosError, OSError) as error:  # a disk that is not there at all is an answer too
+                return [Probe(f"the disk of {node}", "can be measured", said(error), False)]
+
         with ThreadPoolExecutor(min(len(self._nodes), 16)) as pool:
-            found = list(pool.map(lambda node: work(lab, node), self._nodes))
+            found = list(pool.map(tried, self._nodes))
         well = sum(all(probe.ok for probe in probes) for probes in found)
         probes = [probe for each in found for probe in each]
         return Look(well == len(found), f"{well} of {len(found)} disks {what} ({', '.join(self._nodes)})", probes)
