@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+BLOCK = 4096
+
 
 def _written(stat: str) -> int:
     """Bytes that the whole device has written so far: field 7 of its ``stat`` counts sectors of 512 bytes."""
@@ -51,10 +53,13 @@ def _grow(file: str, size: int) -> None:
 
 
 def _mark(file: str, token: str) -> None:
-    """Two parts: one that a power loss must leave, and one, never fsynced, that it must take."""
+    """Two parts: one that a power loss must leave, and one, never fsynced, that it must take.
+
+    The second begins a block of its own: what is appended within a block gets on disk with any fsync of any file.
+    """
     descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     try:
-        os.write(descriptor, f"synced {token}\n".encode())
+        os.write(descriptor, f"synced {token}".encode().ljust(BLOCK - 1) + b"\n")
         os.fsync(descriptor)
         folder = os.open(os.path.dirname(file), os.O_RDONLY | os.O_DIRECTORY)
         os.fsync(folder)
@@ -86,7 +91,8 @@ def measure(asked: dict[str, Any]) -> dict[str, Any]:
     elif do == "grow":
         _grow(file, asked["size"])
     elif do == "read":
-        found["text"] = Path(file).read_bytes()[:200].decode(errors="replace")
+        lines = Path(file).read_bytes()[: 2 * BLOCK].decode(errors="replace").splitlines()
+        found["text"] = "".join(f"{line.rstrip()}\n" for line in lines[:2])[:200]
     elif do == "mark":
         _mark(file, asked["token"])
     elif do == "tidy":

@@ -55,6 +55,7 @@ START_SECONDS = 10.0
 UNMOUNT_SECONDS = 10.0
 BLOCK = 4096
 _HEALTH_SECONDS = 5.0
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,13 @@ class Loop:
 
 def lacking() -> str | None:
     """Why this machine can give nodes no disks of their own; None when it can."""
-    if missing := [tool for tool in TOOLS if shutil.which(tool, path=_PATH) is None]:
+    folders = [Path(folder) for folder in _PATH.split(":") if folder]
+    if missing := [tool for tool in TOOLS if not any((folder / tool).exists() for folder in folders)]:
         packages = " and ".join(sorted({TOOLS[tool] for tool in missing}))
         return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: install {packages}"
     if not Path("/dev/loop-control").exists():
         return "there is no /dev/loop-control: load the kernel module (modprobe loop), or grant it to the container"
     return None
-
-
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 def offered(topology: Topology, capability: str) -> str | None:
@@ -157,14 +156,14 @@ class LocalDisks:
         return self._lab.folder / "data" / node
 
     def _loop(self, node: str) -> Loop:
-        image = self._image(node)
+        image = self._image(node).resolve()
         for loop in loops_below(image.parent):
             if loop.backing == image:
                 return loop
         raise LabError(f"the disk of {node} is not attached")
 
     def mounted(self, node: str) -> bool:
-        return self.path(node) in mounts_below(self.path(node))
+        return self.path(node).resolve() in mounts_below(self.path(node))
 
     def require(self, node: str) -> None:
         """Raises LabError when the node should have a disk and has not: it would write beside it."""
@@ -449,25 +448,26 @@ def _unescaped(text: str) -> str:
 
 
 def mounts_below(folder: Path) -> list[Path]:
-    return mount_points(Path("/proc/self/mounts").read_text(), folder.absolute())
+    """The kernel knows neither symbolic links nor relative paths."""
+    return mount_points(Path("/proc/self/mounts").read_text(), folder.resolve())
 
 
 def loops_below(folder: Path, blocks: Path = Path("/sys/block")) -> list[Loop]:
     """Attached loop devices whose backing file is below ``folder``, or was: a deleted one is still attached."""
-    found = []
+    found, folder = [], folder.resolve()
     for file in blocks.glob("loop*/loop/backing_file"):
         try:
             backing = Path(file.read_text().rstrip("\n").removesuffix(" (deleted)"))
         except OSError:  # detached meanwhile
             continue
-        if folder.absolute() in backing.parents:
+        if folder in backing.parents:
             found.append(Loop(file.parent.parent.name, backing))
     return sorted(found, key=lambda loop: loop.name)
 
 
 def ids() -> set[str]:
     """Labs that have a mount or a loop device, whatever became of their folders."""
-    top = places.labs().absolute()
+    top = places.labs().resolve()
     paths = [*mounts_below(top), *(loop.backing for loop in loops_below(top))]
     return {path.relative_to(top).parts[0] for path in paths if path != top}
 
@@ -545,7 +545,7 @@ def _thaw(point: Path) -> None:
 
 def _unmount(point: Path) -> None:
     """Tried again while somebody who is just dying still has a file open. Raises LabError."""
-    said = ""
+    said, point = "", point.resolve()
 
     def gone() -> bool:
         nonlocal said

@@ -19,11 +19,13 @@ from test_faults import events, lifecycle
 
 from chaos import places
 from chaos.definitions import FAULTS, load_topology
+from chaos.faults.catalogue.disk import DiskEvidence, PowerLossEvidence
 from chaos.faults.ledger import registrations, standing
 from chaos.faults.recover import leftovers, recover
 from chaos.faults.select import ready
-from chaos.lab import cgroups, disks, supply, sweep, throttle
+from chaos.lab import cgroups, disks, network, supply, sweep, throttle
 from chaos.lab.local import LocalLab
+from chaos.lab.parts import Parts
 from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
@@ -31,6 +33,7 @@ from chaos.run import new_lab_id
 
 pytestmark = pytest.mark.skipif(disks.lacking() is not None, reason=disks.lacking() or "")
 
+PARTS = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
 CASES = [
     (kind, example) for kind, each in FAULTS.items() if each.family in ("disk", "zone") for example in each.examples
 ]
@@ -211,6 +214,86 @@ def test_what_a_dead_holder_left_is_recovered_on_a_lab_that_lives_on(disky, tmp_
     assert result.clean, result.problems
     assert nothing_left() == []
     as_before(disky)
+
+
+# ---- disks without a cluster on them: the same kernel, in seconds ---------------------------------
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[LocalLab]:
+    """Hosts and disks of the three-zone topology, and no node on them."""
+    topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
+    lab = LocalLab.create(topology, PARTS, id=new_lab_id())
+    try:
+        network.build(lab.wiring)
+        lab.groups.build(topology.zones, [(node.zone, node.name) for node in topology.nodes])
+        lab.disks.build()
+        yield lab
+    finally:
+        assert lab.down() == []
+        assert disks.describe(lab.id) == []
+
+
+DISK_CASES = [(kind, example) for kind, example in CASES if kind.startswith("disk.")]
+
+
+@pytest.mark.parametrize(("kind", "parameters"), DISK_CASES, ids=lambda value: str(value)[:60])
+def test_a_disk_shows_the_fault_and_no_other_disk_does(bare, kind, parameters):
+    """The moves and the part of the evidence that the disk alone can give; another process takes it back."""
+    fault = ready("f1", FAULTS[kind](**parameters), bare, seed=1, elected=None)
+    evidence = fault.evidence()
+    others = [node.name for node in bare.topology.nodes if node.name not in fault.targets]
+    assert DiskEvidence.before(evidence, bare).proven
+    if isinstance(evidence, PowerLossEvidence):
+        evidence.before(bare)
+    assert not DiskEvidence.in_effect(evidence, bare).proven  # before anything is done
+    if isinstance(evidence, PowerLossEvidence):
+        evidence.before(bare)
+    try:
+        for each in fault.moves:
+            each.move.apply(bare)
+            each.move.apply(bare)  # idempotent
+        look = DiskEvidence.in_effect(evidence, bare)
+        assert look.proven, look.probes
+        for name in others:
+            assert all(probe.ok for probe in DiskEvidence([name])._well(bare, name))
+    finally:
+        for each in reversed(fault.moves):
+            if each.inverse.operation != "node.start":
+                each.inverse.apply(LocalLab.attach(bare.id))
+                each.inverse.apply(bare)
+    look = DiskEvidence.gone(DiskEvidence(fault.targets), bare)
+    assert look.proven, look.probes
+    evidence.close()
+    assert bare.disks.problems() == []
+
+
+def test_the_end_of_the_process_that_froze_a_disk_is_the_end_of_the_freeze(bare):
+    code = (
+        "import sys, time; from chaos.lab.local import LocalLab;"
+        "LocalLab.attach(sys.argv[1]).disks.freeze('c-data'); print('frozen', flush=True); time.sleep(600)"
+    )
+    freezer = subprocess.Popen([sys.executable, "-c", code, bare.id], stdout=subprocess.PIPE, cwd=ROOT)
+    assert freezer.stdout.readline() == b"frozen\n"
+    bare.disks.probe("b-data", "write", timeout=5)
+    assert bare.disks.probe("c-data", "write", timeout=1).blocked
+    assert bare.disks.probe("b-data", "write", timeout=5).seconds is not None
+    freezer.kill()
+    freezer.wait()
+    freezer.stdout.close()
+    assert wait_until(lambda: bare.disks.probe("c-data", "write", timeout=1).seconds is not None, 20)
+
+
+def test_a_lab_whose_disk_is_frozen_goes_away_all_the_same(bare):
+    """A process that waits for the disk dies only when it is thawed: the sweep does that first."""
+    topology = bare.topology
+    lab = LocalLab.create(topology, PARTS, id=new_lab_id())
+    network.build(lab.wiring)
+    lab.disks.build()
+    lab.disks.freeze("a-data")
+    assert lab.disks.probe("a-data", "write", timeout=0.5).blocked
+    assert lab.down() == []
+    assert disks.describe(lab.id) == [] and not lab.folder.exists()
 
 
 STAGES = ("image", "attached", "mounted", "frozen", "throttled")

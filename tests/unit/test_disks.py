@@ -101,8 +101,10 @@ def test_a_lab_without_disks_says_why_and_which_topology_has_them(tmp_path, monk
         other.disks.require("a-data")
 
 
-def test_a_machine_without_the_tools_says_which_package_brings_them(monkeypatch) -> None:
-    monkeypatch.setattr(disks.shutil, "which", lambda tool, path=None: None if "ext4" in tool else f"/sbin/{tool}")
+def test_a_machine_without_the_tools_says_which_package_brings_them(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(disks, "_PATH", f":{tmp_path}")
+    for tool in ("losetup", "mount"):
+        (tmp_path / tool).touch()
     assert disks.lacking() == "mkfs.ext4, fsck.ext4 are missing: install e2fsprogs"
 
 
@@ -374,6 +376,17 @@ def test_a_power_loss_loses_exactly_what_was_not_fsynced(text: str, proven: bool
     evidence = PowerLossEvidence(["c-data"])
     answer = DiskAnswer(seconds=0.001, text=text.format(t=evidence._token))
     assert all(probe.ok for probe in evidence._shown(answering(read=answer), "c-data")) is proven
+
+
+def test_a_disk_that_is_not_there_proves_nothing_and_raises_nothing(monkeypatch) -> None:
+    lab = answering()
+
+    def fails(node: str, do: str, **given: Any) -> DiskAnswer:
+        raise LabError(f"the disk of {node} is not mounted")
+
+    monkeypatch.setattr(lab.disks, "probe", fails)
+    look = StallEvidence(["c-data"]).gone(lab)
+    assert not look.proven and "not mounted" in look.probes[0].measured
 
 
 def test_a_lab_without_disks_is_told_before_anything_happens(tmp_path: Path) -> None:
