@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from chaos import places
 from chaos.lab import cgroups
+
+settings.register_profile("shared machine", deadline=None)  # how long an example takes is no law
+settings.load_profile("shared machine")
 
 
 @pytest.fixture(autouse=True)
