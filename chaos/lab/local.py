@@ -379,7 +379,7 @@ class LocalLab:
 
     @contextmanager
     def _demand(self, node: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A process in the node's host and groups that the kernel spares, for the time of the block.
+        """A process in the node's host and groups, for the time of the block; the kernel is asked to spare it.
 
         As root: the interpreter of a virtual environment may lie where others cannot read.
         """
@@ -396,7 +396,7 @@ class LocalLab:
         assert child.stdin is not None and child.stdout is not None
         try:
             self.groups.place(child.pid, *self._group_of(node))
-            with suppress(OSError):  # it is the smaller one anyway
+            with suppress(OSError):  # needs CAP_SYS_RESOURCE; without, it is spared for being the smaller one
                 Path(f"/proc/{child.pid}/oom_score_adj").write_text("-1000")
             with suppress(BrokenPipeError):
                 child.stdin.write(b"go\n")

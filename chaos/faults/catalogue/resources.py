@@ -324,8 +324,8 @@ class NodeOutOfMemory(Limited):
     resource = "memory"
     examples = ({"target": "node c-data"},)
     mechanism = (
-        "limit of the node's control group just above what it holds, and beside it a small process, "
-        "which the kernel spares, that takes the rest"
+        "limit of the node's control group just above what it holds, and in the group a small process that takes "
+        "the rest: the kernel kills the larger of the two, which is the node's"
     )
     undoing = "the limit that was there comes back and the node starts again on its data"
     proof = "the kernel's counter of kills in that group grows and the process is gone; later it is in the cluster"
