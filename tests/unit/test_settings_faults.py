@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_cluster import FakeCluster
 from fakes import ROOT, Log, topology
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.definitions import FAULTS, load_experiment
@@ -61,6 +61,7 @@ def put(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(states, st.dictionaries(keys, values, min_size=1))
+@settings(deadline=None)
 def test_a_change_and_its_restore_leave_everything_as_it_was(state: Any, changed: Any) -> None:
     before = {key: state.get(key) for key in changed}
     now = put(state, changed)
@@ -70,6 +71,7 @@ def test_a_change_and_its_restore_leave_everything_as_it_was(state: Any, changed
 
 
 @given(states, st.dictionaries(keys, values, min_size=1), st.dictionaries(keys, values))
+@settings(deadline=None)
 def test_what_somebody_else_changed_stays_theirs_and_the_rest_comes_back(state: Any, changed: Any, theirs: Any) -> None:
     before = {key: state.get(key) for key in changed}
     now = put(put(state, changed), theirs)

@@ -79,7 +79,7 @@ class QuorumLoss(_ClusterManagerFault):
     keep: StrictInt = Field(default=1, ge=0, description="how many cluster managers live on, fewer than a quorum")
 
     def describe(self) -> str:
-        return f"{self.how} all cluster managers but {self.keep}"
+        return f"{self.how} all cluster managers" + (f" but {self.keep}" if self.keep else "")
 
     def check(self, topology: Topology) -> list[str]:
         found = []
@@ -97,7 +97,7 @@ class QuorumLoss(_ClusterManagerFault):
         return found
 
     def victims(self, scene: Scene) -> tuple[str, ...]:
-        """Drawn anew from the same seed each time, whatever else of the scene was drawn from."""
+        """Drawn with the scene's seed, in the topology's order."""
         names = [node.name for node in scene.topology.cluster_managers]
         drawn = set(scene.rng.sample(names, max(len(names) - self.keep, 0)))
         return tuple(name for name in names if name in drawn)
