@@ -58,7 +58,10 @@ WARM_SECONDS = 5
 WARM_UP_LIMIT_SECONDS = 60.0
 """… and for this long at most: then the first phase begins as things are, and is judged so."""
 TICK_SECONDS = 0.1
-SCANNED_AFTER = "processes, network namespaces, mounts, loop devices, control groups and folder of the lab; the run's registry entry"
+SCANNED_AFTER = (
+    "processes, network namespaces, mounts, loop devices, control groups and folder of the lab; "
+    "the run's registry entry"
+)
 SCANNED_ON_A_LIVING_LAB = (
     "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
 )
