@@ -1,4 +1,4 @@
-"""Parts of a run that need no cluster: who may run on a lab, how a phase ends, how late a stop was met."""
+"""Parts of a run without a cluster: who may run on a lab, how a phase ends in the record, how late a stop is met."""
 
 from __future__ import annotations
 
