@@ -266,11 +266,11 @@ class Lifecycle:
 
         Once a stop is asked for, ``after_stop`` s more at most.
         """
-        end = time.monotonic() + deadline
-        stopped = False
+        stopped = self._stopped()
+        end = time.monotonic() + (min(deadline, after_stop) if stopped else deadline)
         while True:
             began = time.monotonic_ns()
-            left = after_stop if not stopped else max(0.0, end - time.monotonic())
+            left = max(0.0, end - time.monotonic()) if stopped else after_stop
             seen = self._ask(lambda: look(self._lab), left)
             if not stopped and self._stopped():
                 stopped = True

@@ -30,6 +30,16 @@ _hung: dict[str, float] = {}
 """Namespace → until when its server counts as hung (monotonic)."""
 
 
+def _cause(error: BaseException) -> str:
+    """The kernel's own word for it, from under the layers of requests and urllib3."""
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, OSError) and at.strerror:
+            return at.strerror.lower()
+        at = at.__cause__ or at.__context__
+    return type(error).__name__
+
+
 class ToxiproxyServer:
     """The Toxiproxy of one host. Every method raises FaultError when the server does not do as told."""
 
@@ -50,7 +60,7 @@ class ToxiproxyServer:
                 f"Toxiproxy of {self.host.name} does not answer {path} within {timeout:g} s: it hangs"
             ) from error
         except (requests.RequestException, OSError) as error:
-            raise FaultError(f"Toxiproxy of {self.host.name} cannot be reached for {path}: {error}") from error
+            raise FaultError(f"Toxiproxy of {self.host.name} cannot be reached for {path}: {_cause(error)}") from error
         _hung.pop(place, None)
         if answer.status_code >= 400:
             raise FaultError(

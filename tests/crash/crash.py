@@ -7,7 +7,7 @@ folder or held lock; and a lab that is to live on is green and proven clean, wit
 mounts and indices that it had before. Where the kill really hit is read from the run's events, so the table tells
 what was tested and not what was meant. Everything happens in a state folder of its own.
 
-    python tests/crash/crash.py --seed 1 --kills 60
+    python tests/crash/crash.py --seed 1
     python tests/crash/crash.py --kills 4 --families network,node --stages inject,hold,undo
 """
 
@@ -57,6 +57,7 @@ WINDOWS = {
 }
 """Stages in the order of a run, and for how many seconds after its beginning one is killed."""
 OWN_LAB = ("lab start", "lab away")
+KILLS = 60
 ATTEMPTS = 5
 """A stage may be over before its moment comes; then the moment is drawn nearer to the stage's beginning."""
 GREEN_SECONDS = 180
@@ -359,7 +360,7 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     families = list(dict.fromkeys(kind.family for kind in FAULTS.values()))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kills", type=int, default=60, help="at least; every cell is hit when they are enough")
+    parser.add_argument("--kills", type=int, help=f"at least; default each cell once, and {KILLS} in all")
     parser.add_argument("--families", default=",".join(families), help="some of: %(default)s")
     parser.add_argument("--stages", default=",".join(WINDOWS), help="some of: %(default)s")
     options = parser.parse_args(given)
@@ -375,7 +376,7 @@ def main(given: list[str] | None = None) -> int:
     crash = Crash(folder, rng)
     missed = []
     try:
-        aims = cells(chosen, wanted, options.kills, rng)
+        aims = cells(chosen, wanted, options.kills or max(KILLS, len(chosen) * len(wanted)), rng)
         print(f"seed {options.seed}: {len(aims)} kills, {len(set(aims))} cells of {len(chosen) * len(wanted)}")
         for family, stage in aims:
             if not crash.kill(family, stage):

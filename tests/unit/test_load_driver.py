@@ -93,6 +93,21 @@ def during(frame, begin, end):
     return frame[(frame.intended >= begin) & (frame.start >= begin) & (frame.end < end)]
 
 
+def test_the_status_counts_as_good_what_came_in_time(run, drive):
+    """What the guards' floors stand on: an answer that is late is ok, and not good."""
+    operations = (
+        OperationConfig(name="read", kind="search", rate=50, good_within_s=0.0),
+        OperationConfig(name="write", kind="index", rate=50, good_within_s=1000.0),
+    )
+    with serving() as server:
+        driver = drive(config(run, server, operations=operations))
+        counted = lambda: driver.status.get("operations", {})  # noqa: E731
+        wait_for(lambda: counted().get("read", {}).get("ok", 0) > 0 and counted()["write"]["ok"] > 0)
+        said = counted()
+        assert said["read"]["good"] == 0 and said["write"]["good"] == said["write"]["ok"]
+        assert driver.stop()
+
+
 def test_every_scheduled_arrival_has_one_outcome_and_each_answer_its_own(run, drive):
     windows = {}
     with serving() as server:
