@@ -9,8 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos.faults.ledger import registrations
+from chaos.faults.ledger import Ledger, registrations
+from chaos.faults.lifecycle import Lifecycle
+from chaos.history import EventWriter
 from chaos.lab import sweep
+from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 
 DATA = Path(__file__).parent / "cluster" / "data"
@@ -78,3 +81,14 @@ def nothing_left() -> list[str]:
     """Everything that a run could have left, but for labs that somebody living owns."""
     left = [leftover.what for leftover in sweep.leftovers()]
     return left + [str(r.file) for r in registrations() if not r.owner.alive()]
+
+
+def lifecycle(lab: LocalLab, folder: Path) -> Lifecycle:
+    """A lifecycle on ``lab`` that keeps its ledger and its events in ``folder``."""
+    return Lifecycle(lab, Ledger(folder / "ledger.jsonl"), EventWriter(folder / "events.jsonl"))
+
+
+def told(folder: Path, kind: str) -> list[dict]:
+    """The events of one kind that :func:`lifecycle` wrote."""
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["kind"] == kind]

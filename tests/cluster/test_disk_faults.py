@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clusterkit import ROOT, nothing_left
-from test_faults import events, lifecycle
+from clusterkit import ROOT, lifecycle, nothing_left, told
 
 from chaos import places
 from chaos.definitions import FAULTS, load_topology
@@ -54,7 +53,7 @@ def disky() -> Iterator[LocalLab]:
 
 
 def not_ok(folder: Path, stage: str) -> list[dict]:
-    looks = {event["stage"]: event for event in events(folder, "fault.evidence")}
+    looks = {event["stage"]: event for event in told(folder, "fault.evidence")}
     return [probe for probe in looks[stage]["probes"] if not probe["ok"]]
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from clusterkit import lifecycle
 
 from chaos.definitions import FAULTS
 from chaos.errors import FaultError
 from chaos.faults.ledger import Ledger, standing
-from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.probes import Line, Reply
 from chaos.faults.select import ready
-from chaos.history import EventWriter
-from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, newest, views
 from chaos.observe.proof import problems
-
-
-def lifecycle(lab: LocalLab, folder: Path) -> Lifecycle:
-    return Lifecycle(lab, Ledger(folder / "ledger.jsonl"), EventWriter(folder / "events.jsonl"))
 
 
 def test_a_dropped_connection_goes_on_after_healing(playground, tmp_path):

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterkit import ROOT, cli
+from clusterkit import ROOT, cli, lifecycle
 
 from chaos.definitions import FAULTS, load_topology
-from chaos.faults.ledger import Ledger, registrations, standing
-from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.ledger import registrations, standing
 from chaos.faults.select import ready
-from chaos.history import EventWriter
 from chaos.lab import supply
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
@@ -50,10 +48,6 @@ def lab() -> Iterator[LocalLab]:
         assert problems(made) == []
     finally:
         assert made.down() == []
-
-
-def lifecycle(lab: LocalLab, folder: Path) -> Lifecycle:
-    return Lifecycle(lab, Ledger(folder / "ledger.jsonl"), EventWriter(folder / "events.jsonl"))
 
 
 def looks(folder: Path) -> dict[str, dict[str, Any]]:

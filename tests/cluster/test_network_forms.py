@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_faults import events, lifecycle
+from clusterkit import lifecycle, told
 
 from chaos.definitions import FAULTS
 from chaos.faults.ledger import standing
@@ -45,7 +45,7 @@ def test_a_form_is_proven_and_then_proven_gone(playground, tmp_path, kind, param
     cycle = lifecycle(playground, tmp_path)
     fault = ready("f1", FAULTS[kind].model_validate(parameters), playground, seed=1, elected=None)
     proven, gone = cycle.inject(fault), cycle.undo("f1")
-    looks = {event["stage"]: event for event in events(tmp_path, "fault.evidence")}
+    looks = {event["stage"]: event for event in told(tmp_path, "fault.evidence")}
     assert proven, [probe for probe in looks["effect"]["probes"] if not probe["ok"]]
     assert gone, [probe for probe in looks["gone"]["probes"] if not probe["ok"]]
     assert standing(tmp_path / "ledger.jsonl") == []
@@ -74,11 +74,11 @@ def test_a_blip_of_a_second_heals_without_a_disconnect(playground, tmp_path):
         {"links": "around everything in zone c", "flap": {"down": "1s", "up": "4s", "times": 1}}
     )
     cycle = lifecycle(playground, tmp_path)
-    assert cycle.inject(ready("f1", params, playground, seed=1, elected=None)), events(tmp_path, "fault.evidence")
-    assert wait_until(lambda: len(events(tmp_path, "fault.pulse")) == 1, 30)
+    assert cycle.inject(ready("f1", params, playground, seed=1, elected=None)), told(tmp_path, "fault.evidence")
+    assert wait_until(lambda: len(told(tmp_path, "fault.pulse")) == 1, 30)
     assert line.ping(20).reply is Reply.ANSWERED  # what was lost is sent again, on the very connection
     assert cycle.undo("f1")
-    (applied,), (up,) = events(tmp_path, "fault.applied"), events(tmp_path, "fault.pulse")
+    (applied,), (up,) = told(tmp_path, "fault.applied"), told(tmp_path, "fault.pulse")
     seconds = (up["t"] - applied["t"]) / 1e9
     print(f"the blip took {seconds:.3f} s")
     assert seconds >= 1.0
@@ -95,9 +95,9 @@ def test_flapping_is_proven_each_time(playground, tmp_path):
     )
     cycle = lifecycle(playground, tmp_path)
     assert cycle.inject(ready("f1", params, playground, seed=1, elected=None))
-    assert wait_until(lambda: len(events(tmp_path, "fault.pulse")) == 7, 60)
-    assert cycle.undo("f1"), events(tmp_path, "fault.pulse")
-    downs = [event for event in events(tmp_path, "fault.pulse") if event["state"] == "down"]
+    assert wait_until(lambda: len(told(tmp_path, "fault.pulse")) == 7, 60)
+    assert cycle.undo("f1"), told(tmp_path, "fault.pulse")
+    downs = [event for event in told(tmp_path, "fault.pulse") if event["state"] == "down"]
     assert [event["proven"] for event in downs] == [True] * 3  # the first is the fault's own evidence
     assert await_green(playground, 60)[0]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, nothing_left, run_folder
-from test_faults import events, lifecycle
+from clusterkit import DATA, Cli, await_event, cli, lifecycle, nothing_left, run_folder, told
 
 from chaos.definitions import FAULTS
 from chaos.faults.catalogue.resources import Heap, ask_in_parallel
@@ -43,7 +42,7 @@ def made(lab: LocalLab, kind: str, **parameters: object) -> Fault:
 
 
 def look(folder: Path, stage: str) -> dict:
-    return [event for event in events(folder, "fault.evidence") if event["stage"] == stage][-1]
+    return [event for event in told(folder, "fault.evidence") if event["stage"] == stage][-1]
 
 
 def failed(folder: Path, stage: str) -> list[dict]:
