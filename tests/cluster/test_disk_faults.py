@@ -197,15 +197,13 @@ def test_a_dead_holder_s_freeze_thaws_without_anybody_s_help(disky, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("disk.slow", "target=node c-data", "write=64KiB/s"),
-        ("disk.full", "target=node c-data", "to=flood"),
         ("disk.read_only", "target=node c-data"),
         ("disk.power_loss", "target=node c-data"),
         ("zone.power_loss", "zone=c"),
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_what_a_dead_holder_left_is_recovered_on_a_lab_that_lives_on(disky, tmp_path, arguments):
+def test_what_a_dead_holder_did_to_nodes_is_recovered_on_a_lab_that_lives_on(disky, tmp_path, arguments):
     with holder(disky, tmp_path, *arguments):
         pass
     assert leftovers() and problems(disky)
@@ -222,11 +220,12 @@ def test_what_a_dead_holder_left_is_recovered_on_a_lab_that_lives_on(disky, tmp_
 def bare() -> Iterator[LocalLab]:
     """Hosts and disks of the three-zone topology, and no node on them."""
     topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, PARTS, id=new_lab_id())
+    lab = LocalLab.create(topology, PARTS, id=new_lab_id(), lease=True)
     try:
         network.build(lab.wiring)
         lab.groups.build(topology.zones, [(node.zone, node.name) for node in topology.nodes])
         lab.disks.build()
+        (lab.folder / "leased").touch()
         yield lab
     finally:
         assert lab.down() == []
@@ -281,6 +280,25 @@ def test_the_end_of_the_process_that_froze_a_disk_is_the_end_of_the_freeze(bare)
     freezer.wait()
     freezer.stdout.close()
     assert wait_until(lambda: bare.disks.probe("c-data", "write", timeout=1).seconds is not None, 20)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("disk.stall", "target=node c-data"),
+        ("disk.slow", "target=node c-data", "write=64KiB/s"),
+        ("disk.full", "target=node c-data", "to=flood"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_a_dead_holder_did_to_disks_is_recovered_on_a_lab_that_lives_on(bare, tmp_path, arguments):
+    with holder(bare, tmp_path, *arguments):
+        pass
+    assert leftovers()
+    assert bool(bare.disks.problems()) == (arguments[0] != "disk.stall")  # which ends with its holder
+    result = recover()
+    assert result.clean, result.problems
+    assert bare.disks.problems() == [] and not [left for left in leftovers() if left.lab == bare.id]
 
 
 def test_a_lab_whose_disk_is_frozen_goes_away_all_the_same(bare):
