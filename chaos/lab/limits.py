@@ -65,6 +65,13 @@ class Limits:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
 
+    def lack(self, controller: str) -> str | None:
+        """Why groups of this lab can not be limited and counted; None when they can."""
+        counted = self._groups.built(controller)
+        if counted and controller == "cpu" and self._groups.version("cpu") == 1:
+            counted = self._groups.built("cpuacct")
+        return None if counted else f"this lab has no control groups for '{controller}'"
+
     def values(self, controller: str, *path: str) -> dict[str, str]:
         """Everything that limits a group now, by file, in the order in which :meth:`restore` writes it."""
         folder, version = self._groups.folder(controller, *path), self._groups.version(controller)

@@ -437,7 +437,7 @@ class LocalLab:
         if capability in ("disks", "throttle"):
             return self.disks.lacks(capability)
         if capability in ("cpu", "memory"):
-            return None if self.groups.built(capability) else f"this lab has no control groups for '{capability}'"
+            return self._limits.lack(capability)
         return None if capability in CAPABILITIES else f"a local lab has no '{capability}'"
 
     def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:

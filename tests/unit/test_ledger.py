@@ -67,9 +67,7 @@ def test_any_interleaving_cut_at_any_byte_stands_for_what_is_in_effect(
         cut = len(whole) * permille // 1000  # the rows' length varies with the clock
         path.write_bytes(whole[:cut])
         # a row is on disk before its move is tried, and an undo is over before it is noted
-        in_effect = [effect for size, effect in states if size - 1 <= cut][
-            -1
-        ]  # a whole row counts without its line feed
+        in_effect = [effect for size, effect in states if size - 1 <= cut][-1]  # whole but for its line feed
         found = [entry.number for entry in standing(path)]
         assert set(found) >= in_effect
         assert found == sorted(found, reverse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from chaos.faults.fault import Pulse
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Reversible, block, on_node, refuse, toxic
+from chaos.faults.pulsing import Pulsing
 from chaos.lab.processes import wait_until
 
 
@@ -367,6 +369,17 @@ def test_a_fault_that_comes_and_goes_is_looked_at_each_time_and_ends_away(
     assert lifecycle.undo("f1") and standing(ledger.path) == []
     assert [c[0] for c in lab.calls].count("block") == 3
     assert next(e for e in log.of("fault.evidence") if e["stage"] == "pulses")["proven"]
+
+
+def test_the_look_that_proves_the_first_time_takes_its_part_of_it(lab: FakeLab, ledger: Ledger, log: Log) -> None:
+    """A blip of a second is one of a second, however long it took to look at it."""
+    fault = replace(a_fault("f1", [block("a-data", "c-data")]), pulse=Pulse(1000.0, 1000.0))
+    entries = ledger.intend("f1", fault.moves)
+    assert fault.pulse is not None
+    pulsing = Pulsing(lab, fault, fault.pulse, entries, FakeEvidence(), log)
+    pulsing.start(time.monotonic() - 1000.0)
+    assert wait_until(lambda: [event["state"] for event in log.of("fault.pulse")] == ["up"], 20)
+    assert pulsing.stop().proven
 
 
 def test_a_time_that_is_not_proven_makes_the_whole_not_proven(lab: FakeLab, log: Log, lifecycle: Lifecycle) -> None:

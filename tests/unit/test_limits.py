@@ -158,6 +158,15 @@ def test_a_lab_without_groups_says_so(tmp_path: Path) -> None:
         Limits(Groups("ab12", {})).memory_use(*HERE)
 
 
+def test_in_version_1_processor_time_must_be_counted_too(tmp_path: Path) -> None:
+    limits, _ = group(tmp_path, 1)
+    assert limits.lack("cpu") is None and limits.lack("memory") is None
+    (tmp_path / "oschaos-ab12").mkdir(exist_ok=True)
+    alone = Limits(Groups("ab12", {"cpu": Hierarchy(tmp_path, 1)}))
+    assert alone.lack("cpu") == "this lab has no control groups for 'cpu'"
+    assert Limits(Groups("ab12", {"cpu": Hierarchy(tmp_path, 2)})).lack("cpu") is None
+
+
 def test_memory_that_was_asked_for_and_not_touched_is_counted() -> None:
     """As a heap is: reserved whole, touched as it fills."""
     code = "import mmap, sys; m = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); "
