@@ -25,8 +25,11 @@ from chaos.definitions.topology import Topology
 from chaos.definitions.units import PositiveDuration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from chaos.faults.evidence import Evidence
     from chaos.faults.fault import Fault
-    from chaos.lab.protocol import Lab
+    from chaos.faults.moves import Reversible
     from chaos.lab.wiring import Wiring
 
 
@@ -159,9 +162,28 @@ class FaultParams(Step):
         """The fault, ready to go: moves and evidence, from data alone."""
         raise NotImplementedError
 
-    def on(self, fault: Fault, lab: Lab) -> Fault:
-        """What :meth:`build` made, with what only the lab can tell now: values that the undo has to bring back."""
-        return fault
+    def made(
+        self,
+        id: str,
+        scene: Scene,
+        moves: Iterable[Reversible],
+        evidence: Callable[[], Evidence],
+        *,
+        nodes: tuple[str, ...] = (),
+        **more: Any,
+    ) -> Fault:
+        """The fault of this kind: what the class says of itself, with these moves, this evidence and ``more``."""
+        from chaos.faults.fault import Fault
+
+        given: dict[str, Any] = {
+            "says": f"{self.describe()} ({', '.join(nodes)})" if nodes else self.describe(),
+            "mechanism": self.mechanism,
+            "links": (),
+            "needs": self.needs,
+            "colour": self.colour,
+            "claims": self.claims(scene),
+        }
+        return Fault(id=id, kind=self.kind, targets=nodes, moves=tuple(moves), evidence=evidence, **{**given, **more})
 
 
 def link_claims(links: frozenset[tuple[str, str]]) -> frozenset[str]:

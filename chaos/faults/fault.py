@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from chaos.definitions.steps import Flap
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.moves import Reversible
 from chaos.lab.protocol import Lab
@@ -20,6 +21,11 @@ class Pulse:
     down: float
     up: float
     times: int | None = None
+
+    @classmethod
+    def of(cls, flap: Flap | None) -> Pulse | None:
+        """The pulse that a definition asks for."""
+        return cls(float(flap.down), float(flap.up), flap.times) if flap else None
 
 
 class Worker(Protocol):

@@ -12,4 +12,4 @@ def ready(id: str, params: FaultParams, lab: Lab, *, seed: int, elected: str | N
 
     Raises InvalidInput when nothing matches, FaultError when the elected manager is asked for and there is none.
     """
-    return params.on(params.build(id, Scene.of(lab.topology, seed, id, elected, index), lab.wiring), lab)
+    return params.build(id, Scene.of(lab.topology, seed, id, elected, index), lab.wiring)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import urllib3
 from pydantic import Field, StrictInt
@@ -41,25 +41,9 @@ def quorum(topology: Topology) -> int:
 
 
 class _ClusterManagerFault(FaultParams):
-    family = "cluster manager"
+    """A fault on who leads the cluster, or on the work that the leader has."""
 
-    def fault(self, id: str, scene: Scene, moves: list[Reversible], **more: Any) -> Fault:
-        """What all of this family have in common."""
-        return Fault(
-            **{
-                "id": id,
-                "kind": self.kind,
-                "says": self.describe(),
-                "mechanism": self.mechanism,
-                "targets": (),
-                "links": (),
-                "moves": tuple(moves),
-                "needs": self.needs,
-                "colour": self.colour,
-                "claims": self.claims(scene),
-                **more,
-            }
-        )
+    family = "cluster manager"
 
 
 # ---- quorum ---------------------------------------------------------------------------------------------
@@ -109,12 +93,11 @@ class QuorumLoss(_ClusterManagerFault):
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         nodes = self.victims(scene)
         move, inverse = ("node.kill", "node.start") if self.how == "kill" else ("node.pause", "node.resume")
-        return self.fault(
+        return self.made(
             id,
             scene,
             [on_node(move, inverse, node) for node in nodes],
-            says=f"{self.describe()} ({', '.join(nodes)})",
-            targets=nodes,
+            nodes=nodes,
             evidence=lambda: QuorumEvidence(list(nodes), paused=self.how == "pause"),
         )
 
@@ -223,11 +206,12 @@ class LeaderFlap(_ClusterManagerFault):
         takes = {name: self.takes(scene.topology, name) for name in managers}
         flapping = Flapping(float(self.down), float(self.up), self.times, takes)
         links = {link for name in managers for link in around(scene.topology, name)}
-        return self.fault(
+        return self.made(
             id,
             scene,
             prepared([both for name in managers for both in takes[name]]),
-            targets=tuple(managers),
+            nodes=tuple(managers),
+            says=self.describe(),
             links=tuple(sorted(links)) if self.how == "isolate" else (),
             evidence=lambda: FlapEvidence(flapping, float(self.down)),
             worker=flapping,
@@ -539,7 +523,7 @@ class TaskStorm(_ClusterManagerFault):
 
         nodes = [node.name for node in scene.topology.data_nodes]
         storm = Storm(float(self.rate), nodes, requests, lambda lab: canary(lab, nodes[0]))
-        return self.fault(
+        return self.made(
             id,
             scene,
             [Reversible(first if self.what == "mappings" else Move("nothing"), away)],
@@ -625,7 +609,7 @@ class AdminStorm(_ClusterManagerFault):
             lambda lab: canary(lab, beside),
         )
         ends = Move("nothing", {"requests": "end with the runner"})
-        return self.fault(
+        return self.made(
             id,
             scene,
             [Reversible(ends, ends)],

@@ -355,19 +355,8 @@ class OnDisk(FaultParams):
 
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         nodes = scene.nodes(self.target)
-        return Fault(
-            id=id,
-            kind=self.kind,
-            says=f"{self.describe()} ({', '.join(nodes)})",
-            mechanism=self.mechanism,
-            targets=nodes,
-            links=(),
-            moves=tuple(move for node in nodes for move in self.moves(node)),
-            evidence=lambda: self.evidence(nodes),
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
-        )
+        moves = (move for node in nodes for move in self.moves(node))
+        return self.made(id, scene, moves, lambda: self.evidence(nodes), nodes=nodes)
 
 
 def no_disks(kind: str, topology: Topology) -> list[str]:

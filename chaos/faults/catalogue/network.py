@@ -75,19 +75,14 @@ class OnLinks(NetworkFault):
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         links = frozenset(spoken(wiring, scene.links(self.links)))
         moves, evidence = self.make(id, links, wiring)
-        return Fault(
-            id=id,
-            kind=self.kind,
+        return self.made(
+            id,
+            scene,
+            moves,
+            evidence,
             says=self.flapping(self.describe()),
-            mechanism=self.mechanism,
-            targets=(),
             links=tuple(sorted(links)),
-            moves=tuple(moves),
-            evidence=evidence,
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
-            pulse=Pulse(float(self.flap.down), float(self.flap.up), self.flap.times) if self.flap else None,
+            pulse=Pulse.of(self.flap),
         )
 
     def make(self, id: str, links: Links, wiring: Wiring) -> Made:

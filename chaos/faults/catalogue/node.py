@@ -33,19 +33,14 @@ class OnProcess(NodeFault):
         nodes = scene.nodes(self.target)
         flap: Flap | None = getattr(self, "flap", None)
         flapping = f" ({flap.describe()})" if flap else ""
-        return Fault(
-            id=id,
-            kind=self.kind,
+        return self.made(
+            id,
+            scene,
+            (move for node in nodes for move in self.moves(node)),
+            lambda: ProcessEvidence(list(nodes), paused=self.paused, emptied=self.emptied),
+            nodes=nodes,
             says=f"{self.describe()} ({', '.join(nodes)}){flapping}",
-            mechanism=self.mechanism,
-            targets=nodes,
-            links=(),
-            moves=tuple(move for node in nodes for move in self.moves(node)),
-            evidence=lambda: ProcessEvidence(list(nodes), paused=self.paused, emptied=self.emptied),
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
-            pulse=Pulse(float(flap.down), float(flap.up), flap.times) if flap else None,
+            pulse=Pulse.of(flap),
         )
 
 
@@ -222,17 +217,5 @@ class NodeRestart(OnProcess):
         # managers last, as operators do it: a restart of the elected one costs an election
         nodes = tuple(sorted(scene.nodes(self.target), key=lambda node: node in managers))
         count = len(scene.topology.nodes)
-        return Fault(
-            id=id,
-            kind=self.kind,
-            says=f"{self.describe()} ({', '.join(nodes)})",
-            mechanism=self.mechanism,
-            targets=nodes,
-            links=(),
-            moves=tuple(move for node in nodes for move in self.steps(node, count)),
-            evidence=lambda: RestartEvidence(list(nodes)),
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
-            in_order=self.rolling,
-        )
+        moves = (move for node in nodes for move in self.steps(node, count))
+        return self.made(id, scene, moves, lambda: RestartEvidence(list(nodes)), nodes=nodes, in_order=self.rolling)

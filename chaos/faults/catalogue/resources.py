@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import urllib3
@@ -70,25 +69,15 @@ class Limited(NodeFault):
 
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         nodes = scene.nodes(self.target)
-        return Fault(
-            id=id,
-            kind=self.kind,
-            says=f"{self.describe()} ({', '.join(nodes)})",
-            mechanism=self.mechanism,
-            targets=nodes,
-            links=(),
-            moves=tuple(move for node in nodes for move in self.moves(node)),
-            evidence=lambda: self.evidence(nodes, scene.topology),
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
+        moves = tuple(move for node in nodes for move in self.moves(node))
+        return self.made(
+            id,
+            scene,
+            moves,
+            lambda: self.evidence(nodes, scene.topology),
+            nodes=nodes,
+            read=lambda lab: tuple(_with_values(each, lab) for each in moves),  # undo restores what limits it then
         )
-
-    def on(self, fault: Fault, lab: Lab) -> Fault:
-        """The undo restores what limits the nodes now."""
-        if any(lab.lacks(need) for need in self.needs):
-            return fault  # it will be refused, with the reason
-        return replace(fault, moves=tuple(_with_values(each, lab) for each in fault.moves))
 
 
 def restore(node: str, resource: str, values: dict[str, str]) -> Move:
@@ -563,19 +552,11 @@ class NodeHeapPressure(NodeFault):
         worker = UnreadAnswers(nodes, index, float(self.above))
         # a node without data answers all the same: it gathers the answer from the node that has the shard
         on = [node for node in nodes if node in data]
-        return Fault(
-            id=id,
-            kind=self.kind,
-            says=f"{self.describe()} ({', '.join(nodes)})",
-            mechanism=self.mechanism,
-            targets=nodes,
-            links=(),
-            moves=(
-                Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index})),
-            ),
-            evidence=lambda: HeapEvidence(worker, nodes, float(self.above)),
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
+        return self.made(
+            id,
+            scene,
+            (Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index})),),
+            lambda: HeapEvidence(worker, nodes, float(self.above)),
+            nodes=nodes,
             worker=worker,
         )

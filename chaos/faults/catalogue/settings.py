@@ -326,17 +326,5 @@ class SettingsChange(FaultParams):
                 raise FaultError(f"settings.change: there is no index {index}")
             return both({key: now.get(key) for key in settings})
 
-        return Fault(
-            id=id,
-            kind=self.kind,
-            says=self.describe(),
-            mechanism=self.mechanism,
-            targets=(),
-            links=(),
-            moves=both("what is read when it is injected"),
-            evidence=lambda: SettingsEvidence(index, settings),
-            needs=self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
-            read=read,
-        )
+        moves = both("what is read when it is injected")
+        return self.made(id, scene, moves, lambda: SettingsEvidence(index, settings), read=read)

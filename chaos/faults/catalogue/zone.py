@@ -210,19 +210,14 @@ class ZonePowerLoss(OnZone):
         def made() -> Evidence:
             return evidence(list(nodes))
 
-        return Fault(
-            id=id,
-            kind=self.kind,
-            says=f"{self.describe()} ({', '.join(nodes)})",
-            mechanism=self.mechanism,
-            targets=nodes,
-            links=(),
-            moves=(
+        return self.made(
+            id,
+            scene,
+            (
                 Reversible(Move("nothing", {}), back),
                 *(on_node("disk.power_loss" if disks else "node.kill", "nothing", node) for node in nodes),
             ),
-            evidence=made,
+            made,
+            nodes=nodes,
             needs=(*self.needs, "disks") if disks else self.needs,
-            colour=self.colour,
-            claims=self.claims(scene),
         )
