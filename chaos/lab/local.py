@@ -220,16 +220,18 @@ class LocalLab:
         server.populate(self.wiring.proxies(host))
 
     def mend(self) -> list[str]:
-        """Start every Toxiproxy anew that is dead or hangs, with all its proxies and no toxic; says which.
+        """Start every Toxiproxy anew that ran and is dead or hangs, with all its proxies and no toxic; says which.
 
         For recovery: what a fault put into a server that does not answer can be taken back in no other way.
         """
         mended = []
         for host in self.wiring.hosts:
+            file = self.folder / "run" / f"toxiproxy-{host.name}.json"
+            if not file.exists():  # a lab that never came so far
+                continue
             try:
                 ToxiproxyServer(host).version()
             except FaultError:
-                file = self.folder / "run" / f"toxiproxy-{host.name}.json"
                 with suppress(OSError, ValueError, KeyError):
                     identity = ProcessIdentity.from_json(json.loads(file.read_text()))
                     if identity.alive():

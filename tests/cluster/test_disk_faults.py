@@ -223,7 +223,7 @@ def bare() -> Iterator[LocalLab]:
     lab = LocalLab.create(topology, PARTS, id=new_lab_id(), lease=True)
     try:
         network.build(lab.wiring)
-        lab.groups.build(topology.zones, [(node.zone, node.name) for node in topology.nodes])
+        lab.groups.build(topology.zones, {(node.zone, node.name): 1 for node in topology.nodes})
         lab.disks.build()
         (lab.folder / "leased").touch()
         yield lab
@@ -325,7 +325,7 @@ stage, id, topology = sys.argv[1:]
 parts = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
 lab = LocalLab.create(load_topology(topology), parts, id=id)
 network.build(lab.wiring)
-lab.groups.build(lab.topology.zones, [(node.zone, node.name) for node in lab.topology.nodes])
+lab.groups.build(lab.topology.zones, {(node.zone, node.name): 1 for node in lab.topology.nodes})
 die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if stage == "image":
     real = disks._call
