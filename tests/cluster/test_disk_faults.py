@@ -76,6 +76,7 @@ def as_before(lab: LocalLab) -> None:
 
 
 @pytest.mark.parametrize(("kind", "parameters"), CASES, ids=lambda value: str(value)[:60])
+@pytest.mark.full  # the conformance suite has one of each family
 def test_a_fault_is_proven_and_then_proven_gone(disky, tmp_path, kind, parameters):
     with in_effect(disky, tmp_path, kind, **parameters):
         pass

@@ -65,6 +65,7 @@ def settled(lab: LocalLab) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "parameters"), CASES, ids=lambda value: str(value)[:70])
+@pytest.mark.full  # the conformance suite has one of each family
 def test_a_fault_is_proven_and_then_proven_gone(lab, tmp_path, kind, parameters):
     before = (explicit_settings(lab, None), explicit_settings(lab, INDEX))
     cycle = lifecycle(lab, tmp_path)

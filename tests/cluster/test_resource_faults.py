@@ -67,6 +67,7 @@ def indices(lab: LocalLab) -> list[str]:
     ],
     ids=lambda value: str(value)[:60],
 )
+@pytest.mark.full  # the conformance suite has one of each family
 def test_a_fault_of_want_is_proven_and_then_everything_is_as_it_was(living, tmp_path, kind, parameters):
     before = limits(living)
     cycle = lifecycle(living, tmp_path)
