@@ -270,8 +270,8 @@ class Execution:
     def execute(self) -> RunResult:
         try:
             self.registration.write()
-            self.events.write("run.start", run=self.folder.name)
             self.write_plan()
+            self.events.write("run.start", run=self.folder.name)
             self.lab_up()
             self.load_on()
             with self.guarded():
@@ -340,8 +340,8 @@ class Execution:
         with sole_run(self.options.lab), signals(self.stop, self.reporter):
             try:
                 self.registration.write()
-                self.events.write("run.start", run=self.folder.name)
                 self.write_plan()
+                self.events.write("run.start", run=self.folder.name)
                 self.load_on()
                 with self.guarded():
                     self.warm_up()

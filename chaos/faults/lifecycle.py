@@ -23,7 +23,7 @@ from chaos.errors import FaultError
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.fault import Fault
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import Events, Reversible, apply_moves, said
+from chaos.faults.moves import CLUSTER, Events, Reversible, apply_moves, said
 from chaos.faults.patience import patiently
 from chaos.faults.pulsing import Pulsing
 from chaos.lab.protocol import Lab
@@ -311,6 +311,8 @@ def undo_entries(
 ) -> list[str]:
     """Apply each inverse in the order given, host by host at once; every one is tried. Returns what failed.
 
+    What is asked of the cluster as a whole comes after the hosts: it needs their links and processes to be well, and a
+    leader that is let go may still carry out what it was asked while it stood.
     ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
     """
     hosts: dict[str, list[Entry]] = {}
@@ -333,7 +335,9 @@ def undo_entries(
             done(entry, failure)
         return failed
 
-    if not hosts:
-        return []
-    with ThreadPoolExecutor(min(len(hosts), 32)) as pool:
-        return [failure for failures in pool.map(work, hosts.values()) for failure in failures]
+    last = hosts.pop(CLUSTER, [])
+    failures: list[str] = []
+    if hosts:
+        with ThreadPoolExecutor(min(len(hosts), 32)) as pool:
+            failures = [failure for failed in pool.map(work, hosts.values()) for failure in failed]
+    return failures + work(last)

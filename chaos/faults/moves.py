@@ -40,6 +40,8 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
 
 
 Operation = Callable[..., None]
+CLUSTER = "cluster"
+"""Where a move happens that is asked of the cluster as a whole."""
 
 
 def operation(name: str) -> Callable[[Operation], Operation]:
@@ -97,7 +99,7 @@ class Move:
     @property
     def where(self) -> str:
         """The host that it happens on; moves on different hosts do not touch each other."""
-        return str(self.arguments.get("host") or self.arguments.get("node") or "cluster")
+        return str(self.arguments.get("host") or self.arguments.get("node") or CLUSTER)
 
     def __str__(self) -> str:
         said = {k: v for k, v in self.arguments.items() if v not in ({}, None)}

@@ -197,9 +197,6 @@ def test_a_disk_that_is_full_when_the_ledger_is_written(tiny, tmp_path):
         code, output = running.end(240)
         assert code in (5, 6), output
         assert "Traceback" not in output and "No space left" in output
-        assert standing(run_folder(out) / "ledger.jsonl") == [] or not any(
-            e["kind"] == "fault.applied" for e in events(out)
-        )
-        assert problems(tiny) == []
+        assert problems(tiny) == []  # what was undone could not be noted, and is undone
         cli("recover")
         assert nothing_left() == [] and registrations() == []

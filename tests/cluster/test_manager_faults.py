@@ -78,11 +78,12 @@ def test_a_fault_is_proven_and_then_proven_gone(lab, tmp_path, kind, parameters)
     gone = cycle.undo("f1")
     assert gone, {stage: look for stage, look in looks(tmp_path).items() if not look["proven"]}
     assert standing(tmp_path / "ledger.jsonl") == []
-    assert settled(lab)
+    assert settled(lab), (problems(lab), storm_indices(lab))
     assert (explicit_settings(lab, None), explicit_settings(lab, INDEX)) == before
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
+@pytest.mark.full
 def test_a_lost_quorum_stops_metadata_and_lets_documents_through(lab, tmp_path, how):
     """What OpenSearch promises without a cluster manager: its default block is metadata_write, and not write."""
     cycle = lifecycle(lab, tmp_path)
@@ -98,9 +99,10 @@ def test_a_lost_quorum_stops_metadata_and_lets_documents_through(lab, tmp_path, 
     assert newest(views(lab)) is None
     client.close()
     assert cycle.undo("f1"), looks(tmp_path)["gone"]
-    assert settled(lab)
+    assert settled(lab), (problems(lab), storm_indices(lab))
 
 
+@pytest.mark.full
 def test_leadership_flaps_again_and_again(lab, tmp_path):
     first, cycle = term(lab), lifecycle(lab, tmp_path)
     params = FAULTS["cluster_manager.leader_flap"].model_validate({"down": "12s", "up": "3s", "how": "isolate"})
@@ -110,9 +112,10 @@ def test_leadership_flaps_again_and_again(lab, tmp_path):
     assert cycle.undo("f1"), looks(tmp_path)
     assert term(lab) - first >= 3
     assert len(set(leaders(lab).values())) == 1
-    assert settled(lab)
+    assert settled(lab), (problems(lab), storm_indices(lab))
 
 
+@pytest.mark.full
 def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monkeypatch):
     monkeypatch.setattr("chaos.faults.catalogue.cluster_manager.StormEvidence.effect_deadline", 5.0)
     cycle = lifecycle(lab, tmp_path)
@@ -120,7 +123,7 @@ def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monk
     assert cycle.inject(ready("f1", params, lab, seed=1, elected=None)) is False
     assert "5000/s" in looks(tmp_path)["effect"]["probes"][0]["expected"]
     cycle.undo("f1")
-    assert settled(lab)
+    assert settled(lab), (problems(lab), storm_indices(lab))
 
 
 def test_a_static_setting_that_nobody_listed_is_refused_in_opensearchs_words(lab, tmp_path):
@@ -146,7 +149,7 @@ def test_what_an_operator_changed_meanwhile_is_not_overwritten(lab, tmp_path):
         assert len(standing(tmp_path / "ledger.jsonl")) == 1
     finally:
         administer(lab, "PUT", "/_cluster/settings", {"persistent": {key: None}})
-    assert settled(lab)
+    assert settled(lab), (problems(lab), storm_indices(lab))
 
 
 DYING = """
@@ -195,4 +198,4 @@ def test_recover_after_a_sigkill_restores_settings_and_deletes_the_storms_indice
     assert code == 0, output
     assert (explicit_settings(lab, None), explicit_settings(lab, INDEX)) == before
     assert standing(tmp_path / "ledger.jsonl") == [] and "run-that-dies" not in {r.run for r in registrations()}
-    assert settled(lab)
+    assert settled(lab), (problems(lab), storm_indices(lab))
