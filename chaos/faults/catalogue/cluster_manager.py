@@ -352,7 +352,9 @@ KEPT = 5
 """How many indices of a storm of them live at once: the older ones are deleted again, which are tasks too."""
 PATIENCE = "cluster_manager_timeout=4s&timeout=4s"
 """Shorter than OpenSearch's first retry of a throttled task (5 s): nothing comes back when the storm is over."""
-QUIET_SECONDS = 0.5
+QUIET_SECONDS = 4.5
+"""More than the patience above: requests of a runner that was killed may wait that long in a data node for a leader,
+and be carried out after everything seemed to be gone (seen with a leader that was paused and let go)."""
 
 
 def _indices(lab: Lab, prefix: str, leader: str) -> list[str]:
