@@ -71,6 +71,7 @@ def toxiproxy(lab: LocalLab, host: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
+@pytest.mark.full
 def test_a_toxiproxy_that_dies_or_hangs_while_a_fault_holds(tiny, out, number):
     running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
     await_event(running, out, in_effect)
@@ -97,6 +98,7 @@ def test_a_toxiproxy_that_dies_or_hangs_while_a_fault_holds(tiny, out, number):
     assert problems(tiny) == []
 
 
+@pytest.mark.full
 def test_a_toxiproxy_that_dies_makes_the_undo_say_so_and_the_run_inconclusive(out, spotless):
     """With a lab of its own nothing is left in the end; but the fault's end was never proven."""
     file = short(out)
@@ -121,6 +123,7 @@ def test_a_toxiproxy_that_dies_makes_the_undo_say_so_and_the_run_inconclusive(ou
 
 
 @pytest.mark.parametrize("where", ["undo", "read-back"])
+@pytest.mark.full
 def test_a_signal_at_the_end_of_a_run(tiny, out, where):
     """Its undo is finished, the verdict is aborted, and the lab is as it was."""
     running = Cli("run", short(out), "--out", out, "--on", tiny.id)

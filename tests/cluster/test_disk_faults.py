@@ -91,6 +91,7 @@ def test_the_frozen_disk_blocks_fsync_and_not_reads_and_no_other_disk(disky, tmp
     as_before(disky)
 
 
+@pytest.mark.full
 def test_slow_is_that_slow_while_the_node_writes_all_the_time(disky, tmp_path):
     """The evidence is the same as ever; here the node competes for the rate."""
     over = threading.Event()
