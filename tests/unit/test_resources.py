@@ -54,10 +54,12 @@ def test_the_undo_brings_back_the_value_that_was_there(
     lab.limited["c-data", resource] = {"limit": "of somebody else"}
     fault = built(lab, kind, target="zone c", **parameters)
     assert fault.targets == ("c-cm", "c-data") and fault.claims == {"the process of c-cm", "the process of c-data"}
-    for both in fault.moves:
+    assert fault.read is not None
+    moves = fault.read(lab)  # as the lifecycle does it, before the ledger is written
+    for both in moves:
         both.move.apply(lab)
     assert {effect[1] for effect in lab.effects if effect[0] == "limited"} == {"c-cm", "c-data"}
-    for both in reversed(fault.moves):
+    for both in reversed(moves):
         assert both.inverse is not None
         both.inverse.apply(lab)
     assert lab.effects == set()
