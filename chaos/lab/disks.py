@@ -429,15 +429,15 @@ def holds_data(folder: Path) -> bool:
 # ---- found by name ------------------------------------------------------------------------------
 
 
+def mounted(mounts: str) -> list[tuple[str, Path]]:
+    """What is mounted, and where; ``mounts`` as in /proc/self/mounts, which escapes in octal."""
+    rows = [line.split(" ") for line in mounts.splitlines()]
+    return [(_unescaped(fields[0]), Path(_unescaped(fields[1]))) for fields in rows if len(fields) > 1]
+
+
 def mount_points(mounts: str, folder: Path) -> list[Path]:
-    """Mount points at or below ``folder``, deepest last; ``mounts`` as in /proc/self/mounts, which escapes in octal."""
-    found = []
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) > 1:
-            point = Path(_unescaped(fields[1]))
-            if point == folder or folder in point.parents:
-                found.append(point)
+    """Mount points at or below ``folder``, deepest last."""
+    found = [point for _, point in mounted(mounts) if point == folder or folder in point.parents]
     return sorted(found, key=lambda point: len(point.parts))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos import places
-from chaos.lab import cgroups, disks, network, processes
+from chaos.lab import cgroups, disks, network, processes, traces
 from chaos.places import PREFIX, ProcessIdentity
 
 KEPT_LOGS = 20
@@ -40,8 +40,6 @@ class LabRecord:
     lease: bool
     namespaces: tuple[str, ...]
     folder: Path | None
-    groups: bool = False
-    """True when it has control groups."""
 
     @property
     def orphaned(self) -> bool:
@@ -64,8 +62,7 @@ def known() -> list[LabRecord]:
         elif os.geteuid() == 0 and not _elsewhere(name):
             # no folder: its maker, or whoever took it away, died in between
             ids.setdefault(name.removeprefix(PREFIX).split("-")[0], []).append(name)
-    grouped = cgroups.ids()
-    for id in grouped:
+    for id in cgroups.ids():
         if (places.labs() / id).is_dir() or (os.geteuid() == 0 and not _elsewhere(f"{PREFIX}{id}-")):
             ids.setdefault(id, [])
     for id in disks.ids():
@@ -82,9 +79,7 @@ def known() -> list[LabRecord]:
             lease = bool(manifest["lease"]) and (folder / "leased").exists()
         except (OSError, ValueError, KeyError, TypeError):
             owner_alive = _young(folder)
-        records.append(
-            LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None, id in grouped)
-        )
+        records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
     return records
 
 
@@ -117,15 +112,7 @@ def leftovers() -> list[Leftover]:
     for record in known():
         if not record.orphaned:
             continue
-        living = network.processes_in(list(record.namespaces))
-        for pid, namespace in sorted(living.items()):
-            found.append(Leftover(f"process {pid} in {namespace}", record.id))
-        found += [Leftover(f"network namespace {name}", record.id) for name in record.namespaces]
-        if record.groups:
-            found.append(Leftover(f"control groups {PREFIX}{record.id}", record.id))
-        found += [Leftover(what, record.id) for what in disks.describe(record.id)]
-        if record.folder is not None:
-            found.append(Leftover(f"lab folder {record.folder}", record.id))
+        found += [Leftover(what, record.id) for what in traces.held(record.id, list(record.namespaces))]
     return found
 
 
@@ -142,12 +129,7 @@ def destroy(id: str) -> list[str]:
 
 def _destroy(id: str) -> list[str]:
     problems = []
-    others = [r.id for r in known() if r.id != id and r.id.startswith(f"{id}-")]
-    names = [
-        name
-        for name in network.namespaces(f"{PREFIX}{id}-")
-        if not any(name.startswith(f"{PREFIX}{other}-") for other in others)
-    ]
+    names = traces.namespaces(id)
     disks.release(id)  # a process that waits for a frozen disk does not die
     for _ in range(3):  # a process may have been started while the first round looked
         living = network.processes_in(names)

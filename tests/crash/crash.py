@@ -37,7 +37,7 @@ from chaos import places
 from chaos.definitions import FAULTS
 from chaos.errors import ChaosError
 from chaos.faults.ledger import registrations, standing
-from chaos.lab import cgroups, sweep, traces
+from chaos.lab import cgroups, disks, sweep, traces
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green
@@ -277,8 +277,8 @@ def snapshot(lab: LocalLab) -> dict[str, Any]:
     found: dict[str, Any] = {
         "cluster settings": {name: settings[name] for name in ("persistent", "transient")},
         "indices": sorted(each["index"] for each in indices),
-        "mounts": traces.mounts(lab.id, lab.folder, Path("/proc/self/mountinfo").read_text()),
-        "loop devices": traces.loops(lab.id, lab.folder),
+        "mounts": traces.mounts(lab.id, lab.folder, Path("/proc/self/mounts").read_text()),
+        "loop devices": [(loop.name, str(loop.backing)) for loop in disks.loops_below(lab.folder)],
     }
     for hierarchy in set(cgroups.hierarchies().values()):
         for file in sorted((hierarchy.root / lab.groups.name).rglob("*")):
