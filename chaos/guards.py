@@ -36,34 +36,32 @@ class Guard(Protocol):
         """Why the run must end at ``now`` (``time.monotonic()``), None while it may go on."""
 
 
-class Longest:
-    """``max``: the phases took longer. ``since`` None: they have not begun."""
+class Lasting:
+    """Something that may last no longer than ``limit`` seconds; ``since`` (monotonic) None: it does not last now."""
 
-    name = "max"
+    name: str
+    says: str
 
     def __init__(self, limit: float, text: str, since: Callable[[], float | None]) -> None:
         self._limit, self._text, self._since = limit, text, since
 
     def tripped(self, now: float) -> str | None:
         since = self._since()
-        if since is not None and now - since > self._limit:
-            return f"the run took longer than {self._text}"
-        return None
+        return self.says.format(self._text) if since is not None and now - since > self._limit else None
 
 
-class ClusterRed:
+class Longest(Lasting):
+    """``max``: the phases took longer."""
+
+    name = "max"
+    says = "the run took longer than {}"
+
+
+class ClusterRed(Lasting):
     """``cluster.red``: red, or led by nobody after red, for longer."""
 
     name = "cluster.red"
-
-    def __init__(self, limit: float, text: str, since: Callable[[], float | None]) -> None:
-        self._limit, self._text, self._since = limit, text, since
-
-    def tripped(self, now: float) -> str | None:
-        since = self._since()
-        if since is not None and now - since > self._limit:
-            return f"the cluster was red for longer than {self._text}"
-        return None
+    says = "the cluster was red for longer than {}"
 
 
 class Floor:

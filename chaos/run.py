@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -501,8 +501,8 @@ class Execution:
         began = time.monotonic()
         self.reporter.line(f"phase {phase.name}")
         try:
-            for name in phase.undo:
-                self.undo_step(name)
+            if phase.undo:
+                self.undo_step(phase.undo)
             if phase.inject:
                 self.inject_step(phase)
             for action in phase.do:
@@ -537,9 +537,11 @@ class Execution:
                 f"{' and '.join(fault.kind for fault in faults)}: not proven to be in effect, nothing can be concluded"
             )
 
-    def undo_step(self, name: str) -> None:
-        active = {fault.id for fault in self.lifecycle.active}
-        ids = [i for i in active] if name == "all" else [i for i in self.labels.get(name, []) if i in active]
+    def undo_step(self, names: Sequence[str]) -> None:
+        """The moves of all of them are taken back first, as at the end of a run."""
+        active = [fault.id for fault in self.lifecycle.active]
+        wanted = set(active) if "all" in names else {id for name in names for id in self.labels.get(name, [])}
+        ids = [id for id in active if id in wanted]
         if ids:
             self.reporter.status(f"undoing {', '.join(ids)}")
         for id, gone in self.lifecycle.undo_each(ids).items():

@@ -68,6 +68,15 @@ def events(out: Path) -> list[dict]:
     return lines
 
 
+def findings(out: Path) -> dict:
+    """The verdict of the only run in ``out``."""
+    return json.loads((run_folder(out) / "findings.json").read_text())
+
+
+def in_effect(event: dict) -> bool:
+    return event["kind"] == "fault.in_effect"
+
+
 def await_event(running: Cli, out: Path, matches: Callable[[dict], bool], seconds: float = 120) -> None:
     def there() -> bool:
         if running.process.poll() is not None:
@@ -92,3 +101,14 @@ def told(folder: Path, kind: str) -> list[dict]:
     """The events of one kind that :func:`lifecycle` wrote."""
     lines = (folder / "events.jsonl").read_text().splitlines()
     return [event for event in map(json.loads, lines) if event["kind"] == kind]
+
+
+def look(folder: Path, stage: str) -> dict:
+    """What was looked at last in this stage of a fault of :func:`lifecycle`, probe by probe."""
+    return [event for event in told(folder, "fault.evidence") if event["stage"] == stage][-1]
+
+
+def failed(folder: Path, stage: str) -> list[dict]:
+    """The probes that were not as expected in this stage of a fault of :func:`lifecycle`."""
+    looks = [event for event in told(folder, "fault.evidence") if event["stage"] == stage]
+    return [probe for each in looks for probe in each["probes"] if not probe["ok"]]

@@ -46,7 +46,7 @@ def slices(record: Record) -> tuple[Ints, Ints, Floats]:
 
 
 class Clock:
-    """Time without a free processor, summed up since the first slice: :meth:`at` of any moments."""
+    """Time without a free processor, summed up since the first slice: :meth:`between` any moments."""
 
     def __init__(self, record: Record) -> None:
         start, end, busy = slices(record)

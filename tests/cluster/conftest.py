@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusterkit import ROOT, nothing_left
+from clusterkit import DATA, ROOT, cli, nothing_left
 
 from chaos.definitions import load_topology
-from chaos.lab import network, supply
+from chaos.lab import network, supply, traces
 from chaos.lab.local import LocalLab
 from chaos.run import new_lab_id
 
@@ -35,6 +35,18 @@ def playground() -> Iterator[LocalLab]:
         yield lab
     finally:
         assert lab.down() == []
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[LocalLab]:
+    """A small lab of ``lab up``, which is to live on whatever happens to runs on it."""
+    name = new_lab_id()
+    code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
+    assert code == 0, output
+    yield LocalLab.attach(name)
+    code, output = cli("lab", "down", name)
+    assert code == 0, output
+    assert traces.of(name) == []
 
 
 @pytest.fixture

@@ -13,28 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, events, nothing_left, run_folder
+from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import registrations, standing
 from chaos.lab import traces
 from chaos.lab.local import LocalLab
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import marks, problems
-from chaos.run import new_lab_id
 
 SLOW = DATA / "slow.yaml"
 
 
-def in_effect(event: dict) -> bool:
-    return event["kind"] == "fault.in_effect"
-
-
 def stage(name: str):
     return lambda event: event["kind"] == "stage" and event["name"] == name
-
-
-def findings(out: Path) -> dict:
-    return json.loads((run_folder(out) / "findings.json").read_text())
 
 
 def short(out: Path, **changes: object) -> Path:
@@ -53,17 +44,6 @@ def short(out: Path, **changes: object) -> Path:
     with open(file, "w") as target:
         yaml.dump(data, target)
     return file
-
-
-@pytest.fixture(scope="module")
-def tiny() -> Iterator[LocalLab]:
-    name = new_lab_id()
-    code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
-    assert code == 0, output
-    yield LocalLab.attach(name)
-    code, output = cli("lab", "down", name)
-    assert code == 0, output
-    assert traces.of(name) == []
 
 
 def toxiproxy(lab: LocalLab, host: str) -> int:
@@ -200,6 +180,9 @@ def test_a_disk_that_is_full_when_the_ledger_is_written(tiny, tmp_path):
         code, output = running.end(240)
         assert code in (5, 6), output
         assert "Traceback" not in output and "No space left" in output
+        applied = {event["fault"] for event in events(out) if event["kind"] == "fault.applied"}
+        rows = map(json.loads, (run_folder(out) / "ledger.jsonl").read_text().splitlines())
+        assert applied <= {row.get("fault") for row in rows if row["state"] == "intent"}
         assert problems(tiny) == []  # what was undone could not be noted, and is undone
         cli("recover")
         assert nothing_left() == [] and registrations() == []

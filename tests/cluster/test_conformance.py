@@ -7,14 +7,13 @@ example a family, ``make test-full`` all.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterkit import ROOT
+from clusterkit import ROOT, failed
 
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.catalogue.network import pairs_both, untouched
@@ -174,12 +173,6 @@ def as_before(base: Echo, now: Echo) -> bool:
     return now.seconds is not None and now.seconds - (base.seconds or 0.0) <= CONTROL_GROWTH_SECONDS
 
 
-def failed_probes(folder: Path, stage: str) -> list[dict]:
-    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
-    looks = [event for event in events if event["kind"] == "fault.evidence" and event["stage"] == stage]
-    return [probe for look in looks for probe in look["probes"] if not probe["ok"]]
-
-
 @pytest.mark.parametrize(("kind", "example"), cases())
 def test_a_fault_has_its_effect_and_no_other_and_is_then_wholly_gone(labs, tmp_path, kind, example):
     offers = LocalLab.offers(load_topology(FAULTS[kind].example_topology, near=ROOT / "experiments" / "x.yaml"))
@@ -193,7 +186,7 @@ def test_a_fault_has_its_effect_and_no_other_and_is_then_wholly_gone(labs, tmp_p
     fault = ready("f1", FAULTS[kind](**example), lab, seed=1, elected=elected(lab))
 
     try:
-        assert cycle.inject(fault), failed_probes(tmp_path, "effect") or failed_probes(tmp_path, "before")
+        assert cycle.inject(fault), failed(tmp_path, "effect") or failed(tmp_path, "before")
         held = standing(tmp_path / "ledger.jsonl")
         assert len(held) == len(fault.moves)
         if fault.links:  # exactly those links: its evidence has shown each of them, and every other one is as before
@@ -203,7 +196,7 @@ def test_a_fault_has_its_effect_and_no_other_and_is_then_wholly_gone(labs, tmp_p
     finally:
         cycle.undo_all()
 
-    assert gone, failed_probes(tmp_path, "gone") or failed_probes(tmp_path, "pulses")
+    assert gone, failed(tmp_path, "gone") or failed(tmp_path, "pulses")
     assert standing(tmp_path / "ledger.jsonl") == []
     # what recovery does: the inverses once more, from a lab that was found by its name alone
     found = LocalLab.attach(lab.id)

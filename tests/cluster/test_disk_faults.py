@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clusterkit import ROOT, lifecycle, nothing_left, told
+from clusterkit import ROOT, failed, lifecycle, nothing_left
 
 from chaos import places
 from chaos.definitions import FAULTS, load_topology
@@ -52,21 +52,16 @@ def disky() -> Iterator[LocalLab]:
         assert disks.describe(lab.id) == []
 
 
-def not_ok(folder: Path, stage: str) -> list[dict]:
-    looks = {event["stage"]: event for event in told(folder, "fault.evidence")}
-    return [probe for probe in looks[stage]["probes"] if not probe["ok"]]
-
-
 @contextmanager
 def in_effect(lab: LocalLab, folder: Path, kind: str, **parameters) -> Iterator[None]:
     cycle = lifecycle(lab, folder)
     fault = ready("f1", FAULTS[kind](**parameters), lab, seed=1, elected=elected(lab))
     try:
-        assert cycle.inject(fault), not_ok(folder, "effect")
+        assert cycle.inject(fault), failed(folder, "effect")
         yield
     finally:
         gone = cycle.undo_all()
-    assert gone, not_ok(folder, "gone")
+    assert gone, failed(folder, "gone")
     assert standing(folder / "ledger.jsonl") == []
 
 
@@ -120,8 +115,10 @@ def test_slow_is_that_slow_while_the_node_writes_all_the_time(disky, tmp_path):
 
 
 def test_a_full_disk_takes_no_growth_and_the_others_do(disky, tmp_path):
+    assert disky.disks.probe("c-data", "write", timeout=5).seconds is not None  # so that there is a block to overwrite
     with in_effect(disky, tmp_path, "disk.full", target="node c-data", to="enospc"):
         assert disky.disks.probe("c-data", "grow", size=2**16, timeout=5).errno == errno.ENOSPC
+        assert disky.disks.probe("c-data", "write", timeout=5).seconds is not None  # in place
         assert disky.disks.probe("b-data", "grow", size=2**16, timeout=5).seconds is not None
     as_before(disky)
 

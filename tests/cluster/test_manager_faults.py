@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from clusterkit import ROOT, cli, lifecycle
+from clusterkit import ROOT, cli, lifecycle, look, told
 
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.ledger import registrations, standing
@@ -50,11 +48,6 @@ def lab() -> Iterator[LocalLab]:
         assert made.down() == []
 
 
-def looks(folder: Path) -> dict[str, dict[str, Any]]:
-    lines = (folder / "events.jsonl").read_text().splitlines()
-    return {event["stage"]: event for event in map(json.loads, lines) if event["kind"] == "fault.evidence"}
-
-
 def storm_indices(lab: LocalLab) -> list[str]:
     _, rows = administer(lab, "GET", "/_cat/indices?format=json&h=index")
     return [row["index"] for row in rows if row["index"].startswith("oschaos-")]
@@ -72,11 +65,11 @@ def test_a_fault_is_proven_and_then_proven_gone(lab, tmp_path, kind, parameters)
     fault = ready("f1", FAULTS[kind].model_validate(parameters), lab, seed=1, elected=elected(lab), index=INDEX)
 
     proven = cycle.inject(fault)
-    assert proven, looks(tmp_path)["effect"]
+    assert proven, look(tmp_path, "effect")
     assert len(standing(tmp_path / "ledger.jsonl")) == len(fault.moves)
 
     gone = cycle.undo("f1")
-    assert gone, {stage: look for stage, look in looks(tmp_path).items() if not look["proven"]}
+    assert gone, [each for each in told(tmp_path, "fault.evidence") if not each["proven"]]
     assert standing(tmp_path / "ledger.jsonl") == []
     assert settled(lab), (problems(lab), storm_indices(lab))
     assert (explicit_settings(lab, None), explicit_settings(lab, INDEX)) == before
@@ -88,7 +81,7 @@ def test_a_lost_quorum_stops_metadata_and_lets_documents_through(lab, tmp_path, 
     """What OpenSearch promises without a cluster manager: its default block is metadata_write, and not write."""
     cycle = lifecycle(lab, tmp_path)
     fault = ready("f1", FAULTS["cluster_manager.quorum_loss"](how=how), lab, seed=2, elected=None)
-    assert cycle.inject(fault), looks(tmp_path)["effect"]
+    assert cycle.inject(fault), look(tmp_path, "effect")
     client = lab.client("a-data", timeout=20.0)
     status, answer = client.request("PUT", f"/{INDEX}/_doc/x", body={"seq": 1})
     assert status in (200, 201) and answer["_shards"]["failed"] == 0, answer
@@ -98,7 +91,7 @@ def test_a_lost_quorum_stops_metadata_and_lets_documents_through(lab, tmp_path, 
     assert status == 503, answer
     assert newest(views(lab)) is None
     client.close()
-    assert cycle.undo("f1"), looks(tmp_path)["gone"]
+    assert cycle.undo("f1"), look(tmp_path, "gone")
     assert settled(lab), (problems(lab), storm_indices(lab))
 
 
@@ -107,9 +100,9 @@ def test_leadership_flaps_again_and_again(lab, tmp_path):
     first, cycle = term(lab), lifecycle(lab, tmp_path)
     params = FAULTS["cluster_manager.leader_flap"].model_validate({"down": "12s", "up": "3s", "how": "isolate"})
     fault = ready("f1", params, lab, seed=1, elected=None)
-    assert cycle.inject(fault), looks(tmp_path)["effect"]
+    assert cycle.inject(fault), look(tmp_path, "effect")
     assert wait_until(lambda: len(fault.worker.changes) >= 3, 90), fault.worker.changes
-    assert cycle.undo("f1"), looks(tmp_path)
+    assert cycle.undo("f1"), told(tmp_path, "fault.evidence")
     assert term(lab) - first >= 3
     assert len(set(leaders(lab).values())) == 1
     assert settled(lab), (problems(lab), storm_indices(lab))
@@ -121,7 +114,7 @@ def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monk
     cycle = lifecycle(lab, tmp_path)
     params = FAULTS["cluster_manager.task_storm"].model_validate({"rate": "5000/s"})
     assert cycle.inject(ready("f1", params, lab, seed=1, elected=None)) is False
-    assert "5000/s" in looks(tmp_path)["effect"]["probes"][0]["expected"]
+    assert "5000/s" in look(tmp_path, "effect")["probes"][0]["expected"]
     cycle.undo("f1")
     assert settled(lab), (problems(lab), storm_indices(lab))
 
@@ -188,7 +181,7 @@ def test_recover_after_a_sigkill_restores_settings_and_deletes_the_storms_indice
         [sys.executable, "-c", DYING, lab.id, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     try:
-        assert json.loads(runner.stdout.readline().lower()) == [True] * 4, looks(tmp_path)
+        assert json.loads(runner.stdout.readline().lower()) == [True] * 4, told(tmp_path, "fault.evidence")
         assert "T" in {lab.process_state(node.name) for node in lab.topology.cluster_managers}
     finally:
         os.kill(runner.pid, signal.SIGKILL)

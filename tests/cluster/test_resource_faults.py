@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, lifecycle, nothing_left, run_folder, told
+from clusterkit import DATA, Cli, await_event, cli, failed, lifecycle, nothing_left, run_folder
 
 from chaos.definitions import FAULTS
 from chaos.faults.catalogue.resources import Heap, ask_in_parallel
@@ -17,20 +15,8 @@ from chaos.faults.select import ready
 from chaos.lab.local import LocalLab
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
 
 NODES = ("a-all", "b-all", "c-all")
-
-
-@pytest.fixture(scope="module")
-def living() -> Iterator[LocalLab]:
-    """A lab of `lab up`, which is to live on whatever happens to runs on it."""
-    name = new_lab_id()
-    code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
-    assert code == 0, output
-    yield LocalLab.attach(name)
-    code, output = cli("lab", "down", name)
-    assert code == 0, output
 
 
 def limits(lab: LocalLab) -> dict[tuple[str, str], dict[str, str]]:
@@ -39,14 +25,6 @@ def limits(lab: LocalLab) -> dict[tuple[str, str], dict[str, str]]:
 
 def made(lab: LocalLab, kind: str, **parameters: object) -> Fault:
     return ready("f1", FAULTS[kind].model_validate(parameters), lab, seed=1, elected=elected(lab))
-
-
-def look(folder: Path, stage: str) -> dict:
-    return [event for event in told(folder, "fault.evidence") if event["stage"] == stage][-1]
-
-
-def failed(folder: Path, stage: str) -> list[dict]:
-    return [probe for probe in look(folder, stage)["probes"] if not probe["ok"]]
 
 
 def indices(lab: LocalLab) -> list[str]:
@@ -68,27 +46,27 @@ def indices(lab: LocalLab) -> list[str]:
     ids=lambda value: str(value)[:60],
 )
 @pytest.mark.full  # the conformance suite has one of each family
-def test_a_fault_of_want_is_proven_and_then_everything_is_as_it_was(living, tmp_path, kind, parameters):
-    before = limits(living)
-    cycle = lifecycle(living, tmp_path)
-    assert cycle.inject(made(living, kind, **parameters)), failed(tmp_path, "effect")
+def test_a_fault_of_want_is_proven_and_then_everything_is_as_it_was(tiny, tmp_path, kind, parameters):
+    before = limits(tiny)
+    cycle = lifecycle(tiny, tmp_path)
+    assert cycle.inject(made(tiny, kind, **parameters)), failed(tmp_path, "effect")
     assert cycle.undo("f1"), failed(tmp_path, "gone")
     assert standing(tmp_path / "ledger.jsonl") == []
-    assert limits(living) == before
-    assert await_green(living, 120)[0]
-    assert problems(living) == [] and indices(living) == []
+    assert limits(tiny) == before
+    assert await_green(tiny, 120)[0]
+    assert problems(tiny) == [] and indices(tiny) == []
 
 
-def test_a_quota_is_what_was_asked_and_on_that_node_only(living, tmp_path):
+def test_a_quota_is_what_was_asked_and_on_that_node_only(tiny, tmp_path):
     """Measured apart from the fault's own evidence: twice the quota is twice the time."""
     shares = {}
     for quota in (0.1, 0.2):
-        cycle = lifecycle(living, tmp_path / str(quota))
-        assert cycle.inject(made(living, "node.cpu_starvation", target="node c-all", quota=f"{quota:.0%}"))
-        shares[quota] = used(living, "c-all")
-        other = living.processor_use("a-all").throttled
-        ask_in_parallel(living, "a-all", 1.0)
-        assert living.processor_use("a-all").throttled == other
+        cycle = lifecycle(tiny, tmp_path / str(quota))
+        assert cycle.inject(made(tiny, "node.cpu_starvation", target="node c-all", quota=f"{quota:.0%}"))
+        shares[quota] = used(tiny, "c-all")
+        other = tiny.processor_use("a-all").throttled
+        ask_in_parallel(tiny, "a-all", 1.0)
+        assert tiny.processor_use("a-all").throttled == other
         assert cycle.undo("f1")
     for quota, share in shares.items():
         assert 0.7 * quota <= share <= 1.15 * quota + 0.01, shares
@@ -102,17 +80,17 @@ def used(lab: LocalLab, node: str) -> float:
     return (lab.processor_use(node).seconds - first) / (time.monotonic() - began)
 
 
-def test_a_value_of_somebody_else_comes_back(living, tmp_path):
-    living.limit_processors("c-all", 1.5)
-    mine = living.limits("c-all", "cpu")
+def test_a_value_of_somebody_else_comes_back(tiny, tmp_path):
+    tiny.limit_processors("c-all", 1.5)
+    mine = tiny.limits("c-all", "cpu")
     try:
-        cycle = lifecycle(living, tmp_path)
-        assert cycle.inject(made(living, "node.cpu_starvation", target="node c-all", quota="20%"))
-        assert living.limits("c-all", "cpu") != mine
+        cycle = lifecycle(tiny, tmp_path)
+        assert cycle.inject(made(tiny, "node.cpu_starvation", target="node c-all", quota="20%"))
+        assert tiny.limits("c-all", "cpu") != mine
         cycle.undo("f1")
-        assert living.limits("c-all", "cpu") == mine
+        assert tiny.limits("c-all", "cpu") == mine
     finally:
-        living.restore_limits("c-all", "cpu", {})
+        tiny.restore_limits("c-all", "cpu", {})
 
 
 @pytest.mark.parametrize(
@@ -123,61 +101,61 @@ def test_a_value_of_somebody_else_comes_back(living, tmp_path):
         ("node.out_of_memory", {}, "exhaust_memory"),
     ],
 )
-def test_a_limit_that_was_not_set_is_not_proven(living, tmp_path, monkeypatch, kind, parameters, sabotaged):
-    monkeypatch.setattr(living, sabotaged, lambda *_, **__: None)
+def test_a_limit_that_was_not_set_is_not_proven(tiny, tmp_path, monkeypatch, kind, parameters, sabotaged):
+    monkeypatch.setattr(tiny, sabotaged, lambda *_, **__: None)
     for evidence in ("StarvationEvidence", "SqueezeEvidence", "KilledForMemoryEvidence"):
         monkeypatch.setattr(f"chaos.faults.catalogue.resources.{evidence}.effect_deadline", 3.0)
-    cycle = lifecycle(living, tmp_path)
-    assert not cycle.inject(made(living, kind, target="node c-all", **parameters))
+    cycle = lifecycle(tiny, tmp_path)
+    assert not cycle.inject(made(tiny, kind, target="node c-all", **parameters))
     assert cycle.undo("f1")
 
 
-def test_a_kill_is_no_kill_for_want_of_memory(living, tmp_path, monkeypatch):
-    monkeypatch.setattr(living, "exhaust_memory", living.kill_node)
+def test_a_kill_is_no_kill_for_want_of_memory(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiny, "exhaust_memory", tiny.kill_node)
     monkeypatch.setattr("chaos.faults.catalogue.resources.KilledForMemoryEvidence.effect_deadline", 1.0)
-    cycle = lifecycle(living, tmp_path)
-    assert not cycle.inject(made(living, "node.out_of_memory", target="node c-all"))
+    cycle = lifecycle(tiny, tmp_path)
+    assert not cycle.inject(made(tiny, "node.out_of_memory", target="node c-all"))
     (only,) = failed(tmp_path, "effect")
     assert only["what"].startswith("kills for want of memory")
     assert cycle.undo("f1")
-    assert await_green(living, 120)[0]
+    assert await_green(tiny, 120)[0]
 
 
-def test_heap_pressure_holds_the_heap_and_lets_it_go(living, tmp_path):
-    cycle = lifecycle(living, tmp_path)
-    fault = made(living, "node.heap_pressure", target="node b-all", above="75%")
+def test_heap_pressure_holds_the_heap_and_lets_it_go(tiny, tmp_path):
+    cycle = lifecycle(tiny, tmp_path)
+    fault = made(tiny, "node.heap_pressure", target="node b-all", above="75%")
     assert cycle.inject(fault), failed(tmp_path, "effect")
     assert fault.worker.unread["b-all"] > 0
     assert cycle.undo("f1"), failed(tmp_path, "gone")
-    after = Heap.of(living, "b-all")
+    after = Heap.of(tiny, "b-all")
     assert after is not None and after.used < 0.75
-    assert indices(living) == []
+    assert indices(tiny) == []
 
 
-def test_a_rolling_restart_never_has_two_nodes_away(living, tmp_path):
-    before = {node: living.identity(node) for node in NODES}
-    cycle = lifecycle(living, tmp_path)
+def test_a_rolling_restart_never_has_two_nodes_away(tiny, tmp_path):
+    before = {node: tiny.identity(node) for node in NODES}
+    cycle = lifecycle(tiny, tmp_path)
     awaited: list[str] = []
-    real = living.stop_node
+    real = tiny.stop_node
 
     def stop(node: str) -> None:
-        assert all(living.process_state(other) for other in NODES), f"{node} is stopped while another is away"
+        assert all(tiny.process_state(other) for other in NODES), f"{node} is stopped while another is away"
         awaited.append(node)
         real(node)
 
-    living.stop_node = stop  # type: ignore[method-assign]
+    tiny.stop_node = stop  # type: ignore[method-assign]
     try:
-        assert cycle.inject(made(living, "node.restart", target="role data")), failed(tmp_path, "effect")
+        assert cycle.inject(made(tiny, "node.restart", target="role data")), failed(tmp_path, "effect")
     finally:
-        del living.stop_node
+        del tiny.stop_node
     assert awaited == list(NODES)
-    assert all(living.identity(node) != before[node] for node in NODES)
+    assert all(tiny.identity(node) != before[node] for node in NODES)
     assert cycle.undo("f1")
 
 
-def test_kill_9_of_the_runner_and_recover_brings_every_value_back(living, out):
-    before = limits(living)
-    running = Cli("run", DATA / "starved.yaml", "--out", out, "--on", living.id)
+def test_kill_9_of_the_runner_and_recover_brings_every_value_back(tiny, out):
+    before = limits(tiny)
+    running = Cli("run", DATA / "starved.yaml", "--out", out, "--on", tiny.id)
     seen: set[str] = set()
 
     def all_in_effect(event: dict) -> bool:
@@ -186,15 +164,15 @@ def test_kill_9_of_the_runner_and_recover_brings_every_value_back(living, out):
         return len(seen) == 3
 
     await_event(running, out, all_in_effect)
-    assert limits(living) != before
-    assert any(index.startswith("oschaos-pressure-") for index in indices(living))
+    assert limits(tiny) != before
+    assert any(index.startswith("oschaos-pressure-") for index in indices(tiny))
     running.signal(signal.SIGKILL)
     running.end()
     assert standing(run_folder(out) / "ledger.jsonl")
-    assert limits(living) != before
+    assert limits(tiny) != before
     code, output = cli("recover")
     assert code == 0 and "undone" in output, output
-    assert limits(living) == before and indices(living) == []
+    assert limits(tiny) == before and indices(tiny) == []
     assert nothing_left() == []
-    assert await_green(living, 120)[0]
-    assert problems(living) == []
+    assert await_green(tiny, 120)[0]
+    assert problems(tiny) == []

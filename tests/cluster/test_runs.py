@@ -11,37 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, events, nothing_left, run_folder
+from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import registrations, standing
 from chaos.lab import network, processes
-from chaos.lab.local import LocalLab
 from chaos.lab.toxiproxy import ToxiproxyServer
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
 from chaos.observe.readback import shard_of
-from chaos.run import new_lab_id
 
 SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
-
-
-def in_effect(event: dict) -> bool:
-    return event["kind"] == "fault.in_effect"
-
-
-def findings(out: Path) -> dict:
-    return json.loads((run_folder(out) / "findings.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    """A lab of `lab up`, which is to live on whatever happens to runs on it."""
-    name = new_lab_id()
-    code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
-    assert code == 0, output
-    yield LocalLab.attach(name)
-    code, output = cli("lab", "down", name)
-    assert code == 0, output
 
 
 def test_a_planted_weakness_is_a_weakness_with_exactly_the_lost_ids_named(out, spotless):

@@ -294,6 +294,19 @@ class NetworkHang(_Silencing):
         return toxics(wiring, links, id, "timeout", {"timeout": 0}), self.silent(links, wiring)
 
 
+def turned_away(wiring: Wiring, links: Links, new: Reply, *existing: Reply) -> LinkEvidence:
+    """New connections meet exactly this reply; existing ones this one or one of the others."""
+    ends = (new, *existing)
+    return LinkEvidence(
+        pairs_opened(wiring, links),
+        untouched(wiring, pairs_both(wiring, links)),
+        lambda *_: new.value,
+        lambda _pair, _base, echo: echo.reply is new,
+        expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
+        shows_existing=lambda _pair, _base, echo: echo.reply in ends,
+    )
+
+
 class NetworkRefuse(OnLinks):
     """New connections are refused, existing ones close."""
 
@@ -312,15 +325,7 @@ class NetworkRefuse(OnLinks):
     def make(self, id: str, links: Links, wiring: Wiring) -> Made:
         touched = pairs_opened(wiring, links)
         moves = [refuse(wiring.toxified(a, b)[0].host, wiring.toxified(a, b)[0].proxy) for a, b in touched]
-        others = untouched(wiring, pairs_both(wiring, links))
-        return moves, lambda: LinkEvidence(
-            touched,
-            others,
-            lambda *_: "refused",
-            lambda _pair, _base, echo: echo.reply is Reply.REFUSED,
-            expected_existing=lambda *_: "closed",
-            shows_existing=lambda _p, _b, echo: echo.reply in (Reply.CLOSED, Reply.RESET, Reply.REFUSED),
-        )
+        return moves, lambda: turned_away(wiring, links, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
 
 
 class NetworkReset(OnLinks):
@@ -345,12 +350,4 @@ class NetworkReset(OnLinks):
             toxic(place.host, place.proxy, f"oschaos-{id}-upstream", "reset_peer", "upstream", {"timeout": 0})
             for place in places
         ]
-        others = untouched(wiring, pairs_both(wiring, links))
-        return moves, lambda: LinkEvidence(
-            touched,
-            others,
-            lambda *_: "reset",
-            lambda _pair, _base, echo: echo.reply is Reply.RESET,
-            expected_existing=lambda *_: "reset or closed",
-            shows_existing=lambda _p, _b, echo: echo.reply in (Reply.RESET, Reply.CLOSED),
-        )
+        return moves, lambda: turned_away(wiring, links, Reply.RESET, Reply.CLOSED)
