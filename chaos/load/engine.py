@@ -33,6 +33,7 @@ from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, Target
 from chaos.load.network import connection_class, namespace
 from chaos.load.outcomes import of_answer, of_error
+from chaos.load.processors import busy
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.workload import Requests
 
@@ -374,7 +375,7 @@ class Engine:
         while not self._closed:
             gevent.sleep(_SLICE_S)
             now, times_now = time.monotonic_ns(), psutil.cpu_times()
-            self._slices.append((then, now, _busy(times_then, times_now)))
+            self._slices.append((then, now, busy(times_then, times_now)))
             then, times_then = now, times_now
 
     def _keep_watching(self) -> None:
@@ -421,13 +422,6 @@ class Engine:
                     else {},
                 }
             )
-
-
-def _busy(before: Any, after: Any) -> float | None:
-    """The share of all processors' time between two ``psutil.cpu_times()`` that was not idle."""
-    total = sum(after) - sum(before)
-    idle = (after.idle + after.iowait) - (before.idle + before.iowait)
-    return round(1 - idle / total, 4) if total > 0 else None
 
 
 def _percentile_ms(times_ns: list[int], share: float) -> float | None:
