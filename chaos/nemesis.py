@@ -301,7 +301,7 @@ def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn
         raise InvalidInput("there is no kind of fault to draw: every weight is 0")
     rng = random.Random(f"nemesis:{options.seed}")
     shares = [weights[kind] for kind in kinds]
-    examples = {kind: load_topology(FAULTS[kind].example_topology) for kind in kinds}
+    examples = {name: load_topology(name) for name in {FAULTS[kind].example_topology for kind in kinds}}
     made: list[Drawn] = []
     moment = 0.0
     while True:
@@ -312,7 +312,7 @@ def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn
         for _ in range(TRIES):
             (kind,) = rng.choices(kinds, shares)
             end = begin + max(1, round(rng.uniform(float(options.hold[0]), float(options.hold[1]))))
-            if (drawn := _draw(FAULTS[kind], examples[kind], options.topology, rng)) is None:
+            if (drawn := _draw(FAULTS[kind], examples[FAULTS[kind].example_topology], options.topology, rng)) is None:
                 continue
             new = Drawn(begin, end, *drawn)
             if may_begin(made, new, options.topology, options.limits):
