@@ -44,11 +44,15 @@ from chaos.load.driver import Driver
 from chaos.load.workload import preload, preload_id, write_id
 from chaos.netsock import opensearch
 from chaos.observe import proof
-from chaos.observe.cluster import await_green, elected
+from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.places import ProcessIdentity, write_json
 
+GREEN_SECONDS = 60.0
+"""How long the cluster may take to be green with the load's index in it."""
+ALLOCATE_SECONDS = 5.0
+"""How long OpenSearch may take to place that index by itself, before it is asked to try again."""
 SETTLE_SECONDS = 240.0
 """How long a cluster may take to be green again after everything has been undone."""
 HOPELESS_SECONDS = 20.0
@@ -447,10 +451,15 @@ class Execution:
             preload(client, self.experiment.load.documents, self.index)
         finally:
             client.close()
-        green, _ = await_green(self.lab, 60, stopped=self.stop.was_asked)
+        began = time.monotonic()
+        while not await_green(self.lab, ALLOCATE_SECONDS, stopped=self.stop.was_asked)[0]:
+            self.stop.check()
+            if time.monotonic() - began > GREEN_SECONDS:
+                raise LabError("the cluster is not green before the load begins")
+            # where a fault before was, allocation may have given up, or shun a disk that was full for a minute more
+            with suppress(LabError):
+                administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
-        if not green:
-            raise LabError("the cluster is not green before the load begins")
         self.sampler = Sampler(self.lab, self.events, self.index)
         self.sampler.start()
         self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
