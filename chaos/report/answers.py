@@ -150,9 +150,9 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
     )
 
 
-def _rank(item: dict[str, Any]) -> tuple[bool, float]:
-    """Lost data first, then by how far the target was missed."""
-    return group_of(item["metric"]) == "data", badness(item) or 0.0
+def _rank(item: dict[str, Any]) -> tuple[int, float]:
+    """Lost data first, then what users see, then the rest; among alike by how far the target was missed."""
+    return {"data": 2, "reads": 1, "writes": 1}.get(group_of(item["metric"]) or "", 0), badness(item) or 0.0
 
 
 def _bites(item: dict[str, Any]) -> bool:

@@ -7,7 +7,9 @@ safe. Words are chosen here, so that the template holds no logic beyond loops.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,15 +85,19 @@ def _html(record: Record, findings: dict[str, Any], redact: bool) -> str:
         lstrip_blocks=True,
     )
     environment.filters["clip"] = lambda value, limit=LONGEST: text.clip(str(value), limit)
-    environment.filters["seconds"] = lambda value: "-" if value is None else text.seconds(value)
+    for name, shown in (("seconds", text.seconds), ("count", text.count), ("percent", text.percent)):
+        environment.filters[name] = _if_known(shown)
+    environment.filters["at"] = _if_known(lambda value: f"{value:.1f} s")
     environment.filters["tight"] = lambda value: re.sub(r"(\d) (?=(?:s|ms|min|%)(?!\w))", "\\1\u00a0", value)
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
-    environment.filters["at"] = lambda value: "-" if value is None else f"{value:.1f} s"
-    environment.filters["count"] = lambda value: "-" if value is None else text.count(value)
     environment.filters["bytes"] = _bytes
     environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
-    environment.filters["percent"] = lambda value: "-" if value is None else text.percent(value)
     return environment.get_template("report.html.j2").render(_context(record, findings), redacted=redact)
+
+
+def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
+    """A filter that shows a number, and ``-`` for what is none: a table may lack any figure."""
+    return lambda value: shown(value) if isinstance(value, int | float) and math.isfinite(value) else "-"
 
 
 def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
