@@ -131,6 +131,7 @@ def announce(run_folder: Path, findings: Mapping[str, Any], environment: Mapping
     Nothing happens outside of CI. A summary file that cannot be written costs the summary, never the run.
     """
     given = os.environ if environment is None else environment
+    lines: list[str] = []
     page = given.get("GITHUB_STEP_SUMMARY")
     summary_file = run_folder / FILE
     if page and summary_file.is_file():
@@ -138,10 +139,10 @@ def announce(run_folder: Path, findings: Mapping[str, Any], environment: Mapping
             with open(page, "a", encoding="utf-8") as out:
                 out.write(summary_file.read_text() + "\n")
         except OSError as error:
-            return [f"::warning title=summary::{_data(f'the summary could not be written: {error}')}"]
+            lines.append(_command("warning", "summary", f"the summary could not be written: {error}", None))
     if given.get("GITHUB_ACTIONS") != "true":
         return []
-    return annotations(findings, _definition(run_folder, given.get("GITHUB_WORKSPACE")))
+    return lines + annotations(findings, _definition(run_folder, given.get("GITHUB_WORKSPACE")))
 
 
 def _definition(run_folder: Path, root: str | None) -> str | None:
