@@ -120,7 +120,7 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if missed:
         worst = max(missed, key=_rank)
-        more = [f"also {item['title']}: {item['measured_text']}" for item in missed if item is not worst]
+        more = [f"also {_spoken(item)}: {item['measured_text']}" for item in missed if item is not worst]
         details = [margin(worst, findings["tables"]), *more[:1]]
         if len(more) > 1:
             details.append(f"and {len(more) - 1} more")
@@ -128,7 +128,7 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
             question,
             "weakness",
             "✗",
-            f"{_spoken(worst)}: {worst['measured_text']}, wanted {_spaced(worst['target'])}",
+            _upper(f"{_spoken(worst)}: {worst['measured_text']}, wanted {_spaced(worst['target'])}"),
             tuple(item for item in details if item),
             (Link(f"finding-{findings['findings'].index(worst)}", "the finding"),),
         )
@@ -192,6 +192,10 @@ def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
     return f"{factor:.1f} times what was wanted" if factor >= 1 else f"{factor * 100:.0f} % of the limit"
 
 
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
 def _spaced(target: str) -> str:
     return target.replace(">=", "≥").replace("<=", "≤").replace("%", " %")
 
@@ -224,8 +228,7 @@ def _first(record: Record) -> Answer:
     if not broken:
         return Answer(question, "pass", "✓", "Nothing that users would notice", tuple(story[:4]), links)
     at, words = broken[0]
-    said = f"{words[:1].upper()}{words[1:]}"
-    return Answer(question, "weakness", "✗", f"{said}{_after(record, at)}", tuple(story[:4]), links)
+    return Answer(question, "weakness", "✗", f"{_upper(words)}{_after(record, at)}", tuple(story[:4]), links)
 
 
 def _at(record: Record, t: int) -> str:
@@ -324,8 +327,11 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
         "weakness",
         "→",
         first.title,
-        tuple(f"or: {remedy.title}" for remedy in others),
-        tuple(Link(f"help-{remedy.id}", f"{'how, and its price' if i == 0 else f'the same for “{remedy.title}”'}") for i, remedy in enumerate(remedies.values())),
+        (),
+        (
+            Link(f"help-{first.id}", "How, and at what price"),
+            *(Link(f"help-{remedy.id}", f"Or: {remedy.title}") for remedy in others),
+        ),
     )
 
 

@@ -342,7 +342,8 @@ def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     helps = {remedy.id: remedy for item in missed for remedy in answers.advice(record, findings, item)}
     for meaning in [*causes.values(), *metrics.values()]:
         helps |= {id: all_.remedies[id] for id in meaning.helps if id not in helps}
-    first = {remedy.id for item in missed for remedy in answers.advice(record, findings, item)[:3]}
+    first = {remedy.id for item in missed for remedy in answers.advice(record, findings, item)[:1]}
+    ordered = sorted(helps.values(), key=lambda remedy: remedy.id not in first)
     here = _settings_here(record.plan)
     return {
         "metrics": list(metrics.values()),
@@ -353,7 +354,7 @@ def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
                 "first": remedy.id in first,
                 "settings": [(name, value, here.get(name)) for name, value in remedy.settings.items()],
             }
-            for remedy in helps.values()
+            for remedy in ordered
         ],
         "titles": {id: remedy.title for id, remedy in all_.remedies.items()},
     }

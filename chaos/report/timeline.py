@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -597,16 +597,15 @@ def _lanes(axis: Axis, record: Record) -> tuple[Lane, ...]:
             first = False
         if held is not None:
             changes = [(at, sum(len(copies.get(name, ())) for name in names)) for at, copies in held]
-            most = max((count for _, count in changes), default=0)
+            at_end = sum(str(copy.get("node")) in names for copy in _started(record))
+            most = max([at_end, *(count for _, count in changes)])
             if most:
-                lanes.append(
-                    Lane(
-                        zone if first else "",
-                        "copies",
-                        f"shard copies of zone {zone}",
-                        _counted(axis, changes, most, "shard copy", "shard copies"),
-                    )
-                )
+                stretches = _counted(axis, changes, most, "shard copy", "shard copies")
+                if stretches and changes[-1][1] != at_end:  # the sampler did not see all: what it last saw is no fact
+                    last = stretches[-1]
+                    unsure = f"{last.title}; not sure, because the read-back found {at_end}"
+                    stretches = (*stretches[:-1], replace(last, label=f"{last.label}?", title=unsure))
+                lanes.append(Lane(zone if first else "", "copies", f"shard copies of zone {zone}", stretches))
     return tuple(lanes)
 
 
@@ -645,12 +644,21 @@ def _node_stretches(axis: Axis, record: Record, name: str) -> tuple[Stretch, ...
     )
 
 
+def _started(record: Record) -> list[dict[str, Any]]:
+    """The active copies that the read-back found at the end, each with its shard and node."""
+    copies = (record.readback or {}).get("copies") or []
+    return [
+        copy
+        for copy in copies
+        if copy.get("node") and copy.get("shard") is not None and copy.get("state") in (None, "STARTED", "RELOCATING")
+    ]
+
+
 def _copies_held(record: Record) -> list[tuple[float, dict[str, set[tuple[str, int]]]]] | None:
     """From when on which node held which active copies; None when nobody recorded where copies were.
 
     They began where the read-back found them at the end, less those that were built during the run.
     """
-    copies = (record.readback or {}).get("copies") or []
     index = str((record.readback or {}).get("index") or "")
     built = {
         (str(event.get("node")), int(event.get("shard", -1)))
@@ -658,11 +666,10 @@ def _copies_held(record: Record) -> list[tuple[float, dict[str, set[tuple[str, i
         if event.get("shard") is not None
     }
     held: dict[str, set[tuple[str, int]]] = {}
-    for copy in copies:
-        if copy.get("node") and copy.get("shard") is not None:
-            place = (str(copy["node"]), int(copy["shard"]))
-            if place not in built:
-                held.setdefault(place[0], set()).add((index, place[1]))
+    for copy in _started(record):
+        place = (str(copy["node"]), int(copy["shard"]))
+        if place not in built:
+            held.setdefault(place[0], set()).add((index, place[1]))
     if not held:
         return None
     found = [(0.0, held)]

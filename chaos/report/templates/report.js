@@ -65,12 +65,14 @@
                font: "11px system-ui, sans-serif" };
     }
 
-    function panel(box, height, scale, series, columns, values, range) {
+    function panel(box, height, scale, series, columns, values, range, splits) {
+      var y = axis(values);
+      if (splits) { y.splits = function () { return splits; }; y.filter = function (u, each) { return each; }; }
       return new uPlot({
         width: box.clientWidth, height: height, padding: [10, 14, 0, 0],
         scales: { x: { time: false, range: range }, y: scale },
         axes: [Object.assign(axis(function (u, v) { return v.map(function (s) { return +s.toFixed(2) + " s"; }); }),
-                             { size: 30 }), axis(values)],
+                             { size: 30 }), y],
         legend: { show: false },
         cursor: { y: false, drag: { x: true, y: false, setScale: false }, sync: { key: "run", setSeries: false } },
         series: [{}].concat(series),
@@ -96,17 +98,18 @@
       }
       var range = [from, to];
       zoomed = [
-        panel(box, 160, { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.05]; } }, [
+        panel(box, 140, { range: function (u, low, high) { return [0, Math.max(high, 1) * 1.05]; } }, [
           rate("good", "--good-ink", [], 2), rate("late", "--late", [6, 3], 2),
           rate("failed", "--failed", [2, 2], 2.4), rate("no outcome", "--unknown", [1, 4], 2)
         ], [data.good, data.late, data.failed, data.unknown],
         function (u, v) { return v.map(function (n) { return n + "/s"; }); }, range),
-        panel(box, 160, { distr: 3, range: [1, 10000] }, [
+        panel(box, 150, { distr: 3, range: [1, 10000] }, [
+          { stroke: colour("--good-ink"), width: 1.2, dash: [7, 4], points: { show: false } },
           { stroke: colour("--p50"), width: 1.8, points: { show: false }, spanGaps: false },
           { stroke: colour("--p99"), width: 1.3, dash: [5, 3], points: { show: false }, spanGaps: false }
-        ], [data.p50, data.p99],
+        ], [x.map(function () { return data.objective; }), data.p50, data.p99],
         function (u, v) { return v.map(function (n) { return n == null ? "" : n >= 1000 ? n / 1000 + " s" : n + " ms"; }); },
-        range)
+        range, [1, 10, 100, 1000, 10000])
       ];
       this.range = range;
     };
