@@ -136,14 +136,14 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
     known = [item for item in harmless if item["counts_as"] == "known_weakness"]
     held = known or [item for item in harmless if item["counts_as"] == "pass"] or harmless
     if not held:
-        return Answer(question, "none", "–", "No figure can be set against a target")
+        return Answer(question, "none", "-", "No figure can be set against a target")
     closest = max(held, key=lambda item: badness(item) or 0.0)
     counts = closest["counts_as"]
     said = {"pass": "Closest", "known_weakness": "As known"}.get(counts, "Measured, but it does not count")
     return Answer(
         question,
         "pass" if counts == "pass" and findings["outcome"] == "pass" else "none",
-        "✓" if counts == "pass" else "–",
+        "✓" if counts == "pass" else "-",
         f"{said}: {_spoken(closest)} {closest['measured_text']}, wanted {_spaced(closest['target'])}",
         tuple(item for item in (margin(closest, findings["tables"]),) if item),
         (Link(f"finding-{findings['findings'].index(closest)}", "the finding"),),
@@ -162,7 +162,9 @@ def _bites(item: dict[str, Any]) -> bool:
 
 def _spoken(item: dict[str, Any]) -> str:
     op, _, quantity = item["metric"].partition(".")
-    words = {"good": "good", "regained": "objective regained", "outage": "outage-equivalent time"}.get(quantity, quantity)
+    words = {"good": "good", "regained": "objective regained", "outage": "outage-equivalent time"}.get(
+        quantity, quantity
+    )
     where = f" in {text.clip(item['phase'], 40)}" if item["phase"] else ""
     if item["op"]:
         return f"{op}s {words}{where}"
@@ -186,7 +188,9 @@ def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
             return ""
         bad = row["scheduled"] - row["good"]
         allowed = math.floor((1 - item["target_value"]) * row["scheduled"] + 1e-6)
-        return f"{text.plural(bad, 'arrival')} not good, {text.count(allowed)} allowed of {text.count(row['scheduled'])}"
+        return (
+            f"{text.plural(bad, 'arrival')} not good, {text.count(allowed)} allowed of {text.count(row['scheduled'])}"
+        )
     if factor >= NO_LIMIT:
         return "nothing was allowed"
     return f"{factor:.1f} times what was wanted" if factor >= 1 else f"{factor * 100:.0f} % of the limit"
@@ -207,7 +211,7 @@ def _first(record: Record) -> Answer:
     """The first bad window of every operation, and what the cluster did around it."""
     question = "What broke first?"
     if not record.spans:
-        return Answer(question, "none", "–", "No phase ran")
+        return Answer(question, "none", "-", "No phase ran")
     moments: list[tuple[int, str]] = []
     for op in record.operations:
         frames, bad = bad_windows(record, op.name, record.spans[0].start, record.load_end)
@@ -219,7 +223,9 @@ def _first(record: Record) -> Answer:
         event = next((each for each in record.of_kind(kind) if int(each["t"]) >= begins), None)
         if event is not None:
             moments.append((int(event["t"]), words.format(node=text.clip(str(event.get("node")), 40))))
-    red = next((e for e in record.of_kind("cluster.status") if int(e["t"]) >= begins and e.get("status") == "red"), None)
+    red = next(
+        (e for e in record.of_kind("cluster.status") if int(e["t"]) >= begins and e.get("status") == "red"), None
+    )
     if red is not None:
         moments.append((int(red["t"]), "the cluster was red"))
     moments.sort()
@@ -238,7 +244,9 @@ def _at(record: Record, t: int) -> str:
 def _after(record: Record, t: int) -> str:
     """What was commanded last before it; windows begin up to one width before what broke them."""
     width = max((record.window(op.name) for op in record.operations), default=1.0)
-    before = [event for event in record.events if event.get("kind") in _COMMANDS and int(event["t"]) <= t + width * SECOND]
+    before = [
+        event for event in record.events if event.get("kind") in _COMMANDS and int(event["t"]) <= t + width * SECOND
+    ]
     if not before:
         return ", before anything was done"
     last = before[-1]
@@ -285,15 +293,29 @@ def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
     if findings["clean"] is False:
         return Answer(question, "error", "!", "Clean up first: opensearch-chaos recover", links=())
     if outcome == "error":
-        return Answer(question, "error", "!", "Look at what failed, then run it again", (_why(findings),), (Link("trust", "why"),))
+        return Answer(
+            question, "error", "!", "Look at what failed, then run it again", (_why(findings),), (Link("trust", "why"),)
+        )
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if missed:
         return _try(record, findings, missed)
     if outcome == "aborted":
-        return Answer(question, "aborted", "■", "Look at what stopped it, then run it again", (_why(findings),), (Link("trust", "why"),))
+        return Answer(
+            question,
+            "aborted",
+            "■",
+            "Look at what stopped it, then run it again",
+            (_why(findings),),
+            (Link("trust", "why"),),
+        )
     if outcome == "weakness":
         return Answer(
-            question, "weakness", "✗", "Remove the note: a known weakness is gone", (), (Link("expected", "the finding"),)
+            question,
+            "weakness",
+            "✗",
+            "Remove the note: a known weakness is gone",
+            (),
+            (Link("expected", "the finding"),),
         )
     if outcome == "inconclusive":
         return Answer(question, "inconclusive", "?", _prove(findings), (_why(findings),), (Link("trust", "why"),))

@@ -81,7 +81,14 @@ def ladders(tables: Mapping[str, Any]) -> tuple[Ladder, ...]:
             for at in range(int(most / step_size + 1e-9) + 1)
         )
         found.append(
-            Ladder(str(phase), str(item.get("trigger") or ""), tuple(rungs), ticks, 12 + len(rungs) * ROW, f"ladder{number}")
+            Ladder(
+                str(phase),
+                str(item.get("trigger") or ""),
+                tuple(rungs),
+                ticks,
+                12 + len(rungs) * ROW,
+                f"ladder{number}",
+            )
         )
     return tuple(found)
 
@@ -153,7 +160,9 @@ def curves(tables: Mapping[str, Any]) -> Curves | None:
                 tuple((text.seconds(size), text.percent(share)) for size, share in points),
             )
         )
-    ticks = [size for size in (1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 21600) if min(sizes) <= size <= max(sizes)]
+    ticks = [
+        size for size in (1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 21600) if min(sizes) <= size <= max(sizes)
+    ]
     return Curves(
         tuple(drawn),
         tuple((x(size), text.seconds(float(size))) for size in ticks),

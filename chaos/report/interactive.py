@@ -36,13 +36,13 @@ def _vendored(name: str) -> str:
 def script() -> Markup:
     """The page's script. Marked as safe because it is a constant of this package: nothing of a run is in it."""
     own = (_HERE / "templates" / "report.js").read_text()
-    return Markup(f"{_vendored('uPlot.iife.min.js')}\n{own}")  # noqa: S704
+    return Markup(f"{_vendored('uPlot.iife.min.js')}\n{own}")
 
 
 @cache
 def style() -> Markup:
     """uPlot's style sheet, a constant as well."""
-    return Markup(_vendored("uPlot.min.css"))  # noqa: S704
+    return Markup(_vendored("uPlot.min.css"))
 
 
 @cache

@@ -81,7 +81,7 @@ def _code(given: object) -> str:
 # -- GitHub ---------------------------------------------------------------------------------------
 
 
-def annotations(findings: Mapping[str, Any], file: str | None = None) -> list[str]:
+def workflow_commands(findings: Mapping[str, Any], file: str | None = None) -> list[str]:
     """Workflow commands, one a line: ``::error file=…,title=…::message`` for every finding that did not hold.
 
     ``file``: the definition's path from the repository's root, where the annotation is shown. What fails the run
@@ -142,7 +142,7 @@ def announce(run_folder: Path, findings: Mapping[str, Any], environment: Mapping
             lines.append(_command("warning", "summary", f"the summary could not be written: {error}", None))
     if given.get("GITHUB_ACTIONS") != "true":
         return []
-    return lines + annotations(findings, _definition(run_folder, given.get("GITHUB_WORKSPACE")))
+    return lines + workflow_commands(findings, _definition(run_folder, given.get("GITHUB_WORKSPACE")))
 
 
 def _definition(run_folder: Path, root: str | None) -> str | None:

@@ -79,10 +79,8 @@ class Meanings:
         named = [
             id for kind in causes if (cause := self.faults.get(kind) or self.actions.get(kind)) for id in cause.helps
         ]
-        if group == "data":  # what was lost is looked into before anything is tuned
-            order = [*own, *named]
-        else:
-            order = [*(id for id in named if id in own), *named, *own]
+        looked_into = own if group == "data" else ()  # what was lost, before anything is tuned
+        order = [*looked_into, *(id for id in named if id in own), *named, *own]
         return tuple(
             self.remedies[id] for id in dict.fromkeys(order) if group is None or group in self.remedies[id].groups
         )

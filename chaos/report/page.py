@@ -332,9 +332,7 @@ def _evidence(evidence: object) -> list[tuple[str, str]]:
 def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     """The meanings that this page needs: of its metrics, faults and actions, and of all that may help them."""
     all_ = meanings()
-    metrics = {
-        found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None
-    }
+    metrics = {found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None}
     kinds = list(dict.fromkeys(str(fault["kind"]) for fault in findings["faults"]))
     kinds += [str(event.get("action_kind")) for event in record.of_kind("action.command")]
     causes = {kind: found for kind in kinds if (found := all_.faults.get(kind) or all_.actions.get(kind))}

@@ -15,6 +15,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -58,7 +59,9 @@ SUFFIXES = (
 
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*")
 _URL = re.compile(r"(?<=://)(?:[^\s/@]*@)?(\[[0-9a-fA-F:.]+\]|[^\s/:?#\"'<>]+)")
-_PATH = re.compile(r"(?<![\w/:.<\-])(?:~(?=/)|[A-Za-z]:(?=/))?/(?!_)[^\s/'\"`<>|;,()\[\]{}]+(?:/[^\s/'\"`<>|;,()\[\]{}]*)*")
+_PATH = re.compile(
+    r"(?<![\w/:.<\-])(?:~(?=/)|[A-Za-z]:(?=/))?/(?!_)[^\s/'\"`<>|;,()\[\]{}]+(?:/[^\s/'\"`<>|;,()\[\]{}]*)*"
+)
 _HOME = re.compile(r"/(?:home|Users)/([^\s/'\"]+)")
 _V4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)")
 _V6 = re.compile(r"(?<![\w:])(?=[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:)[0-9a-fA-F:.]+(?:%\w+)?(?![\w:])")
@@ -203,7 +206,9 @@ def _nodes(history: History) -> Iterator[object]:
         yield target.get("node")
     for event in history.events:
         for name in ("node", "leader", "source_node", "target_node", "source", "target", "host", "to", "from"):
-            if isinstance(event.get(name), str) and (name in ("node", "leader") or event["kind"].startswith("cluster.")):
+            if isinstance(event.get(name), str) and (
+                name in ("node", "leader") or event["kind"].startswith("cluster.")
+            ):
                 yield event[name]
     for copy in (history.readback or {}).get("copies") or []:
         yield copy.get("node")
@@ -258,10 +263,8 @@ def _users(given: Any) -> Iterator[str]:
 
 def _machines() -> Iterator[str]:
     """This machine and its user: a report is mostly made where the run was."""
-    try:
+    with suppress(KeyError, OSError):  # no such user in the system's table
         yield getpass.getuser()
-    except (KeyError, OSError):  # no such user in the system's table
-        pass
     yield os.environ.get("SUDO_USER", "")
     name = socket.gethostname()
     yield name

@@ -6,6 +6,7 @@ margins and the scale of the time axis, so they line up under each other.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import dataclass, field, replace
@@ -212,7 +213,9 @@ def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
     ]
     listed += [(at, full) for at, _, full, _ in (*_actions(record), *_events(record))]
     listed += [(at, f"cluster status {status}") for at, status in _status_changes(record) if at >= 0]
-    listed += [((record.since_start(span.start) or 0.0), f"phase {text.clip(span.name)} begins") for span in record.spans]
+    listed += [
+        ((record.since_start(span.start) or 0.0), f"phase {text.clip(span.name)} begins") for span in record.spans
+    ]
     return Timeline(
         axis=axis,
         ticks=tuple(axis.ticks()),
@@ -556,7 +559,7 @@ def _fine(axis: Axis, record: Record, op: Operation, arrivals: Arrivals) -> dict
     }
     edges = np.searchsorted(at, np.arange(number + 1))
     found: dict[str, list[float | None]] = {"p50": [], "p99": []}
-    for first, beyond in zip(edges[:-1], edges[1:], strict=True):
+    for first, beyond in itertools.pairwise(edges):
         values = np.sort(part.latency[first:beyond])
         for name, share in (("p50", 0.5), ("p99", 0.99)):
             value = float(values[math.ceil(share * len(values)) - 1]) if len(values) else math.inf

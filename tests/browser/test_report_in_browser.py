@@ -112,9 +112,7 @@ PROBE = """
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_hover_zoom_and_links_work_by_keyboard(
-    width: int, server: tuple[str, list[str], Path], tmp_path: Path
-) -> None:
+def test_hover_zoom_and_links_work_by_keyboard(width: int, server: tuple[str, list[str], Path], tmp_path: Path) -> None:
     address, _, root = server
     (root / "probe.html").write_text(PROBE.format(story="black_hole", width=width))
     shown = browse(tmp_path / "profile", f"{address}/probe.html", "--dump-dom", "--virtual-time-budget=6000")

@@ -41,12 +41,12 @@ def read(command: str) -> tuple[str, dict[str, str], str]:
 
 
 def test_weaknesses_are_errors_and_known_ones_are_notices() -> None:
-    found = [read(line) for line in markdown.annotations(findings_of("black_hole"), "experiments/x.yaml")]
+    found = [read(line) for line in markdown.workflow_commands(findings_of("black_hole"), "experiments/x.yaml")]
     levels = {properties["title"]: level for level, properties, _ in found}
     assert levels["zone-black-hole: write.regained <= 30s in dark"] == "error"
     assert levels["zone-black-hole: read.p99 <= 0.5s in dark"] == "notice"
     assert all(properties["file"] == "experiments/x.yaml" for _, properties, _ in found)
-    assert markdown.annotations(findings_of("slow_zone")) == []
+    assert markdown.workflow_commands(findings_of("slow_zone")) == []
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_weaknesses_are_errors_and_known_ones_are_notices() -> None:
     ],
 )
 def test_what_fails_the_run_is_annotated(story: str, level: str, word: str) -> None:
-    found = [read(line) for line in markdown.annotations(findings_of(story))]
+    found = [read(line) for line in markdown.workflow_commands(findings_of(story))]
     assert any(at == level and word in says for at, _, says in found)
     assert found == sorted(found, key=lambda item: ("error", "warning", "notice").index(item[0]))
 
@@ -123,7 +123,9 @@ def test_in_ci_the_summary_is_appended_and_annotations_name_the_definition(tmp_p
     assert read(warning)[0] == "warning" and len(others) == len(lines)
 
 
-def test_the_command_tells_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_tells_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from chaos import cli
 
     folder = synthetic.black_hole().write(tmp_path / "run")

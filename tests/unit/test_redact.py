@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import synthetic
 
 from chaos.history import History
-from chaos.report import REDACTED, redact, render
+from chaos.report import redact, render
 
 EVIL = '<script>alert("idx")</script>\'"&amp; ]]> {{7*7}}'
 LONG = "orders-" + "y" * 10_000
@@ -196,7 +196,9 @@ def test_addresses_hosts_users_and_paths_are_found_anywhere() -> None:
 
 
 @given(
-    st.lists(st.text(string.ascii_letters + string.digits + "<>&'\"-_. é", min_size=3, max_size=60), min_size=1, max_size=5),
+    st.lists(
+        st.text(string.ascii_letters + string.digits + "<>&'\"-_. é", min_size=3, max_size=60), min_size=1, max_size=5
+    ),
     st.lists(st.text(max_size=10), min_size=6, max_size=6),
 )
 def test_a_learned_name_never_survives_where_it_stands_alone(names: list[str], between: list[str]) -> None:
