@@ -66,7 +66,7 @@ def test_lost_writes_come_before_every_other_finding() -> None:
     story = synthetic.lost_writes()
     story.clean = {"clean": True, "detail": []}
     found = asked(story)
-    assert "acknowledged writes lost" in found["By how much?"].answer
+    assert found["By how much?"].answer.startswith("Acknowledged writes lost: 133")
     assert found["What to do?"].answer == "Stop and keep the evidence"
 
 
