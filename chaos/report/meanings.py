@@ -2,7 +2,7 @@
 
 A remedy is advised for a finding when the fault (or the operator's action) that it was measured under, or the
 metric itself, names it, and when it is for that kind of finding: what speeds up recovery is no answer to lost
-writes. ``python -m chaos.report.meanings`` prints docs/findings.md.
+writes. ``python -m chaos.report`` prints docs/findings.md.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from ruamel.yaml import YAML
 
 FILE = Path(__file__).with_name("meanings.yaml")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "findings.md"
-COMMAND = "python -m chaos.report.meanings"
+COMMAND = "python -m chaos.report"
 GROUPS = ("reads", "writes", "data", "movement", "recovery")
 """The kinds of finding that a remedy may be for."""
 _GROUP_OF = {
     "acknowledged": "data",
     "data": "data",
+    "documents": "data",
+    "cas": "data",
+    "stale": "data",
+    "dirty": "data",
+    "visible": "data",
     "shards": "movement",
     "cluster": "recovery",
     "until": "recovery",
@@ -167,7 +172,3 @@ def _page(all_: Meanings) -> Iterator[str]:
 def _anchor(title: str) -> str:
     """The anchor that GitHub gives a heading."""
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from chaos.checks import latency as latency_check
 from chaos.checks import text
@@ -421,13 +420,19 @@ def _statuses(axis: Axis, record: Record) -> tuple[Status, ...]:
     return tuple(stretches)
 
 
-def _classes(arrivals: Arrivals) -> np.ndarray:
-    """For every arrival the index into :data:`KINDS`."""
-    kind = np.full(len(arrivals), 2)
-    kind[arrivals.outcome == OUTCOMES["ok"]] = 1
-    kind[arrivals.good] = 0
-    kind[np.isin(arrivals.outcome, [int(item) for item in NOT_SENT])] = 3
-    return kind
+def _classes(arrivals: Arrivals) -> list[int]:
+    """How many there are of each of :data:`KINDS`."""
+    unsent = int(np.isin(arrivals.outcome, [int(item) for item in NOT_SENT]).sum())
+    good = int(arrivals.good.sum())
+    late = int((arrivals.outcome == OUTCOMES["ok"]).sum()) - good
+    return [good, late, len(arrivals) - good - late - unsent, unsent]
+
+
+def _bins(arrivals: Arrivals, origin: int, size: float, number: int) -> list[Arrivals]:
+    """The arrivals of ``number`` bins of ``size`` seconds from ``origin`` (ns) on."""
+    edges = np.searchsorted(arrivals.intended, [origin + i * int(size * SECOND) for i in range(number + 1)])
+    columns = [getattr(arrivals, name) for name in arrivals.__dataclass_fields__]
+    return [Arrivals(*(column[first:beyond] for column in columns)) for first, beyond in itertools.pairwise(edges)]
 
 
 def _y_latency(seconds: float) -> float:
@@ -440,16 +445,12 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
     arrivals = record.arrivals[op.name]
     size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
-    at = ((arrivals.intended - record.origin) // int(size * SECOND)).astype(np.int64)
-    inside = (at >= 0) & (at < number)
-    part, at = arrivals.where(inside), at[inside]
-    counts = np.zeros((number, len(KINDS)), np.int64)
-    np.add.at(counts, (at, _classes(part)), 1)
+    bins = _bins(arrivals, record.origin, size, number)
+    counts = np.array([_classes(part) for part in bins])
     lengths = np.minimum(size, axis.seconds - np.arange(number) * size)
     rates = counts / np.maximum(lengths, 1e-9)[:, None]
     whole = rates[lengths >= size / 2] if (lengths >= size / 2).any() else rates
     top = float(max(whole.sum(axis=1).max(initial=0), 1e-9)) * 1.02
-    edges = np.searchsorted(at, np.arange(number + 1))
     bars = []
     p50: list[tuple[float, float | None]] = []
     p99: list[tuple[float, float | None]] = []
@@ -465,7 +466,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
             if height > 0:
                 y = round(y - height, 1)
                 parts.append((kind, y, height))
-        values = part.latency[edges[i] : edges[i + 1]]
+        values = bins[i].latency
         q50 = latency_check.quantile(values, 0.5) if len(values) else None
         q99 = latency_check.quantile(values, 0.99) if len(values) else None
         p50.append((middle, q50))
@@ -490,7 +491,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
             )
         )
     good = int(arrivals.good.sum())
-    heat, heat_says = _heat(part, at, axis, size, number)
+    heat, heat_says = _heat(bins, axis, size)
     return Figure(
         op=op.name,
         title=f"{op.name.capitalize()}s: arrivals per second and latency",
@@ -514,16 +515,18 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
     )
 
 
-def _heat(
-    part: Arrivals, at: npt.NDArray[np.int64], axis: Axis, size: float, number: int
-) -> tuple[tuple[str, ...], str]:
+def _heat(bins: list[Arrivals], axis: Axis, size: float) -> tuple[tuple[str, ...], str]:
     """The answered arrivals as a heat map: paths of cells, one a shade, and what the fullest cell holds."""
-    answered = np.isfinite(part.latency)
-    if not answered.any():
+    rows = []
+    for part in bins:
+        latency = part.latency
+        answered = np.clip(latency[np.isfinite(latency)], LOWEST, HIGHEST)
+        share = np.log10(answered / LOWEST) / math.log10(HIGHEST / LOWEST)
+        row = np.minimum((share * HEAT_ROWS).astype(np.int64), HEAT_ROWS - 1)
+        rows.append(np.bincount(row, minlength=HEAT_ROWS))
+    counts = np.array(rows)
+    if not counts.any():
         return (), ""
-    share = np.log10(np.clip(part.latency[answered], LOWEST, HIGHEST) / LOWEST) / math.log10(HIGHEST / LOWEST)
-    row = np.minimum((share * HEAT_ROWS).astype(np.int64), HEAT_ROWS - 1)
-    counts = np.bincount(at[answered] * HEAT_ROWS + row, minlength=number * HEAT_ROWS).reshape(number, HEAT_ROWS)
     most = int(counts.max())
     shade = np.zeros_like(counts)
     held = counts > 0
@@ -549,18 +552,14 @@ def _fine(axis: Axis, record: Record, op: Operation, arrivals: Arrivals) -> dict
     least = max(axis.seconds / MOST_FINE_BINS, 5 / op.rate if op.rate > 0 else 1.0)
     size = next((step for step in FINE_STEPS if step >= least), FINE_STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
-    at = ((arrivals.intended - record.origin) // int(size * SECOND)).astype(np.int64)
-    inside = (at >= 0) & (at < number)
-    part, at = arrivals.where(inside), at[inside]
-    kinds = _classes(part)
+    bins = _bins(arrivals, record.origin, size, number)
+    counts = [_classes(part) for part in bins]
     columns: dict[str, Any] = {
-        kind: [_short(each / size) for each in np.bincount(at[kinds == code], minlength=number)]
-        for code, kind in enumerate(KINDS)
+        kind: [_short(count[code] / size) for count in counts] for code, kind in enumerate(KINDS)
     }
-    edges = np.searchsorted(at, np.arange(number + 1))
     found: dict[str, list[float | None]] = {"p50": [], "p99": []}
-    for first, beyond in itertools.pairwise(edges):
-        values = np.sort(part.latency[first:beyond])
+    for part in bins:
+        values = np.sort(part.latency)
         for name, share in (("p50", 0.5), ("p99", 0.99)):
             value = float(values[math.ceil(share * len(values)) - 1]) if len(values) else math.inf
             found[name].append(None if math.isinf(value) else _short(value * 1000))
