@@ -185,6 +185,7 @@ class ExperimentFile(pytest.File):
     def result(self) -> RunResult:
         """Run the experiment once; the same result, or error, for each of its items."""
         from chaos.errors import Lacking
+        from chaos.report import announce
 
         if self._result is None:
             if self.config.stash.get(_STOPPED, False):
@@ -192,6 +193,8 @@ class ExperimentFile(pytest.File):
             try:
                 self._result = _run(self.config, self.experiment)
                 self.config.stash[_STOPPED] = self._result.stopped
+                for line in announce(self._result.folder, self._result.findings):
+                    _say(self.config, line)
             except Exception as error:
                 self._result = error
         if isinstance(self._result, Lacking):

@@ -1,10 +1,12 @@
-"""The report: one HTML page, a JUnit file and findings.json from a run's folder, and from nothing else.
+"""The report: one HTML page, a JUnit file, a Markdown summary and findings.json from a run's folder alone.
 
-The page is one self-contained file without scripts and without any request: it can be mailed, archived and
-printed. It is drawn from what is there; a run that was killed is drawn too, and what is missing is said.
+The page is one self-contained file that makes no request and needs no script: it can be mailed (without names, see
+:mod:`.redact`), archived and printed. It is drawn from what is there; a run that was killed is drawn too, and what
+is missing is said.
 """
 
 from chaos.report.junit import junit_xml
-from chaos.report.page import render, render_html
+from chaos.report.markdown import announce
+from chaos.report.page import REDACTED, render, render_html
 
-__all__ = ["junit_xml", "render", "render_html"]
+__all__ = ["REDACTED", "announce", "junit_xml", "render", "render_html"]

@@ -6,22 +6,30 @@ safe. Words are chosen here, so that the template holds no logic beyond loops.
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from chaos.checks import judge, text
+from chaos.checks import evaluate, text
 from chaos.checks.record import Record
 from chaos.history.reader import History
-from chaos.places import write_atomically
-from chaos.report import timeline
+from chaos.places import write_atomically, write_json
+from chaos.report import answers, figures, interactive, markdown, timeline
 from chaos.report.junit import junit_xml
+from chaos.report.meanings import meanings
+from chaos.report.redact import redacted
 
 LONGEST = 400
 """Characters of a name or a sentence that the page shows; the whole is in findings.json and plan.json."""
+
+REDACTED = "redacted"
+"""The folder in a run's folder where its report without names goes."""
 
 OUTCOME_WORDS = {
     "pass": ("✓", "Pass", "Everything that was expected held."),
@@ -40,39 +48,61 @@ COUNT_WORDS = {
 QUANTILES = ("p50", "p90", "p99", "p99.9")
 
 
-def render(run_folder: Path) -> Path:
-    """Judge the run, write findings.json, report.html and junit.xml beside it; returns the page's path.
+def render(run_folder: Path, *, redact: bool = False) -> Path:
+    """Judge the run and write findings.json, report.html, junit.xml and summary.md beside it; returns the page's path.
 
+    ``redact``: write them into the folder ``redacted`` instead, without names, addresses and paths of their owner.
     Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
     """
-    findings = judge(run_folder)
-    write_atomically(run_folder / "junit.xml", junit_xml(findings))
-    page = run_folder / "report.html"
-    write_atomically(page, render_html(History.open(run_folder), findings))
+    history = History.open(run_folder)
+    folder = run_folder
+    if redact:
+        history, _ = redacted(history)
+        folder = run_folder / REDACTED
+        folder.mkdir(exist_ok=True)
+    findings = evaluate(history).to_json()
+    write_json(folder / "findings.json", findings)
+    write_atomically(folder / "junit.xml", junit_xml(findings))
+    record = Record(history)
+    shown = findings | {"findings": answers.with_targets(findings, record.plan)}
+    write_atomically(folder / markdown.FILE, markdown.summary(shown, answers.answers(record, shown)))
+    page = folder / "report.html"
+    write_atomically(page, _html(record, findings, redact))
     return page
 
 
 def render_html(history: History, findings: dict[str, Any]) -> str:
     """The page as text, from a history and its findings."""
+    return _html(Record(history), findings, False)
+
+
+def _html(record: Record, findings: dict[str, Any], redact: bool) -> str:
     environment = Environment(
         loader=PackageLoader("chaos.report"),
-        autoescape=True,
+        autoescape=True,  # of every file, whatever its name: tojson escapes what stands inside a script
         undefined=ChainableUndefined,  # a record of a dead run may lack any key, and is drawn all the same
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["clip"] = lambda value, limit=LONGEST: text.clip(str(value), limit)
-    environment.filters["seconds"] = lambda value: "-" if value is None else text.seconds(value)
+    for name, shown in (("seconds", text.seconds), ("count", text.count), ("percent", text.percent)):
+        environment.filters[name] = _if_known(shown)
+    environment.filters["at"] = _if_known(lambda value: f"{value:.1f} s")
     environment.filters["tight"] = lambda value: re.sub(r"(\d) (?=(?:s|ms|min|%)(?!\w))", "\\1\u00a0", value)
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
-    environment.filters["at"] = lambda value: "-" if value is None else f"{value:.1f} s"
-    environment.filters["count"] = lambda value: "-" if value is None else text.count(value)
-    environment.filters["percent"] = lambda value: "-" if value is None else text.percent(value)
-    return environment.get_template("report.html.j2").render(_context(Record(history), findings))
+    environment.filters["bytes"] = _bytes
+    environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
+    return environment.get_template("report.html.j2").render(_context(record, findings), redacted=redact)
+
+
+def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
+    """A filter that shows a number, and ``-`` for what is none: a table may lack any figure."""
+    return lambda value: shown(value) if isinstance(value, int | float) and math.isfinite(value) else "-"
 
 
 def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     plan = record.plan
+    findings = findings | {"findings": answers.with_targets(findings, plan)}
     mark, word, meaning = OUTCOME_WORDS[findings["outcome"]]
     tables = findings["tables"]
     return {
@@ -80,6 +110,10 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "mark": mark,
         "word": word,
         "meaning": meaning,
+        "answers": answers.answers(record, findings),
+        "policy": interactive.policy(),
+        "script": interactive.script(),
+        "uplot_style": interactive.style(),
         "clean": _clean(findings, record),
         "plan": plan,
         "experiment": plan.get("experiment") or {},
@@ -89,7 +123,14 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "matrix": _matrix(record, findings),
         "impact": _impact(tables),
         "writes": tables["writes"],
-        "expected": [_expected(item) for item in findings["findings"]],
+        "expected": [_expected(item, index, record, findings) for index, item in enumerate(findings["findings"])],
+        "glossary": _glossary(record, findings),
+        "ladders": figures.ladders(tables),
+        "curves": figures.curves(tables),
+        "availability": _availability(tables),
+        "projection": _projection(tables),
+        "returned": tables.get("returned"),
+        "data_checks": _data_checks(tables),
         "tally": _tally(findings["findings"]),
         "faults": findings["faults"],
         "trust": _trust(findings),
@@ -109,6 +150,8 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
             "bar_height": timeline.BAR_HEIGHT,
             "latency_top": timeline.LATENCY_TOP,
             "latency_height": timeline.LATENCY_HEIGHT,
+            "ladder_left": figures.LABELS,
+            "ladder_right": figures.WIDTH - figures.RIGHT,
         },
     }
 
@@ -260,10 +303,152 @@ def _share(value: float) -> str:
     return text.percent(value) if value < 0.1 else f"{value * 100:.0f} %"
 
 
-def _expected(item: dict[str, Any]) -> dict[str, Any]:
+def _expected(item: dict[str, Any], index: int, record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     mark, word = COUNT_WORDS[item["counts_as"]]
     metric = item["title"].removesuffix(f" in {item['phase']}") if item["phase"] else item["title"]
-    return item | {"mark": mark, "word": word, "wanted": _spaced(metric)}
+    missed = item["counts_as"] in ("weakness", "known_weakness")
+    meaning = meanings().metric(item["metric"])
+    return item | {
+        "id": f"finding-{index}",
+        "mark": mark,
+        "word": word,
+        "wanted": _spaced(metric),
+        "margin": answers.margin(item, findings["tables"]) if missed else "",
+        "helps": answers.advice(record, findings, item)[:3] if missed else (),
+        "meaning": f"means-{meaning.id}" if meaning else None,
+        "evidence_rows": [] if item["counts_as"] == "pass" else _evidence(item.get("evidence")),
+    }
+
+
+def _evidence(evidence: object) -> list[tuple[str, str]]:
+    """What a check noted, as rows; long lists are clipped, the whole is in findings.json."""
+    rows = []
+    for name, value in (evidence if isinstance(evidence, dict) else {}).items():
+        shown = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
+        rows.append((str(name).replace("_", " "), text.clip(shown.strip('"'), 600)))
+    return rows
+
+
+def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+    """The meanings that this page needs: of its metrics, faults and actions, and of all that may help them."""
+    all_ = meanings()
+    metrics = {found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None}
+    kinds = list(dict.fromkeys(str(fault["kind"]) for fault in findings["faults"]))
+    kinds += [str(event.get("action_kind")) for event in record.of_kind("action.command")]
+    causes = {kind: found for kind in kinds if (found := all_.faults.get(kind) or all_.actions.get(kind))}
+    missed = [item for item in findings["findings"] if item["counts_as"] in ("weakness", "known_weakness")]
+    helps = {remedy.id: remedy for item in missed for remedy in answers.advice(record, findings, item)}
+    for meaning in [*causes.values(), *metrics.values()]:
+        helps |= {id: all_.remedies[id] for id in meaning.helps if id not in helps}
+    first = {remedy.id for item in missed for remedy in answers.advice(record, findings, item)[:1]}
+    ordered = sorted(helps.values(), key=lambda remedy: remedy.id not in first)
+    here = _settings_here(record.plan)
+    return {
+        "metrics": list(metrics.values()),
+        "causes": list(causes.values()),
+        "helps": [
+            {
+                "remedy": remedy,
+                "first": remedy.id in first,
+                "settings": [(name, value, here.get(name)) for name, value in remedy.settings.items()],
+            }
+            for remedy in ordered
+        ],
+        "titles": {id: remedy.title for id, remedy in all_.remedies.items()},
+    }
+
+
+def _settings_here(plan: dict[str, Any]) -> dict[str, str]:
+    """What the run's topology sets, by full name (an index's with and without ``index.``)."""
+    levels = ((plan.get("topology") or {}).get("settings")) or {}
+    found = {}
+    for level, settings in levels.items() if isinstance(levels, dict) else ():
+        for name, value in (settings or {}).items() if isinstance(settings, dict) else ():
+            shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[str(name)] = shown
+            if level == "index":
+                found[f"index.{name}"] = shown
+    return found
+
+
+def _availability(tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """Per operation: the figures of availability, and good arrivals by the zone of the client."""
+    rows = []
+    for op, given in (tables.get("availability") or {}).items():
+        if not isinstance(given, dict):
+            continue
+        slices, uptime = given.get("slices") or {}, given.get("user_uptime") or {}
+        zones = given.get("zones") or {}
+        phases = list(dict.fromkeys(phase for by_phase in zones.values() for phase in by_phase))
+        semantics = given.get("semantics") or {}
+        kinds = list(dict.fromkeys(kind for counts in semantics.values() for kind in counts))
+        rows.append(
+            {
+                "op": op,
+                "request": (given.get("request") or {}),
+                "slices": slices,
+                "uptime": uptime,
+                "minimum": given.get("minimum") or [],
+                "phases": phases,
+                "zones": [
+                    {"zone": zone, "cells": [by_phase.get(phase) for phase in phases]}
+                    for zone, by_phase in zones.items()
+                ],
+                "kinds": kinds,
+                "semantics": [
+                    {"phase": phase, "counts": [counts.get(kind, 0) for kind in kinds]}
+                    for phase, counts in semantics.items()
+                ],
+                "semantics_by_zone": [
+                    {"zone": zone, "phase": phase, "counts": [counts.get(kind, 0) for kind in kinds]}
+                    for zone, by_phase in (given.get("semantics_by_zone") or {}).items()
+                    for phase, counts in by_phase.items()
+                ],
+            }
+        )
+    return rows
+
+
+def _projection(tables: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"op": op, **item} for op, item in (tables.get("projection") or {}).items() if isinstance(item, dict)]
+
+
+DATA_CHECKS = {
+    "copies": "Every acknowledged write on every copy",
+    "compare_and_set": "Compare-and-set, linearizable per key",
+    "visibility": "Time until an acknowledged write is searchable",
+    "staleness": "Dirty and stale reads",
+}
+
+
+def _data_checks(tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """``tables.data`` as rows; figures beside the value are shown as they are named."""
+    rows = []
+    for name, item in (tables.get("data") or {}).items():
+        if not isinstance(item, dict):
+            continue
+        rest = {key: value for key, value in item.items() if key not in ("value", "text", "bound", "says")}
+        rows.append(
+            {
+                "title": DATA_CHECKS.get(name, name.replace("_", " ").capitalize()),
+                "text": str(item.get("text") or text.NO_VALUE),
+                "says": str(item.get("says") or ""),
+                "figures": _evidence(rest),
+            }
+        )
+    return rows
+
+
+def _bytes(value: object) -> str:
+    """A number of bytes for people: ``4.2 MB``."""
+    if not isinstance(value, int | float):
+        return "-"
+    size = float(value)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
 
 
 def _tally(findings: list[dict[str, Any]]) -> str:

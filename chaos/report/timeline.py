@@ -6,10 +6,11 @@ margins and the scale of the time axis, so they line up under each other.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from chaos.checks import text
 from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
 from chaos.history.format import Outcome
 
-WIDTH, LEFT, RIGHT = 1120.0, 62.0, 14.0
+WIDTH, LEFT, RIGHT = 1120.0, 84.0, 14.0
 BAR_TOP, BAR_HEIGHT = 40.0, 110.0
 LATENCY_TOP, LATENCY_HEIGHT = 176.0, 120.0
 MOST_BINS = 200
@@ -29,8 +30,21 @@ PALETTE = ("#b45309", "#6d28d9", "#0f766e", "#be185d", "#1d4ed8", "#4d7c0f")
 KINDS = ("good", "late", "failed", "unknown")
 """The parts of a bar from the bottom up. late: ok, but after the objective; unknown: also dropped."""
 NOT_SENT = (Outcome.UNKNOWN, Outcome.DROPPED)
+HEAT_ROWS = 28
+"""Rows of the heat map of latencies, equal on the logarithmic axis: seven a decade."""
+HEAT_LEVELS = 5
+"""Shades of the heat map; a shade is a count on a logarithmic scale up to the fullest cell."""
+AT_ONCE = 0.05
+"""Seconds within which changes that the sampler wrote are of one sample."""
+MOST_LANES = 18
+"""Nodes that get a lane each; of more, every zone gets one lane with their number."""
+FINE_STEPS = (0.1, 0.2, 0.5, *STEPS)
+MOST_FINE_BINS = 1500
+"""Bins that zoom and hover show; each holds five arrivals on average, or more."""
 CHARACTER = 6.1
 """Width of an average character at the label's size; labels are placed with it, never measured."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -106,6 +120,28 @@ class Status:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """A stretch of a lane. ``state``: ``in``, ``out``, ``leader`` or ``some`` (a number of several)."""
+
+    state: str
+    x: float
+    width: float
+    label: str
+    title: str
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One node, or the copies of shards in one zone, over time. ``zone`` is set on a zone's first lane only."""
+
+    zone: str
+    label: str
+    name: str
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True)
 class Bar:
     """One bin of an operation. ``parts`` are (kind, y, height); the counts are for the table."""
 
@@ -131,10 +167,15 @@ class Figure:
     top: str
     p50: str
     p99: str
+    heat: tuple[str, ...]
+    """One SVG path for every shade of the heat map, the lightest first."""
+    heat_says: str
     unanswered: tuple[float, ...]
     objective_y: float
     objective: str
     grid: tuple[tuple[float, str], ...]
+    fine: dict[str, Any]
+    """Columns of finer bins for zoom and hover: seconds, arrivals per second by kind, latencies in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +189,7 @@ class Timeline:
     actions: tuple[Tick, ...]
     events: tuple[Tick, ...]
     statuses: tuple[Status, ...]
+    lanes: tuple[Lane, ...]
     figures: tuple[Figure, ...]
     rows: dict[str, int] = field(default_factory=dict)
     listed: tuple[tuple[str, str], ...] = ()
@@ -170,6 +212,9 @@ def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
     ]
     listed += [(at, full) for at, _, full, _ in (*_actions(record), *_events(record))]
     listed += [(at, f"cluster status {status}") for at, status in _status_changes(record) if at >= 0]
+    listed += [
+        ((record.since_start(span.start) or 0.0), f"phase {text.clip(span.name)} begins") for span in record.spans
+    ]
     return Timeline(
         axis=axis,
         ticks=tuple(axis.ticks()),
@@ -178,6 +223,7 @@ def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
         actions=actions,
         events=events,
         statuses=_statuses(axis, record),
+        lanes=_lanes(axis, record),
         figures=tuple(_figure(axis, record, op) for op in record.operations if len(record.arrivals[op.name])),
         rows={
             "bands": 1 + max((band.row for band in bands), default=-1),
@@ -260,6 +306,8 @@ GROUPED = {
     "cluster.node_joined": ("joined", "nodes"),
     "cluster.shard_moved": ("began to be built", "copies"),
     "cluster.primary_promoted": ("promoted", "primaries"),
+    "cluster.shard_unassigned": ("unassigned", "shards"),
+    "cluster.shard_started": ("active", "copies"),
 }
 """Events of which several within a second share one tick: what happened, and to how many of what."""
 
@@ -290,6 +338,8 @@ def _events(record: Record) -> list[Moment]:
         "cluster.node_joined",
         "cluster.shard_moved",
         "cluster.primary_promoted",
+        "cluster.shard_unassigned",
+        "cluster.shard_started",
         "guard.tripped",
     )
     for event in record.of_kind(*kinds):
@@ -308,7 +358,8 @@ def _events(record: Record) -> list[Moment]:
             what, many = GROUPED[kind]
             name = str(event.get("node"))
             if "shard" in event:
-                name = f"{event.get('index')}/{event.get('shard')} on {name}"
+                place = f" on {name}" if event.get("node") else ""
+                name = f"{event.get('index')}/{event.get('shard')}{place}"
             last = next((group for group in reversed(groups) if group[0] == what), None)
             if last and at - last[1] <= 1.0:
                 last[2].append(name)
@@ -369,13 +420,19 @@ def _statuses(axis: Axis, record: Record) -> tuple[Status, ...]:
     return tuple(stretches)
 
 
-def _classes(arrivals: Arrivals) -> np.ndarray:
-    """For every arrival the index into :data:`KINDS`."""
-    kind = np.full(len(arrivals), 2)
-    kind[arrivals.outcome == OUTCOMES["ok"]] = 1
-    kind[arrivals.good] = 0
-    kind[np.isin(arrivals.outcome, [int(item) for item in NOT_SENT])] = 3
-    return kind
+def _classes(arrivals: Arrivals) -> list[int]:
+    """How many there are of each of :data:`KINDS`."""
+    unsent = int(np.isin(arrivals.outcome, [int(item) for item in NOT_SENT]).sum())
+    good = int(arrivals.good.sum())
+    late = int((arrivals.outcome == OUTCOMES["ok"]).sum()) - good
+    return [good, late, len(arrivals) - good - late - unsent, unsent]
+
+
+def _bins(arrivals: Arrivals, origin: int, size: float, number: int) -> list[Arrivals]:
+    """The arrivals of ``number`` bins of ``size`` seconds from ``origin`` (ns) on."""
+    edges = np.searchsorted(arrivals.intended, [origin + i * int(size * SECOND) for i in range(number + 1)])
+    columns = [getattr(arrivals, name) for name in arrivals.__dataclass_fields__]
+    return [Arrivals(*(column[first:beyond] for column in columns)) for first, beyond in itertools.pairwise(edges)]
 
 
 def _y_latency(seconds: float) -> float:
@@ -388,16 +445,12 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
     arrivals = record.arrivals[op.name]
     size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
-    at = ((arrivals.intended - record.origin) // int(size * SECOND)).astype(np.int64)
-    inside = (at >= 0) & (at < number)
-    part, at = arrivals.where(inside), at[inside]
-    counts = np.zeros((number, len(KINDS)), np.int64)
-    np.add.at(counts, (at, _classes(part)), 1)
+    bins = _bins(arrivals, record.origin, size, number)
+    counts = np.array([_classes(part) for part in bins])
     lengths = np.minimum(size, axis.seconds - np.arange(number) * size)
     rates = counts / np.maximum(lengths, 1e-9)[:, None]
     whole = rates[lengths >= size / 2] if (lengths >= size / 2).any() else rates
     top = float(max(whole.sum(axis=1).max(initial=0), 1e-9)) * 1.02
-    edges = np.searchsorted(at, np.arange(number + 1))
     bars = []
     p50: list[tuple[float, float | None]] = []
     p99: list[tuple[float, float | None]] = []
@@ -413,7 +466,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
             if height > 0:
                 y = round(y - height, 1)
                 parts.append((kind, y, height))
-        values = part.latency[edges[i] : edges[i + 1]]
+        values = bins[i].latency
         q50 = latency_check.quantile(values, 0.5) if len(values) else None
         q99 = latency_check.quantile(values, 0.99) if len(values) else None
         p50.append((middle, q50))
@@ -438,6 +491,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
             )
         )
     good = int(arrivals.good.sum())
+    heat, heat_says = _heat(bins, axis, size)
     return Figure(
         op=op.name,
         title=f"{op.name.capitalize()}s: arrivals per second and latency",
@@ -451,11 +505,222 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
         top=f"{top / 1.02:.0f}/s",
         p50=_path(p50),
         p99=_path(p99),
+        heat=heat,
+        heat_says=heat_says,
         unanswered=tuple(unanswered),
         objective_y=_y_latency(op.good_within),
         objective=f"objective {text.seconds(op.good_within)}",
         grid=tuple((_y_latency(value), text.seconds(value)) for value in (1e-3, 1e-2, 1e-1, 1.0, 10.0)),
+        fine=_fine(axis, record, op, arrivals),
     )
+
+
+def _heat(bins: list[Arrivals], axis: Axis, size: float) -> tuple[tuple[str, ...], str]:
+    """The answered arrivals as a heat map: paths of cells, one a shade, and what the fullest cell holds."""
+    rows = []
+    for part in bins:
+        latency = part.latency
+        answered = np.clip(latency[np.isfinite(latency)], LOWEST, HIGHEST)
+        share = np.log10(answered / LOWEST) / math.log10(HIGHEST / LOWEST)
+        row = np.minimum((share * HEAT_ROWS).astype(np.int64), HEAT_ROWS - 1)
+        rows.append(np.bincount(row, minlength=HEAT_ROWS))
+    counts = np.array(rows)
+    if not counts.any():
+        return (), ""
+    most = int(counts.max())
+    shade = np.zeros_like(counts)
+    held = counts > 0
+    shade[held] = 1 + np.minimum(np.log(counts[held]) / math.log(most + 1) * HEAT_LEVELS, HEAT_LEVELS - 1).astype(int)
+    height = LATENCY_HEIGHT / HEAT_ROWS
+    paths = []
+    for level in range(1, HEAT_LEVELS + 1):
+        cells = []
+        for row_number in range(HEAT_ROWS):
+            # neighbours of one shade are one rectangle, so that the page stays small
+            edges = np.flatnonzero(np.diff(np.concatenate(([0], shade[:, row_number] == level, [0]))))
+            y = round(LATENCY_TOP + LATENCY_HEIGHT - (row_number + 1) * height, 1)
+            for first, beyond in zip(edges[::2], edges[1::2], strict=True):
+                x = axis.x(first * size)
+                wide = round(axis.x(min(beyond * size, axis.seconds)) - x, 1)
+                cells.append(f"M{x:g} {y:g}h{wide:g}v{height:.1f}h{-wide:g}z")
+        paths.append("".join(cells))
+    return tuple(paths), f"darkest: {text.plural(most, 'arrival')} in {text.seconds(float(size))}"
+
+
+def _fine(axis: Axis, record: Record, op: Operation, arrivals: Arrivals) -> dict[str, Any]:
+    """Finer bins for zoom and hover. A quantile is None where nothing was answered or it never came back."""
+    least = max(axis.seconds / MOST_FINE_BINS, 5 / op.rate if op.rate > 0 else 1.0)
+    size = next((step for step in FINE_STEPS if step >= least), FINE_STEPS[-1])
+    number = max(1, math.ceil(axis.seconds / size - 1e-9))
+    bins = _bins(arrivals, record.origin, size, number)
+    counts = [_classes(part) for part in bins]
+    columns: dict[str, Any] = {
+        kind: [_short(count[code] / size) for count in counts] for code, kind in enumerate(KINDS)
+    }
+    found: dict[str, list[float | None]] = {"p50": [], "p99": []}
+    for part in bins:
+        values = np.sort(part.latency)
+        for name, share in (("p50", 0.5), ("p99", 0.99)):
+            value = float(values[math.ceil(share * len(values)) - 1]) if len(values) else math.inf
+            found[name].append(None if math.isinf(value) else _short(value * 1000))
+    return {"step": size, "seconds": round(axis.seconds, 3), "objective": op.good_within * 1000, **columns, **found}
+
+
+def _short(value: float) -> float:
+    """Three significant digits, whole where it is."""
+    rounded = float(f"{value:.3g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+# -- nodes and copies by zone --------------------------------------------------------------------
+
+
+def _lanes(axis: Axis, record: Record) -> tuple[Lane, ...]:
+    """Every zone's nodes and copies of shards, from the sampler's events; dated to the second of its period."""
+    nodes = (record.plan.get("lab") or {}).get("nodes") or (record.plan.get("topology") or {}).get("nodes") or []
+    zone_of = {str(item.get("name")): str(item.get("zone")) for item in nodes if isinstance(item, dict)}
+    if not zone_of or not record.of_kind("cluster.leader", "cluster.status", "sample"):
+        return ()
+    zones: dict[str, list[str]] = {}
+    for name, zone in zone_of.items():
+        zones.setdefault(zone, []).append(name)
+    held = _copies_held(record)
+    lanes = []
+    for zone, names in sorted(zones.items()):
+        first = True
+        if len(zone_of) <= MOST_LANES:
+            for name in sorted(names):
+                lanes.append(Lane(zone if first else "", text.clip(name, 9), name, _node_stretches(axis, record, name)))
+                first = False
+        else:
+            inside = [(at, {name for name in names if name not in gone}) for at, gone in _gone(record)]
+            counted = [(at, len(members)) for at, members in inside]
+            lanes.append(Lane(zone, "nodes", f"nodes of zone {zone}", _counted(axis, counted, len(names), "node")))
+            first = False
+        if held is not None:
+            changes = [(at, sum(len(copies.get(name, ())) for name in names)) for at, copies in held]
+            at_end = sum(str(copy.get("node")) in names for copy in _started(record))
+            most = max([at_end, *(count for _, count in changes)])
+            if most:
+                stretches = _counted(axis, changes, most, "shard copy", "shard copies")
+                if stretches and changes[-1][1] != at_end:  # the sampler did not see all: what it last saw is no fact
+                    last = stretches[-1]
+                    unsure = f"{last.title}; not sure, because the read-back found {at_end}"
+                    stretches = (*stretches[:-1], replace(last, label=f"{last.label}?", title=unsure))
+                lanes.append(Lane(zone if first else "", "copies", f"shard copies of zone {zone}", stretches))
+    return tuple(lanes)
+
+
+def _gone(record: Record) -> list[tuple[float, frozenset[str]]]:
+    """From when on which nodes were not in the cluster."""
+    gone: frozenset[str] = frozenset()
+    found = [(0.0, gone)]
+    for event in record.of_kind("cluster.node_left", "cluster.node_joined"):
+        name = str(event.get("node"))
+        gone = gone | {name} if event["kind"] == "cluster.node_left" else gone - {name}
+        found.append((max(0.0, record.since_start(int(event["t"])) or 0.0), gone))
+    return found
+
+
+def _node_stretches(axis: Axis, record: Record, name: str) -> tuple[Stretch, ...]:
+    state, leads = "in", False
+    changes = [(0.0, state)]
+    for event in record.of_kind("cluster.node_left", "cluster.node_joined", "cluster.leader"):
+        if event["kind"] == "cluster.leader":
+            leads = str(event.get("leader")) == name
+        elif str(event.get("node")) == name:
+            state = "out" if event["kind"] == "cluster.node_left" else "in"
+        now = state if state == "out" or not leads else "leader"
+        changes.append((max(0.0, record.since_start(int(event["t"])) or 0.0), now))
+    words = {"in": "in the cluster", "out": "not in the cluster", "leader": "elected cluster manager"}
+    labels = {"in": "", "out": "out", "leader": "cluster manager"}
+    return tuple(
+        Stretch(
+            state=now,
+            x=axis.x(start),
+            width=round(axis.x(end) - axis.x(start), 1),
+            label=labels[now] if axis.x(end) - axis.x(start) > len(labels[now]) * CHARACTER + 10 else "",
+            title=text.clip(f"{name}: {words[now]} from {start:.1f} s to {end:.1f} s", 300),
+        )
+        for start, end, now in _spells(changes, axis.seconds)
+    )
+
+
+def _started(record: Record) -> list[dict[str, Any]]:
+    """The active copies that the read-back found at the end, each with its shard and node."""
+    copies = (record.readback or {}).get("copies") or []
+    return [
+        copy
+        for copy in copies
+        if copy.get("node") and copy.get("shard") is not None and copy.get("state") in (None, "STARTED", "RELOCATING")
+    ]
+
+
+def _copies_held(record: Record) -> list[tuple[float, dict[str, set[tuple[str, int]]]]] | None:
+    """From when on which node held which active copies; None when nobody recorded where copies were.
+
+    They began where the read-back found them at the end, less those that were built during the run.
+    """
+    index = str((record.readback or {}).get("index") or "")
+    built = {
+        (str(event.get("node")), int(event.get("shard", -1)))
+        for event in record.of_kind("cluster.shard_moved")
+        if event.get("shard") is not None
+    }
+    held: dict[str, set[tuple[str, int]]] = {}
+    for copy in _started(record):
+        place = (str(copy["node"]), int(copy["shard"]))
+        if place not in built:
+            held.setdefault(place[0], set()).add((index, place[1]))
+    if not held:
+        return None
+    found = [(0.0, held)]
+    for event in record.of_kind("cluster.node_left", "cluster.shard_started"):
+        node = str(event.get("node"))
+        held = {name: set(shards) for name, shards in held.items()}
+        if event["kind"] == "cluster.node_left":
+            held[node] = set()
+        elif event.get("shard") is not None:
+            held.setdefault(node, set()).add((str(event.get("index")), int(event["shard"])))
+        found.append((max(0.0, record.since_start(int(event["t"])) or 0.0), held))
+    return found
+
+
+def _counted(
+    axis: Axis, changes: list[tuple[float, int]], most: int, one: str, many: str | None = None
+) -> tuple[Stretch, ...]:
+    """A lane of numbers: how many of ``most`` from when on."""
+    stretches = []
+    for start, end, count in _spells(changes, axis.seconds):
+        x = axis.x(start)
+        wide = round(axis.x(end) - x, 1)
+        label = f"{count}/{most}"
+        stretches.append(
+            Stretch(
+                state="out" if count == 0 else "some",
+                x=x,
+                width=wide,
+                label=label if wide > len(label) * CHARACTER + 6 else "",
+                title=f"{count} of {text.plural(most, one, many)} from {start:.1f} s to {end:.1f} s",
+                share=round(count / most, 2) if most else 0.0,
+            )
+        )
+    return tuple(stretches)
+
+
+def _spells(changes: list[tuple[float, T]], end: float) -> list[tuple[float, float, T]]:
+    """(from, to, what) in seconds; neighbours of one kind joined, and what one sample said at once is one change."""
+    spells: list[tuple[float, float, T]] = []
+    for number, (start, what) in enumerate(changes):
+        start = spells[-1][1] if spells else start
+        until = min(changes[number + 1][0] if number + 1 < len(changes) else end, end)
+        if until - start < AT_ONCE:
+            continue
+        if spells and spells[-1][2] == what and spells[-1][1] == start:
+            spells[-1] = (spells[-1][0], until, what)
+        else:
+            spells.append((start, until, what))
+    return spells
 
 
 def _words(kind: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import html
 import http.server
+import json
 import os
 import re
 import shutil
@@ -80,8 +82,57 @@ def test_no_console_message_no_request_and_no_code(
     dom = shown.stdout
     title = re.search(r"<title>(.*?)</title>", dom, re.S)
     assert title is not None and title[1].strip() != "owned"
-    assert "<script" not in dom and "<img" not in dom
-    assert "<h1>" in dom and "</main>" in dom
+    assert "<img" not in dom
+    assert len(re.findall(r"<script>", dom)) == 1 and "<h1>" in dom and "</main>" in dom
+    figures = dom.count("<figure data-chart")
+    assert dom.count('<script type="application/json">') == figures
+    assert len(re.findall(r'class="layer"', dom)) == figures  # our script ran: nothing else made these
+
+
+PROBE = """
+<iframe id=f src="{story}/report.html" style="width:{width}px;height:900px;border:0"></iframe><p id=said>none</p>
+<script>
+  f.onload = () => {{
+    const inside = f.contentDocument, layer = inside.querySelector(".layer"), key = name =>
+      layer.dispatchEvent(new KeyboardEvent("keydown", {{key: name, bubbles: true}}))
+    const found = {{}}
+    key("Home"); key("ArrowRight"); found.moved = inside.querySelector(".readout").textContent
+    key("+"); found.zoomed = inside.querySelectorAll(".zoomed canvas").length
+    found.button = inside.querySelectorAll(".zoomed button").length
+    found.wide = inside.documentElement.scrollWidth
+    key("Escape"); found.whole = inside.querySelectorAll(".zoomed").length
+    inside.location.hash = "#help-failure-detection"
+    setTimeout(() => {{
+      const help = inside.getElementById("help-failure-detection")
+      found.open = help && help.open
+      said.textContent = "found:" + JSON.stringify(found)
+    }}, 200)
+  }}
+</script>"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_hover_zoom_and_links_work_by_keyboard(width: int, server: tuple[str, list[str], Path], tmp_path: Path) -> None:
+    address, _, root = server
+    (root / "probe.html").write_text(PROBE.format(story="black_hole", width=width))
+    shown = browse(tmp_path / "profile", f"{address}/probe.html", "--dump-dom", "--virtual-time-budget=6000")
+    assert "CONSOLE" not in shown.stderr, shown.stderr
+    said = re.search(r"found:(\{.*?\})<", shown.stdout)
+    assert said is not None, shown.stdout[-500:]
+    found = json.loads(html.unescape(said[1]))
+    assert re.match(r"\d+(\.\d)? s: [\d.]+/s good", found["moved"])
+    assert found["zoomed"] == 4 and found["button"] == 2 and found["whole"] == 0
+    assert found["wide"] <= width
+    assert found["open"] is True
+
+
+def test_without_scripts_every_figure_is_there(server: tuple[str, list[str], Path], tmp_path: Path) -> None:
+    address, _, root = server
+    page = (root / "black_hole" / "report.html").read_text()
+    (root / "bare.html").write_text(re.sub("sha256-.{4}", "sha256-AAAA", page, count=1))
+    dom = browse(tmp_path / "profile", f"{address}/bare.html", "--dump-dom").stdout
+    assert 'class="layer"' not in dom
+    assert dom.count('role="img"') == 3 and dom.count("The same as a table") == 3
 
 
 @pytest.mark.parametrize("story", ["slow_zone", "lost_writes", "hostile"])

@@ -540,10 +540,10 @@ def test_runs_are_judged_again_from_their_folders_and_the_worst_counts(cli: Cli,
 
 
 def test_a_foreign_oserror_is_one_line_too(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def denied(folder: Path) -> Any:
+    def denied(folder: Path, **_: Any) -> Any:
         raise PermissionError(13, "Permission denied", str(folder / "findings.json"))
 
-    monkeypatch.setattr("chaos.checks.judge", denied)
+    monkeypatch.setattr("chaos.report.render", denied)
     (tmp_path / "plan.json").write_text("{}")
     code, _, err = cli("report", tmp_path)
     assert code == 5 and "Permission denied" in one_line(err) and "findings.json" in err
