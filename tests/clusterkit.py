@@ -6,15 +6,19 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter
-from chaos.lab import sweep
+from chaos.lab import processes, sweep
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
+from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.wiring import Host
+from chaos.observe.cluster import await_green
 
 DATA = Path(__file__).parent / "cluster" / "data"
 ROOT = Path(__file__).parents[1]
@@ -84,6 +88,30 @@ def await_event(running: Cli, out: Path, matches: Callable[[dict], bool], second
         return any(matches(event) for event in events(out))
 
     assert wait_until(there, seconds), f"the event did not come: {[e['kind'] for e in events(out)]}"
+
+
+@contextmanager
+def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[None]:
+    """The Toxiproxies of these hosts replaced by ones that lie; see ``cluster/fake_toxiproxy.py``."""
+    fakes = []
+    try:
+        for host in hosts:
+            proxies = lab.folder / "run" / f"fake-{host.name}.json"
+            proxies.write_text(json.dumps(ToxiproxyServer(host).proxies()))
+            identity = json.loads((lab.folder / "run" / f"toxiproxy-{host.name}.json").read_text())
+            assert processes.end([identity["pid"]]) == []
+            arguments = [sys.executable, str(DATA.parent / "fake_toxiproxy.py"), str(proxies), lie]
+            with host.namespace.entered():
+                fakes.append(subprocess.Popen(arguments, start_new_session=True))
+        assert await_green(lab, 120, stable=2)[0]
+        yield
+    finally:
+        for fake in fakes:
+            fake.kill()
+            fake.wait()
+        for host in hosts:
+            lab._start_toxiproxy(host.name)
+        assert await_green(lab, 120)[0]
 
 
 def nothing_left() -> list[str]:

@@ -1,12 +1,21 @@
-"""A Toxiproxy that answers 200 to everything and does nothing: the sabotage that evidence must see through.
+"""Toxiproxies that lie: the sabotage that evidence and checks must see through.
 
-Forwards what the real one forwarded, so that the cluster lives on. Arguments: a JSON file with the real one's proxies.
+Answers 200 to everything on the API and does nothing of it, but forwards what the real one forwarded, so that the
+cluster lives on. Arguments: a JSON file with the real one's proxies; and how it lies on the way, if it does:
+
+``acknowledge``: every 20th document that is written is kept from the cluster and answered "created".
+``partial``: every 20th search is answered with status 200 and a failed shard.
+``none found``: every 20th search is answered with status 200, all shards successful, and no hits: an old copy.
 """
 
 import asyncio
 import json
 import sys
 from pathlib import Path
+
+EVERY = 20
+CREATED = {"result": "created", "_shards": {"total": 3, "successful": 3, "failed": 0}}
+SHARDS = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
 
 
 async def pump(reader, writer):
@@ -20,6 +29,57 @@ async def pump(reader, writer):
         writer.close()
 
 
+async def message(reader):
+    """One HTTP message: first line, all that was read. Raises IncompleteReadError at the end of the connection."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = 0
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    return head.split(b"\r\n")[0].decode(), head + await reader.readexactly(length)
+
+
+def lie_to(first):
+    """The answer to a request that is lied about; None for the others."""
+    method, path = first.split()[:2]
+    if LIE == "acknowledge" and method == "PUT" and "/_doc/w-" in path:
+        return 201, CREATED
+    if LIE == "partial" and "/_search" in path:
+        return 200, {
+            "timed_out": False,
+            "_shards": {**SHARDS, "successful": 1, "failed": 1},
+            "hits": {"total": {"value": 100, "relation": "eq"}, "hits": []},
+        }
+    if LIE == "none found" and "/_search" in path:
+        return 200, {"timed_out": False, "_shards": SHARDS, "hits": {"total": {"value": 0, "relation": "eq"}}}
+    return None
+
+
+async def liar(reader, writer, there, back):
+    global seen
+    try:
+        while True:
+            first, request = await message(reader)
+            if (lie := lie_to(first)) is not None:
+                seen += 1
+                if seen % EVERY == 0:
+                    status, body = lie[0], json.dumps(lie[1]).encode()
+                    head = f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+                    writer.write(head.encode() + b"\r\n\r\n" + body)
+                    await writer.drain()
+                    continue
+            back.write(request)
+            await back.drain()
+            _, answer = await message(there)
+            writer.write(answer)
+            await writer.drain()
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
+        back.close()
+
+
 def forwarder(upstream):
     host, _, port = upstream.rpartition(":")
 
@@ -29,7 +89,10 @@ def forwarder(upstream):
         except OSError:
             writer.close()
             return
-        await asyncio.gather(pump(reader, back), pump(there, writer))
+        if LIE:
+            await liar(reader, writer, there, back)
+        else:
+            await asyncio.gather(pump(reader, back), pump(there, writer))
 
     return serve
 
@@ -58,4 +121,6 @@ async def main():
 
 
 PROXIES = json.loads(Path(sys.argv[1]).read_text())
+LIE = sys.argv[2] if len(sys.argv) > 2 else ""
+seen = 0
 asyncio.run(main())

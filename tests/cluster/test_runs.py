@@ -11,11 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
+from clusterkit import DATA, Cli, await_event, cli, events, findings, impostors, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import registrations, standing
-from chaos.lab import network, processes
-from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab import network
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
 from chaos.observe.readback import shard_of
@@ -49,17 +48,7 @@ def test_a_planted_weakness_is_a_weakness_with_exactly_the_lost_ids_named(out, s
 
 def test_a_sabotaged_injection_is_inconclusive(tiny, out):
     """Toxiproxies that answer 200 and do nothing: only the data path can tell."""
-    fakes = []
-    try:
-        for host in tiny.wiring.hosts:
-            proxies = tiny.folder / "run" / f"fake-{host.name}.json"
-            proxies.write_text(json.dumps(ToxiproxyServer(host).proxies()))
-            identity = json.loads((tiny.folder / "run" / f"toxiproxy-{host.name}.json").read_text())
-            assert processes.end([identity["pid"]]) == []
-            with host.namespace.entered():
-                script = Path(__file__).with_name("fake_toxiproxy.py")
-                fakes.append(subprocess.Popen([sys.executable, str(script), str(proxies)], start_new_session=True))
-        assert await_green(tiny, 120, stable=2)[0]
+    with impostors(tiny, tiny.wiring.hosts):
         code, output = cli("run", SLOW, "--out", out, "--on", tiny.id)
         assert code == 3, output
         found = findings(out)
@@ -67,13 +56,6 @@ def test_a_sabotaged_injection_is_inconclusive(tiny, out):
         assert not any(f["counts_as"] == "pass" and f["phase"] == "slow" for f in found["findings"])
         looks = {e["stage"]: e for e in events(out) if e["kind"] == "fault.evidence"}
         assert looks["effect"]["proven"] is False
-    finally:
-        for fake in fakes:
-            fake.kill()
-            fake.wait()
-        for host in tiny.wiring.hosts:
-            tiny._start_toxiproxy(host.name)
-        assert await_green(tiny, 120)[0]
     assert problems(tiny) == []
 
 

@@ -1,0 +1,53 @@
+"""Planted weaknesses that no setting can plant: somebody on the way between client and cluster who lies.
+
+A check that cannot fail is none: each lie must be a weakness, found by the check that is there for it. The planted
+weaknesses that are definitions are in experiments/controls; docs/controls.md lists all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clusterkit import DATA, cli, findings, impostors, run_folder
+
+from chaos.history import History
+from chaos.observe.proof import problems
+
+STEADY = DATA / "steady.yaml"
+
+
+def lied_to(tiny, out: Path, lie: str) -> dict[str, dict]:
+    """The findings of a run without a fault whose clients reach the cluster through a liar, by metric."""
+    with impostors(tiny, tiny.wiring.clients, lie):
+        code, output = cli("run", STEADY, "--out", out, "--on", tiny.id)
+    assert code == 1, output
+    found = findings(out)
+    assert found["outcome"] == "weakness" and found["clean"] is True
+    assert problems(tiny) == []
+    return {finding["metric"]: finding for finding in found["findings"]}
+
+
+def test_honest_go_betweens_are_no_weakness(tiny, out):
+    """The control of the controls: the same proxies, telling the truth."""
+    with impostors(tiny, tiny.wiring.clients, ""):
+        code, output = cli("run", STEADY, "--out", out, "--on", tiny.id)
+    assert code in (0, 3), output
+    assert not [each for each in findings(out)["findings"] if each["counts_as"] == "weakness"], output
+
+
+def test_a_write_that_somebody_else_acknowledged_is_lost(tiny, out):
+    found = lied_to(tiny, out, "acknowledge")
+    arrivals = History.open(run_folder(out)).arrivals
+    writes = arrivals[arrivals["op"] == "write"]
+    assert found["acknowledged.lost"]["counts_as"] == "weakness"
+    assert abs(found["acknowledged.lost"]["measured"] - len(writes) / 20) <= 2
+    assert found["read.good"]["counts_as"] != "weakness"
+
+
+@pytest.mark.parametrize("lie", ["partial", "none found"])
+@pytest.mark.full
+def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, out, lie):
+    found = lied_to(tiny, out, lie)
+    assert found["read.good"]["counts_as"] == "weakness" and 0.9 < found["read.good"]["measured"] <= 0.96
+    assert found["acknowledged.lost"]["counts_as"] == "pass"
