@@ -455,6 +455,9 @@ class Story:
         frame[["start", "end"]] = frame[["start", "end"]].fillna(0).astype(np.int64)
         frame["op"] = pd.Categorical.from_codes(frame["op"].to_numpy(), categories=list(self.ops))
         frame["outcome"] = pd.Categorical.from_codes(frame["outcome"].to_numpy(), categories=list(OUTCOMES))
+        for name, table in (("client", CLIENTS), ("node", NODES)):
+            codes = frame[name].fillna(NO_INDEX).astype(int).to_numpy()
+            frame[name] = pd.Categorical.from_codes(np.where(codes < len(table), codes, -1), categories=list(table))
         history = History(Path("in-memory"))
         history.__dict__.update(
             plan=json.loads(json.dumps(self.plan())),

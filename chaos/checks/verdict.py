@@ -20,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checks import (
+    availability,
     evidence,
     good,
     latency,
     movement,
     outage,
+    projection,
     recovered,
     regained,
+    semantics,
     starved,
     summary,
     text,
@@ -282,6 +285,12 @@ def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
             return regained.measure(record, op, span)
         if expectation.quantity == "outage":
             return outage.measure(record, op, span)
+        if expectation.quantity == "slices":
+            return availability.measure_slices(record, op, span, expectation.comparison, expectation.value)
+        if expectation.quantity == "uptime":
+            return availability.measure_uptime(record, op, span)
+        if expectation.quantity == "worst_10s":
+            return availability.measure_worst(record, op, span)
         if expectation.quantity in latency.QUANTILES:
             return latency.measure(record, op, span, expectation.quantity)
     cluster: dict[str, Callable[[Record, Span], Measure]] = {
@@ -461,7 +470,11 @@ def _tables(record: Record) -> dict[str, Any]:
         "latency": {},
         "outage": {},
         "regained": {},
+        "availability": {},
     }
+    projected = {op.name: found for op in record.operations if (found := projection.projection(record, op.name))}
+    if projected:
+        tables["projection"] = projected
     for op in record.operations:
         name = op.name
         tables["good"][name] = {span.name: good.table(record, name, span) for span in record.spans}
@@ -478,6 +491,14 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["regained"][name] = {
             span.name: _measure_json(regained.measure(record, name, span)) for span in record.spans
         }
+        tables["availability"][name] = availability.table(record, name) | {
+            "semantics": semantics.by_phase(record, name),
+            "semantics_by_zone": semantics.by_zone(record, name),
+            "faults": projection.table(record, name),
+        }
+    opened = {span.name: found for span in record.spans if (found := semantics.fail_open(record, span))}
+    if opened:
+        tables["fail_open"] = opened
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
     tables["recovered"] = {
         span.name: _measure_json(recovered.measure(record, span))
