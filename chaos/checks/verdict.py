@@ -23,6 +23,7 @@ from chaos.checks import (
     availability,
     evidence,
     good,
+    ladder,
     latency,
     movement,
     outage,
@@ -297,6 +298,9 @@ def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
         "shards.moved": movement.measure,
         "cluster.recovered": recovered.measure,
     }
+    step = expectation.metric.removeprefix("recovery.")
+    if step != expectation.metric and step in ladder.NAMES:
+        return ladder.measure(record, span, step)
     if expectation.metric in cluster:
         return cluster[expectation.metric](record, span)
     return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
@@ -363,7 +367,8 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
-    if forgiving is not None and expectation.op in record.arrivals and verdict is not Verdict.INCONCLUSIVE:
+    of_load = expectation.op in record.arrivals or expectation.metric.startswith("recovery.")
+    if forgiving is not None and of_load and verdict is not Verdict.INCONCLUSIVE:
         other = _measure(forgiving, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:
             says = (
@@ -499,6 +504,7 @@ def _tables(record: Record) -> dict[str, Any]:
     opened = {span.name: found for span in record.spans if (found := semantics.fail_open(record, span))}
     if opened:
         tables["fail_open"] = opened
+    tables["ladder"] = ladder.table(record)
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
     tables["recovered"] = {
         span.name: _measure_json(recovered.measure(record, span))
