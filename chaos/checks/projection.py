@@ -7,8 +7,8 @@ chapter 2).
 
 Projected availability of a year = 1 - sum over f of (rate_f * E[D_f]) / T, T one year (the same notes). The rates
 are the experiment's own statement (``rates``), never measured here; E[D_f] is the mean over the times that this run
-injected f. The sum assumes that faults do not overlap, and that one run is typical: over repeated runs the mean of their
-projections is the better figure. Faults without a stated rate are not in it, so it is never more than "of these
+injected f. The sum assumes that faults do not overlap, and that one run is typical: over repeated runs the mean of
+their projections is the better figure. Faults without a stated rate are not in it, so it is never more than "of these
 faults". Seconds in which the definition waits on purpose are in D here: they stand for the time until somebody acts.
 
 A fault that was not proven, or whose phases did not run to their end, has no cost, and no projection stands on it.
@@ -64,7 +64,9 @@ def events(record: Record) -> tuple[Event, ...]:
     proofs = evidence.faults(record)
     for labels, phases in groups:
         spans = [record.span(name) for name in phases]
-        gap = next((f"the phase {n} did not run to its end" for n, s in zip(phases, spans, strict=True) if not _ok(s)), None)
+        gap = next(
+            (f"the phase {n} did not run to its end" for n, s in zip(phases, spans, strict=True) if not _ok(s)), None
+        )
         here = [fault for fault in proofs if fault.phase == phases[0]]
         if gap is None and (not here or not all(fault.proven for fault in here)):
             gap = "it was not proven"

@@ -30,6 +30,7 @@ from chaos.checks import (
     projection,
     recovered,
     regained,
+    returned,
     semantics,
     starved,
     summary,
@@ -505,6 +506,8 @@ def _tables(record: Record) -> dict[str, Any]:
     if opened:
         tables["fail_open"] = opened
     tables["ladder"] = ladder.table(record)
+    if came_back := returned.table(record):
+        tables["returned"] = came_back
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
     tables["recovered"] = {
         span.name: _measure_json(recovered.measure(record, span))

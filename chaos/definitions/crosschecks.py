@@ -307,7 +307,9 @@ def _recovery(metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: L
                 "expected a phase with inject, undo or do",
             )
     if metric == "recovery.first_writes" and file.load.write is None:
-        yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected load.write", at_key=True)
+        yield Problem(
+            (*loc, metric), f"{metric} needs a write load, and there is none: expected load.write", at_key=True
+        )
 
 
 def _guards(file: ExperimentFile) -> Iterator[Problem]:

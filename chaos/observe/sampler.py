@@ -226,12 +226,11 @@ class Sampler:
             if before is not None and primary and not before[1]:
                 self._events.write("cluster.primary_promoted", index=index, shard=shard, node=node)
         for key in sorted({(index, shard) for index, shard, _ in held} | set(unassigned) | set(self._primaries)):
-            node = next(
-                (n for (i, s, n), (state, p) in held.items() if (i, s) == key and p and state != "INITIALIZING"), None
-            )
-            if key not in self._primaries or self._primaries[key] != node:
-                self._primaries[key] = node
-                self._events.write("cluster.primary", index=key[0], shard=key[1], node=node)
+            active = [n for (i, s, n), (state, p) in held.items() if (i, s) == key and p and state != "INITIALIZING"]
+            where = active[0] if active else None
+            if key not in self._primaries or self._primaries[key] != where:
+                self._primaries[key] = where
+                self._events.write("cluster.primary", index=key[0], shard=key[1], node=where)
         for (index, shard), missing in sorted(unassigned.items()):
             if missing > self._unassigned.get((index, shard), 0):
                 lost_primary = not any(p for (i, s, _), (_, p) in held.items() if (i, s) == (index, shard))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import synthetic
-from synthetic import S, T0, Chapter, Story, constant, expect, mixed
+from synthetic import T0, Chapter, S, Story, constant, expect, mixed
 
 from chaos.checks import evaluate, ladder, regained
 from chaos.checks.ladder import Ladder

@@ -58,8 +58,10 @@ def test_only_the_strict_definition_bounds_false_alarms_however_long_the_phase_i
     rng = np.random.default_rng(3)
     windows, phases = 3600, 400
     failed = rng.binomial(100, regained.FLOOR, (phases, windows))
-    most = {name: regained.tolerated(100, regained.FLOOR, level) for name, level in
-            (("strict", regained.alpha_of(windows)), ("fixed", regained.ALPHA))}
+    most = {
+        name: regained.tolerated(100, regained.FLOOR, level)
+        for name, level in (("strict", regained.alpha_of(windows)), ("fixed", regained.ALPHA))
+    }
     alarms = {name: float((failed.max(axis=1) > limit).mean()) for name, limit in most.items()}
     assert alarms["strict"] <= 0.02
     assert alarms["fixed"] > 0.3
