@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import urllib3
+from fake_cluster import FakeCluster
 from fakes import FakeLab, Log
 
 from chaos.observe import counters
@@ -290,6 +293,45 @@ def test_a_leader_that_was_cut_off_is_found_out_by_what_a_third_node_says() -> N
     assert not another_leader(lab, "c-cm", "b-cm")
     lab.dead = {"c-cm"}
     assert not another_leader(lab, "c-cm", "a-cm")
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeCluster, Log]]:
+    """A sampler at work on a cluster in memory, a beat every 50 ms."""
+    monkeypatch.setattr(module, "PERIOD_SECONDS", 0.0)
+    lab, log = FakeCluster(), Log()
+    made = Sampler(lab, log, "chaos")  # type: ignore[arg-type]
+    made.start()
+    yield lab, log
+    made.stop()
+    assert not made._thread.is_alive()
+    assert [event for event in log.of("note")] == []
+
+
+def seen(log: Log, what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline, log.kinds[-20:]
+        time.sleep(0.01)
+
+
+def test_at_work_it_asks_the_leader_alone_and_every_fifth_time_all(running: tuple[FakeCluster, Log]) -> None:
+    _, log = running
+    seen(log, lambda: len(log.of("sample")) >= 11)
+    asked = [sorted(event["answers"]) for event in log.of("sample")[:11]]
+    assert asked.count(["a-cm"]) == 8 and asked[0] == asked[5] == asked[10] == sorted(NODES)
+    assert all(0 <= event["late_ms"] < 10_000 for event in log.of("sample"))
+
+
+def test_at_work_a_leader_that_was_replaced_is_found_out_before_all_are_asked(
+    running: tuple[FakeCluster, Log], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """a-cm goes on to call itself the leader; c-cm follows b-cm, whose view is the newer one."""
+    lab, log = running
+    seen(log, lambda: len(log.of("sample")) >= 2)
+    monkeypatch.setattr(module, "ALL_NODES_EVERY", 10**9)
+    lab.cut_off("a-cm", "b-cm")
+    seen(log, lambda: [event["leader"] for event in log.of("cluster.leader")][-1:] == ["b-cm"])
 
 
 def test_the_default_routing_shards_are_those_of_opensearch() -> None:
