@@ -54,6 +54,8 @@ DELTA = 0.25
 GAP = 1.0
 """Seconds without a good write of a shard that count at least."""
 GAP_CHANCE = 1e-6
+OWN_SAMPLE = SECOND // 20
+"""An event's own sample is written at most so long before it (ns)."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,14 @@ class Ladder:
 
     def resolution(self, at: int) -> float:
         """Seconds from the answered sample before an event to the event: so late it may be dated."""
-        place = bisect.bisect_left(self.sampled, at - SECOND // 20)  # its own sample is written just before it
+        place = bisect.bisect_left(self.sampled, at - OWN_SAMPLE)
         last = self.sampled[place - 1] if place else self.watch.trigger
         return (at - max(last, self.watch.trigger)) / SECOND
 
     def answered(self, start: int, end: int) -> bool:
-        place = bisect.bisect_right(self.sampled, start)
-        return place < len(self.sampled) and self.sampled[place] < end
+        """Whether anybody answered from the event at ``start``, its own sample included, to before that at ``end``."""
+        place = bisect.bisect_left(self.sampled, start - OWN_SAMPLE)
+        return place < len(self.sampled) and self.sampled[place] < end - OWN_SAMPLE
 
     def blind(self) -> float:
         """The longest stretch of the watch (s) without an answered sample."""

@@ -165,11 +165,13 @@ def test_the_last_election_counts_and_none_at_the_end_is_not_reached() -> None:
 
 def test_a_leader_that_was_only_out_of_sight_was_not_elected_anew() -> None:
     def unseen(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [e | {"ok": 0} if e["kind"] == "sample" and T0 + 22 * S < e["t"] < T0 + 25 * S else e for e in events]
+        return [e | {"ok": 0} if e["kind"] == "sample" and T0 + 22 * S < e["t"] < T0 + 24 * S else e for e in events]
 
-    away = [leader(2.4, None), leader(4.4, "c-cm")]
+    # as the sampler writes it: a sample at each half second, what it changed at once after it
+    away = [leader(2.501, None), leader(4.501, "c-cm")]
     assert close(step(told(*away, targets=("a-data",), mutate=unseen), "leader_elected"), 0)
-    assert close(step(told(*away, targets=("a-data",)), "leader_elected"), 4.4)  # seen without one
+    assert close(step(told(*away, targets=("a-data",)), "leader_elected"), 4.5)  # seen without one
+    assert close(step(told(away[0], leader(3.501, "c-cm"), targets=("a-data",)), "leader_elected"), 3.5)
 
 
 def test_every_lost_primary_counts_and_one_that_is_missing_is_not_reached() -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from synthetic import Chapter, Story, constant, mixed
+
 from chaos.checks import regained
+from chaos.checks.measure import Bound
+from chaos.checks.record import Record
+from chaos.history.format import Outcome
 
 TRUTH = 24
 TRACE = ((0, 12, 1.0), (15, 19, 0.25), (21, 24, 0.05))
@@ -41,6 +50,19 @@ def test_the_last_bad_window_of_a_flapping_outage_is_found_by_both_definitions(
     assert np.median(found) == TRUTH
     assert np.mean(found < TRUTH) <= early and np.mean(found < TRUTH - 1) <= early / 5
     assert np.mean(found > TRUTH) <= 0.02
+
+
+@pytest.mark.parametrize("rate", [20, 50, 100])
+def test_a_whole_run_finds_it_to_the_width_of_its_windows(rate: int) -> None:
+    """Fewer arrivals make wider windows and so a coarser answer, never one after the first lull."""
+    parts = [(start, end, share, Outcome.TIMEOUT, 5.0) for start, end, share in TRACE]
+    for seed in range(8):
+        hit = Chapter("hit", SECONDS, read=constant(), write=mixed(*parts, base=constant())).fault(at=0.0)
+        story = Story(chapters=[Chapter("healthy", 20, write=constant()), hit], rate=rate, seed=seed)
+        record = Record(story.history())
+        found, width = regained.measure(record, "write", record.spans[1]), record.window("write")
+        assert found.bound is Bound.EXACT and found.value is not None
+        assert max(19, TRUTH - 2 * width) <= found.value <= TRUTH + width
 
 
 def test_the_first_good_windows_would_have_been_wrong_every_time() -> None:
