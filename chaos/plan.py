@@ -139,6 +139,8 @@ def digest(experiment: Experiment) -> str:
     data = experiment.to_json()
     data.pop("file", None)
     data["topology"].pop("file", None)
+    if not data["rates"]:
+        del data["rates"]  # as in the digests of runs from before rates could be stated
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 

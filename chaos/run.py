@@ -657,6 +657,7 @@ class Execution:
             )
             if settled is not None and not self.stop.asked:
                 self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))
+            patiently(self.sampler.returned, asked, 0.0)
         self.note("load.stop")
         self.reporter.status("load off")
         if not self.driver.stop():

@@ -25,6 +25,7 @@ WALL = 1_790_000_000.0
 OPS = ("read", "write")
 CLIENTS = ("client-a", "client-b")
 NODES = ("a-data", "b-data", "c-data")
+ALL_NODES = (*NODES, "a-cm", "b-cm", "c-cm")
 
 Behaviour = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 """(seconds since the phase's start, rng) -> (outcome codes, latencies in seconds)."""
@@ -253,6 +254,10 @@ class Story:
     """Seconds after the load's start at which runner and driver are gone."""
     end: str = "finished"
     samples: bool = True
+    answers: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(ALL_NODES, 3.0))
+    """Milliseconds after which each node answers the sampler."""
+    late_ms: float = 2.0
+    """How late the sampler wakes."""
     self_samples: bool = True
     mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     """A last change of the events."""
@@ -361,6 +366,9 @@ class Story:
         add(-2.9, "clock")
         add(-1.0, "cluster.leader", leader="c-cm")
         add(-1.0, "cluster.status", status="green")
+        add(-1.0, "index.routing", index="chaos", shards=3, routing_shards=768)
+        for shard, node in enumerate(NODES):
+            add(-1.0, "cluster.primary", index="chaos", shard=shard, node=node)
         add(0.0, "load.start")
         at = 0.0
         for index, chapter in enumerate(self.chapters):
@@ -372,7 +380,7 @@ class Story:
             add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason)
         if self.samples:
             for second in range(int(at)):
-                add(second + 0.5, "sample", ok=6)
+                add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms)
         add(at, "load.stop")
         add(at + 6, "run.end", reason=self.end)
         found.sort(key=lambda event: event["t"])
@@ -455,6 +463,9 @@ class Story:
         frame[["start", "end"]] = frame[["start", "end"]].fillna(0).astype(np.int64)
         frame["op"] = pd.Categorical.from_codes(frame["op"].to_numpy(), categories=list(self.ops))
         frame["outcome"] = pd.Categorical.from_codes(frame["outcome"].to_numpy(), categories=list(OUTCOMES))
+        for name, table in (("client", CLIENTS), ("node", NODES)):
+            codes = frame[name].fillna(NO_INDEX).astype(int).to_numpy()
+            frame[name] = pd.Categorical.from_codes(np.where(codes < len(table), codes, -1), categories=list(table))
         history = History(Path("in-memory"))
         history.__dict__.update(
             plan=json.loads(json.dumps(self.plan())),
@@ -513,6 +524,7 @@ def slow_zone() -> Story:
             .event(1.4, "cluster.leader", leader="a-cm")
             .event(1.6, "cluster.node_left", node="c-data", zone="c")
             .event(1.6, "cluster.node_left", node="c-cm", zone="c")
+            .event(1.6, "cluster.primary", index="chaos", shard=2, node="a-data")
             .event(1.7, "cluster.status", status="yellow"),
             Chapter("returned", 42, write=blip, until={"green": True, "stable": 20.0, "within": 180.0})
             .lift()
@@ -551,6 +563,7 @@ def black_hole() -> Story:
             .event(33.5, "cluster.leader", leader="a-cm")
             .event(34.0, "cluster.node_left", node="b-data", zone="b")
             .event(34.0, "cluster.node_left", node="b-cm", zone="b")
+            .event(34.0, "cluster.primary", index="chaos", shard=1, node="a-data")
             .event(34.2, "cluster.status", status="red")
             .event(61.8, "cluster.status", status="yellow")
             .event(66.0, "cluster.shard_moved", index="chaos", shard=1, node="a-data"),

@@ -106,7 +106,9 @@ class Arrivals:
     """The arrivals of one operation as parallel arrays, in the order of their intended time.
 
     ``end`` and ``start`` are 0 where there was none. ``latency`` is in seconds from the intended start, inf
-    where unanswered. ``phase`` is the index of the phase that the arrival counts for, -1 for none.
+    where unanswered. ``phase`` is the index of the phase that the arrival counts for, -1 for none. ``k`` is
+    the arrival's number, ``client`` and ``node`` point into :attr:`Record.clients` and :attr:`Record.nodes`
+    (the client host that sent it, the node that it was sent to), -1 for none.
     """
 
     intended: Ints
@@ -116,6 +118,9 @@ class Arrivals:
     outcome: Ints
     good: Bools
     phase: Ints
+    k: Ints
+    client: Ints
+    node: Ints
 
     def __len__(self) -> int:
         return len(self.intended)
@@ -142,7 +147,12 @@ class Record:
             Span(phase.name, index, phase.start_ns, phase.end_ns, phase.scripted_wait, phase.reason)
             for index, phase in enumerate(history.phases)
         )
+        topology: dict[str, Any] = self.plan.get("topology") or {}
+        self.zones: tuple[str, ...] = tuple(str(zone) for zone in topology.get("zones") or ())
+        self.zone_of = {str(node["name"]): str(node["zone"]) for node in topology.get("nodes") or ()}
+        """The zone of each node of the topology."""
         frame = history.arrivals
+        self.clients, self.nodes = (_names(frame[name]) for name in ("client", "node"))
         place = {span.name: span.index for span in self.spans}
         phases = history.phase_of_arrivals().map(place, na_action="ignore").astype(float).fillna(-1)
         self.last_seen = max(
@@ -238,7 +248,20 @@ def _arrivals(frame: pd.DataFrame, phases: pd.Series, op: Operation) -> Arrivals
     answered = ~np.isin(outcome, [int(item) for item in UNANSWERED]) & (end > 0)
     latency = np.where(answered, (end - intended) / SECOND, np.inf)
     good = (outcome == Outcome.OK) & (latency <= op.good_within)
-    return Arrivals(intended, start, end, latency, outcome, good, phases.to_numpy(np.int64)[order])
+    k = frame["k"].to_numpy(np.int64)[order]
+    client, node = (_codes(frame[name])[order] for name in ("client", "node"))
+    return Arrivals(intended, start, end, latency, outcome, good, phases.to_numpy(np.int64)[order], k, client, node)
+
+
+def _names(column: pd.Series) -> tuple[str, ...]:
+    return tuple(map(str, column.cat.categories)) if isinstance(column.dtype, pd.CategoricalDtype) else ()
+
+
+def _codes(column: pd.Series) -> Ints:
+    """Positions among the names, -1 for none."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return np.full(len(column), -1, np.int64)
+    return column.cat.codes.to_numpy(np.int64)
 
 
 def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int]]:

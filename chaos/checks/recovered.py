@@ -19,13 +19,16 @@ def measure(record: Record, span: Span) -> Measure:
         return Measure.missing("seconds", "nothing was undone in this phase, so there is no start to count from")
     if longest_blind(record, span) is None:
         return Measure.missing("seconds", "the cluster answered no sample in this phase")
-    start = int(starts[0]["t"])
+    return since(record, int(starts[0]["t"]), span.end, record.words(starts[0]))
+
+
+def since(record: Record, start: int, end: int, what: str) -> Measure:
+    """Seconds from ``start`` to the end of the last non-green stretch before ``end`` (both ns)."""
     statuses = record.of_kind("cluster.status")
     before = [event for event in statuses if int(event["t"]) <= start]
-    after = [event for event in statuses if start < int(event["t"]) < span.end]
+    after = [event for event in statuses if start < int(event["t"]) < end]
     if not before and not after:
         return Measure.missing("seconds", "the cluster's status is not in the history")
-    what = record.words(starts[0])
     green = bool(before) and before[-1].get("status") == "green"
     over = start
     trail = [{"at": record.since_start(start), "status": before[-1].get("status") if before else "unknown"}]
@@ -38,5 +41,5 @@ def measure(record: Record, span: Span) -> Measure:
     evidence = {"statuses": trail, "from": what}
     if green:
         return Measure((over - start) / SECOND, "seconds", f"green, counted from: {what}", evidence=evidence)
-    value = (span.end - start) / SECOND
+    value = (end - start) / SECOND
     return Measure(value, "seconds", "not green at the end of the phase", Bound.MORE_THAN, evidence)

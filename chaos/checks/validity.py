@@ -5,6 +5,16 @@ Limits from design.md, "Driver validity": p99 of schedule lag (sent - intended) 
 more than 99.9 % of the arrivals. Fewer than 100 arrivals/s only widen the windows. A steady state before
 the first fault belongs to the instruments too: without one there is nothing to compare with. Anything that
 was not measured is not valid.
+
+Two more concern the runner's own side, both from the sampler's record (histories from before it was recorded have
+neither condition):
+
+* *The path that it looks on is not affected by the fault.* While faults of the network are in effect, every node that
+  was answering must answer the sampler as before: a fault that had leaked onto the direct path would show there by the
+  latency that it adds, or by silence. Nodes that a fault of another kind hits (killed, paused, starved) are left out,
+  for their silence is the fault itself; the others must answer then too.
+* *The runner was not starved.* The sampler's thread wakes by the runner's clock, so how late it woke is how late
+  commands, ends of phases and samples were.
 """
 
 from __future__ import annotations
@@ -14,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import latency, starved, text
+from chaos.checks import evidence, latency, starved, text
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
 
 LAG_P99 = 0.050
@@ -23,6 +33,20 @@ UNKNOWN = 0.001
 CPU_P95 = 0.85
 MEASURED = 0.9
 """Share of the phases' time for which the processors of a local lab's machine must have been measured."""
+PATH_GROWTH = 0.1
+"""Seconds by which a node's median answer to the sampler may grow under a fault: three nodes starting on two
+processors cost less, the smallest latency that an experiment injects costs more."""
+PATH_ANSWERED = 0.5
+"""Share of the sampler's questions to a node that must be answered: a leak takes all of them, a busy moment a few."""
+PATH_FEWEST = 3
+"""Answers of a node under a fault below which nothing is said of it."""
+PATH_LONG = 20.0
+"""Seconds of a network fault in which every node has been asked often enough."""
+NETWORK = ("network.", "zone.isolation", "zone.partition", "zone.slowness")
+"""Kinds of fault that touch links only: the nodes themselves go on, and must answer."""
+LATE_P99 = 0.25
+LATEST = 2.0
+"""Seconds by which the runner's own ticks may be late."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
@@ -74,6 +98,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
             busy is not None and busy < CPU_P95,
         ),
         *_machine(record),
+        *_runner(record),
         Condition(
             "dropped",
             "arrivals that the driver could not send",
@@ -152,6 +177,76 @@ def _machine(record: Record) -> list[Condition]:
             measured >= MEASURED,
         )
     ]
+
+
+def _runner(record: Record) -> list[Condition]:
+    """The runner's own ticks, and the path on which it looks. Empty for a history that did not record them."""
+    samples = record.of_kind("sample")
+    if not any("answers" in sample or "late_ms" in sample for sample in samples):
+        return []
+    late = np.array([float(sample["late_ms"]) / 1000 for sample in samples if sample.get("late_ms") is not None])
+    p99 = latency.quantile(late, 0.99) if len(late) else None
+    most = float(late.max()) if len(late) else None
+    woke = Condition(
+        "runner",
+        "lateness of the runner's own ticks (99th percentile, and the latest)",
+        "not measured" if p99 is None or most is None else f"{text.seconds(p99)}, {text.seconds(most)}",
+        f"at most {text.seconds(LATE_P99)}, and none above {text.seconds(LATEST)}",
+        p99 is not None and most is not None and p99 <= LATE_P99 and most <= LATEST,
+    )
+    return [woke, *_path(record, samples)]
+
+
+def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
+    """Did every node that no fault silences answer the sampler under a fault as it did before the first?"""
+    commands = [fault for fault in evidence.faults(record) if fault.in_effect is not None]
+    if not commands:
+        return []
+    first = min(fault.command for fault in commands)
+    before = _answers([sample for sample in samples if int(sample["t"]) < first])
+    worst: list[str] = []
+    judged, due = 0, False
+    for fault in commands:
+        start, end = int(fault.in_effect or 0), fault.undo or record.last_seen
+        others = [o for o in commands if o.command < end and (o.undo or record.last_seen) > start]
+        hit = {node for other in others if not other.kind.startswith(NETWORK) for node in _hit(record, other)}
+        due |= fault.kind.startswith(NETWORK) and (end - start) / SECOND >= PATH_LONG and hit < set(record.zone_of)
+        during = _answers([sample for sample in samples if start <= int(sample["t"]) < end])
+        for node, found in during.items():
+            known = [value for value in before.get(node, []) if value is not None]
+            if node in hit or not known or len(found) < PATH_FEWEST:
+                continue
+            judged += 1
+            there = [value for value in found if value is not None]
+            if len(there) < PATH_ANSWERED * len(found):
+                worst.append(f"{node} answered {len(there)} of {len(found)} times under “{text.clip(fault.says, 60)}”")
+            elif (growth := float(np.median(there) - np.median(known)) / 1000) > PATH_GROWTH:
+                worst.append(f"{node} {text.seconds(growth)} slower under “{text.clip(fault.says, 60)}”")
+    if not judged and not due:
+        return []  # nothing but the fault's own nodes, or too short to ask them
+    return [
+        Condition(
+            "path",
+            "the runner's own path to the nodes under a fault",
+            "; ".join(worst[:3]) if worst else f"{judged} comparisons, none slower" if judged else "not measured",
+            f"at most {text.seconds(PATH_GROWTH)} slower than before, {text.percent(PATH_ANSWERED)} or more answered",
+            judged > 0 and not worst,
+        )
+    ]
+
+
+def _answers(samples: list[dict[str, Any]]) -> dict[str, list[float | None]]:
+    """Node → milliseconds of each answer, None where none came in time."""
+    found: dict[str, list[float | None]] = {}
+    for sample in samples:
+        for node, took in (sample.get("answers") or {}).items():
+            found.setdefault(str(node), []).append(None if took is None else float(took))
+    return found
+
+
+def _hit(record: Record, fault: evidence.FaultRecord) -> set[str]:
+    """The nodes whose own silence a fault may be: its targets, or all where it names none."""
+    return set(fault.targets) & set(record.zone_of) or set(record.zone_of)
 
 
 def _shown(value: float | None, form: Any) -> str:

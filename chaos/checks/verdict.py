@@ -12,21 +12,27 @@ inconclusive. Lost acknowledged writes stand always: whatever the fault was, the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from chaos.checks import (
+    availability,
     evidence,
     good,
+    ladder,
     latency,
     movement,
     outage,
+    projection,
     recovered,
     regained,
+    returned,
+    semantics,
     starved,
     summary,
     text,
@@ -282,12 +288,21 @@ def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
             return regained.measure(record, op, span)
         if expectation.quantity == "outage":
             return outage.measure(record, op, span)
+        if expectation.quantity == "slices":
+            return availability.measure_slices(record, op, span, expectation.comparison, expectation.value)
+        if expectation.quantity == "uptime":
+            return availability.measure_uptime(record, op, span)
+        if expectation.quantity == "worst_10s":
+            return availability.measure_worst(record, op, span)
         if expectation.quantity in latency.QUANTILES:
             return latency.measure(record, op, span, expectation.quantity)
     cluster: dict[str, Callable[[Record, Span], Measure]] = {
         "shards.moved": movement.measure,
         "cluster.recovered": recovered.measure,
     }
+    step = expectation.metric.removeprefix("recovery.")
+    if step != expectation.metric and step in ladder.NAMES:
+        return ladder.measure(record, span, step)
     if expectation.metric in cluster:
         return cluster[expectation.metric](record, span)
     return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
@@ -354,7 +369,8 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
-    if forgiving is not None and expectation.op in record.arrivals and verdict is not Verdict.INCONCLUSIVE:
+    of_load = expectation.op in record.arrivals or expectation.metric.startswith("recovery.")
+    if forgiving is not None and of_load and verdict is not Verdict.INCONCLUSIVE:
         other = _measure(forgiving, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:
             says = (
@@ -461,7 +477,11 @@ def _tables(record: Record) -> dict[str, Any]:
         "latency": {},
         "outage": {},
         "regained": {},
+        "availability": {},
     }
+    projected = {op.name: found for op in record.operations if (found := projection.projection(record, op.name))}
+    if projected:
+        tables["projection"] = projected
     for op in record.operations:
         name = op.name
         tables["good"][name] = {span.name: good.table(record, name, span) for span in record.spans}
@@ -478,6 +498,17 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["regained"][name] = {
             span.name: _measure_json(regained.measure(record, name, span)) for span in record.spans
         }
+        tables["availability"][name] = availability.table(record, name) | {
+            "semantics": semantics.by_phase(record, name),
+            "semantics_by_zone": semantics.by_zone(record, name),
+            "faults": projection.table(record, name),
+        }
+    opened = {span.name: found for span in record.spans if (found := semantics.fail_open(record, span))}
+    if opened:
+        tables["fail_open"] = opened
+    tables["ladder"] = ladder.table(record)
+    if came_back := returned.table(record):
+        tables["returned"] = came_back
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
     tables["recovered"] = {
         span.name: _measure_json(recovered.measure(record, span))
@@ -505,7 +536,7 @@ def _measure_json(measure: Measure) -> dict[str, Any]:
 
 def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
     values = record.in_phase(op, span).latency
-    answered = sum(1 for value in values if math.isfinite(value))
+    answered = int(np.isfinite(values).sum())
     row: dict[str, Any] = {"scheduled": len(values), "answered": answered}
     for name in latency.QUANTILES:
         found = latency.measure(record, op, span, name)

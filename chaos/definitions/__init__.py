@@ -22,7 +22,7 @@ from chaos.definitions.selectors import (
 )
 from chaos.definitions.steps import FaultParams, NetworkFault, NodeFault, Scene
 from chaos.definitions.topology import NodeSpec, Settings, Topology
-from chaos.definitions.units import Duration, Percent, Rate, Size, SizeRate
+from chaos.definitions.units import Duration, Frequency, Percent, Rate, Size, SizeRate
 
 if TYPE_CHECKING:
     from chaos.definitions.experiment import Client, Experiment, Guards, Load, Operation, Phase, Until
@@ -53,6 +53,7 @@ __all__ = [
     "Expectation",
     "Experiment",
     "FaultParams",
+    "Frequency",
     "Guards",
     "HostSelector",
     "LinkSelector",

@@ -50,6 +50,7 @@ def check(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
         yield from _do(name, phase, state)
     yield from _expect(file)
     yield from _guards(file)
+    yield from _rates(file)
 
 
 def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -266,6 +267,8 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
         judged = judged_in(metric, phases, file)
         if metric == "cluster.recovered":
             yield from _recovered(judged, phases, file, loc)
+        if metric.startswith("recovery."):
+            yield from _recovery(metric, judged, file, loc)
         text = given.wanted.text  # type: ignore[attr-defined]
         for phase in judged if metric not in WHOLE_RUN else ("",):
             first = seen.setdefault((metric, phase, text), index)
@@ -289,6 +292,26 @@ def _recovered(judged: tuple[str, ...], phases: tuple[str, ...], file: Experimen
             )
 
 
+def _recovery(metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: Loc) -> Iterator[Problem]:
+    """A step of a recovery has a start to count from, and the load that it is seen by."""
+    given = {name: file.phases[name] for name in judged}
+    if not given:
+        yield Problem(
+            loc, f"{metric} counts from a phase's first command, and no phase commands anything: expected one that does"
+        )
+    for name, phase in given.items():
+        if not (phase.undo or phase.inject or phase.do):
+            yield Problem(
+                loc,
+                f"{metric} counts from a phase's first command, and phase {name} commands nothing: "
+                "expected a phase with inject, undo or do",
+            )
+    if metric == "recovery.first_writes" and file.load.write is None:
+        yield Problem(
+            (*loc, metric), f"{metric} needs a write load, and there is none: expected load.write", at_key=True
+        )
+
+
 def _guards(file: ExperimentFile) -> Iterator[Problem]:
     timed = Duration(sum(phase.for_ for phase in file.phases.values() if phase.for_ is not None))
     if timed > file.guards.max:
@@ -303,6 +326,28 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
             yield Problem(
                 ("guards", f"{operation}.good"),
                 f"the load has no {operation}s to guard: expected load.{operation}, or no {operation}.good here",
+            )
+
+
+def _rates(file: ExperimentFile) -> Iterator[Problem]:
+    """A rate is of a fault that this experiment injects, and the faults of one phase are one event."""
+    phases = {
+        name: list(dict.fromkeys(step.label for _, _, step in phase.inject.in_order()))  # type: ignore[attr-defined]
+        for name, phase in file.phases.items()
+        if phase.inject is not None
+    }
+    known = list(dict.fromkeys(label for labels in phases.values() for label in labels))
+    for label in file.rates:
+        if label not in known:
+            hint = did_you_mean(label, known) if known else "expected no rates, because nothing is injected"
+            yield Problem(("rates", label), f"no phase injects {label}: {hint}", at_key=True)
+    for name, labels in phases.items():
+        rated = [label for label in labels if label in file.rates]
+        if len(rated) > 1:
+            yield Problem(
+                ("rates", rated[1]),
+                f"{' and '.join(rated)} begin together in phase {name}, so they are one event: expected one rate",
+                at_key=True,
             )
 
 

@@ -23,12 +23,28 @@ _PER_OPERATION: dict[str, Unit] = {
     "p90": "duration",
     "p99": "duration",
     "p99.9": "duration",
+    "slices": "percent",
+    "uptime": "percent",
+    "worst_10s": "percent",
 }
+RECOVERY = (
+    "in_effect",
+    "impact",
+    "node_left",
+    "leader_elected",
+    "primaries_promoted",
+    "first_writes",
+    "regained",
+    "green",
+    "latency",
+)
+"""The steps of a recovery on one timeline, each counted from the phase's first command."""
 METRICS: dict[str, Unit] = {
     **{f"{op}.{quantity}": unit for op in OPERATIONS for quantity, unit in _PER_OPERATION.items()},
     "shards.moved": "count",
     "acknowledged.lost": "count",
     "cluster.recovered": "duration",
+    **{f"recovery.{step}": "duration" for step in RECOVERY},
 }
 """Every metric that an expectation can name, and its unit."""
 

@@ -40,6 +40,7 @@ from chaos.definitions.units import (
     Malformed,
     Percent,
     PositiveDuration,
+    PositiveFrequency,
     PositiveRate,
     Rate,
 )
@@ -368,6 +369,11 @@ class ExperimentFile(Strict):
         min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
     )
     guards: Guards = Field(default_factory=Guards, description="for example {cluster.red: 20s, max: 8m}")
+    rates: dict[str, PositiveFrequency] = Field(
+        default_factory=dict,
+        description="how often each fault (kind or name) happens to you, for the projected availability of a year, "
+        "for example {network.drop: 2/year}; one rate for the faults of one phase, which are one event",
+    )
 
 
 class Experiment(Strict):
@@ -383,6 +389,7 @@ class Experiment(Strict):
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...]
     guards: Guards = Field(default_factory=Guards)
+    rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
 
     @field_serializer("file")
     def _file(self, file: Path) -> str:
@@ -439,6 +446,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(_expectation(given, file) for given in file.expect),
         guards=file.guards,
+        rates=file.rates,
     )
 
 
@@ -461,13 +469,19 @@ def _steps(file: BaseModel | None) -> tuple[Any, ...]:
 def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tuple[str, ...]:
     """The phases that an expectation means, by name: "all" expanded, in the experiment's order.
 
-    ``cluster.recovered`` counts from a phase's undo, so "all" means those that undo something.
+    ``cluster.recovered`` counts from a phase's undo, so "all" means those that undo something;
+    ``recovery.*`` counts from a phase's first command, so "all" means those that command something.
     """
     if metric == "acknowledged.lost":
         return ()
     if "all" not in phases:
         return phases
-    return tuple(name for name, phase in file.phases.items() if metric != "cluster.recovered" or phase.undo)
+    return tuple(
+        name
+        for name, phase in file.phases.items()
+        if (metric != "cluster.recovered" or phase.undo)
+        and (not metric.startswith("recovery.") or phase.undo or phase.inject or phase.do)
+    )
 
 
 def _expectation(given: Any, file: ExperimentFile) -> Expectation:

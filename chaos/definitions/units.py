@@ -159,6 +159,23 @@ class Rate(_FloatQuantity):
         return f"{per_second}/s"
 
 
+class Frequency(_FloatQuantity):
+    """Times a year, a year being 365.25 days. Written ``2/year``, ``1/month``, ``0.5/week``."""
+
+    what = "a frequency"
+    units: ClassVar = {
+        "/year": Decimal(1),
+        "/month": Decimal(12),
+        "/week": Decimal("365.25") / 7,
+        "/day": Decimal("365.25"),
+    }
+    examples = ("2/year", "1/month")
+
+    @property
+    def text(self) -> str:
+        return f"{_plain(self._exact)}/year"
+
+
 class Percent(_FloatQuantity):
     """A fraction 0..1. Written ``99.9%``."""
 
@@ -215,7 +232,7 @@ class SizeRate(_IntQuantity):
     examples = ("256KiB/s", "1MiB/s")
 
 
-_Q = TypeVar("_Q", Duration, Rate, Percent, Size, SizeRate)
+_Q = TypeVar("_Q", Duration, Rate, Frequency, Percent, Size, SizeRate)
 
 
 def _positive(value: _Q) -> _Q:
@@ -227,5 +244,6 @@ def _positive(value: _Q) -> _Q:
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
 PositivePercent = Annotated[Percent, AfterValidator(_positive)]
 PositiveRate = Annotated[Rate, AfterValidator(_positive)]
+PositiveFrequency = Annotated[Frequency, AfterValidator(_positive)]
 PositiveSize = Annotated[Size, AfterValidator(_positive)]
 PositiveSizeRate = Annotated[SizeRate, AfterValidator(_positive)]

@@ -91,6 +91,8 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
         yield f"  - {flow(_expectation(expectation))}"
     if guards := plain(given.guards):
         yield f"guards: {flow(guards)}"
+    if given.rates:
+        yield f"rates: {flow(given.rates)}"
 
 
 def _load(load: Load) -> Iterator[str]:

@@ -145,6 +145,14 @@ def _leader_seen_by(lab: Lab, node: str) -> str | None:
         client.close()
 
 
+def another_leader(lab: Lab, node: str, leader: str) -> bool:
+    """True when ``node`` answers and takes a third node, neither ``leader`` nor itself, for the leader.
+
+    A leader that was cut off believes in itself for long: its word alone is no news.
+    """
+    return _leader_seen_by(lab, node) not in (None, NOBODY, leader, node)
+
+
 def leaders(lab: Lab) -> dict[str, str | None]:
     """Whom each node takes for the leader: a name, NOBODY, or None when it does not answer."""
     names = [node.name for node in lab.topology.nodes]

@@ -6,8 +6,7 @@ copy has is *lost*; one that only some have is *diverged*; one whose shard has n
 knows yet. Unless every node of the topology is in the cluster and none has any data of that shard on its disk
 (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
 
-Which shard an id belongs to follows OpenSearch's routing (``OperationRouting.generateShardId``): Murmur3 (x86, 32 bit,
-seed 0) of the id in UTF-16LE, floor-modulo the number of routing shards, divided by the routing factor.
+Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.routing`).
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import mmh3
 import urllib3
 
 from chaos.errors import ChaosError, LabError
 from chaos.lab.protocol import Lab
 from chaos.load.workload import check_value
 from chaos.observe.cluster import ShardCopy, administer, newest, views
+from chaos.routing import shard_of
 
 PAGE = 5000
 NAMED = 1000
@@ -52,11 +51,6 @@ class CopyRead:
             "read": self.error is None,
             "error": self.error,
         }
-
-
-def shard_of(id: str, shards: int, routing_shards: int) -> int:
-    """The shard to which OpenSearch routes a document id."""
-    return (mmh3.hash(id.encode("utf-16-le"), 0, signed=True) % routing_shards) // (routing_shards // shards)
 
 
 def _read_copy(lab: Lab, copy: ShardCopy) -> CopyRead:

@@ -1,7 +1,11 @@
 """The cluster sampler: every second it asks the leader, every fifth all nodes, for their view; writes down changes.
 
 Its path is the direct one (a socket in the node's own namespace), which no fault touches. What it writes are events;
-they explain a run and date its ladder of recovery, to the second of its period.
+they explain a run and date its ladder of recovery, to the second of its period. How long each node took to answer and
+how late the sampler itself woke are written down too: by these the checks judge path and runner.
+
+Beside the leader the other cluster managers are asked whom they take for the leader, which costs next to nothing: a
+leader that was cut off believes in itself for long, and its successor would be seen by the fifth second only.
 """
 
 from __future__ import annotations
@@ -9,19 +13,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from chaos.faults.moves import Events
 from chaos.lab.protocol import Lab
-from chaos.observe.cluster import View, newest, view
+from chaos.observe import counters
+from chaos.observe.cluster import View, another_leader, newest, view
 
 PERIOD_SECONDS = 1.0
 TIMEOUT_SECONDS = 1.5
 ALL_NODES_EVERY = 5
 """In between the known leader alone is asked: views cost processor time, which a lab's nodes share with the load."""
+RECOVERIES_SECONDS = 5.0
+
+Answers = dict[str, float | None]
+"""Node → milliseconds until its view was there; None: not in time."""
 
 
 class Sampler:
@@ -30,6 +39,9 @@ class Sampler:
     def __init__(self, lab: Lab, events: Events, index: str) -> None:
         self._lab, self._events, self._index = lab, events, index
         self._zones = {node.name: node.zone for node in lab.topology.nodes}
+        self._managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+        self._data = [node.name for node in lab.topology.nodes if node.is_data]
+        self._weighted = lab.topology.weights is not None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._nodes: frozenset[str] | None = None
@@ -38,11 +50,18 @@ class Sampler:
         self._copies: dict[tuple[str, int, str], tuple[str, bool]] = {}
         self._unassigned: dict[tuple[str, int], int] = {}
         self._homes: set[tuple[str, int, str]] | None = None
+        self._primaries: dict[tuple[str, int], str | None] = {}
+        self._rivals: dict[str, Future[bool]] = {}
+        self._since = time.time()
+        self._known: set[tuple[int, str, int]] = set()
+        self._writing = threading.Lock()
+        self._green_again = False
         self.red_since: float | None = None
         """``time.monotonic()`` since when the cluster has been red, for the guard; None when it is not."""
         self.status = "unknown"
 
     def start(self) -> None:
+        self._since = time.time()
         self._thread.start()
 
     def stop(self) -> None:
@@ -51,27 +70,102 @@ class Sampler:
 
     def _run(self) -> None:
         names = list(self._zones)
-        with ThreadPoolExecutor(len(names)) as pool:
+        due = time.monotonic()
+        # room for those that hang: whoever is asked beside the views must not keep a view waiting
+        with ThreadPoolExecutor(3 * len(names)) as pool:
+            pool.submit(self._routing)
             for turn in count():
                 if self._stop.is_set():
                     return
                 began = time.monotonic()
+                late = began - due
                 try:
-                    whom = [self._leader] if self._leader and turn % ALL_NODES_EVERY else names
-                    seen = self._ask(pool, whom)
-                    if whom is not names and not (seen and seen[0].leader == self._leader):
-                        seen = self._ask(pool, names)
-                    self._take(seen)
+                    alone = self._leader is not None and turn % ALL_NODES_EVERY != 0 and not self._contested(pool)
+                    whom = [self._leader] if alone and self._leader else names
+                    counting = [] if alone else self._count(pool)
+                    answers: Answers = {}
+                    seen = self._ask(pool, whom, answers)
+                    if alone and not (seen and seen[0].leader == self._leader):
+                        seen = self._ask(pool, names, answers)
+                    self._take(seen, answers, late)
+                    self._served(counting)
+                    if self._green_again:
+                        self._green_again = False
+                        pool.submit(self.returned)
                 except Exception as error:  # a sampler that dies in silence would look like calm
                     with suppress(OSError):  # a full disk must not end the watch
                         self._events.write("note", says=f"sampler: {type(error).__name__}: {error}")
-                self._stop.wait(max(0.05, PERIOD_SECONDS - (time.monotonic() - began)))
+                pause = max(0.05, PERIOD_SECONDS - (time.monotonic() - began))
+                due = time.monotonic() + pause
+                self._stop.wait(pause)
 
-    def _ask(self, pool: ThreadPoolExecutor, names: Iterable[str]) -> list[View]:
-        answers = pool.map(lambda name: view(self._lab, name, TIMEOUT_SECONDS), names)
-        return [each for each in answers if each is not None]
+    def _ask(self, pool: ThreadPoolExecutor, names: Iterable[str], took: Answers) -> list[View]:
+        def ask(name: str) -> tuple[str, View | None, float]:
+            began = time.monotonic()
+            return name, view(self._lab, name, TIMEOUT_SECONDS), (time.monotonic() - began) * 1000
 
-    def _take(self, seen: list[View]) -> None:
+        seen = []
+        for name, found, milliseconds in pool.map(ask, names):
+            took[name] = None if found is None else round(milliseconds, 1)
+            if found is not None:
+                seen.append(found)
+        return seen
+
+    def _contested(self, pool: ThreadPoolExecutor) -> bool:
+        """Whether a cluster manager took another node for the leader when it was last asked; asks anew."""
+        leader, contested = self._leader, False
+        for name in self._managers:
+            last = self._rivals.get(name)
+            if last is not None and last.done():
+                contested |= last.exception() is None and last.result()
+            if leader is not None and name != leader and (last is None or last.done()):
+                self._rivals[name] = pool.submit(another_leader, self._lab, name, leader)
+            elif last is not None and last.done():
+                del self._rivals[name]
+        return contested
+
+    def _routing(self) -> None:
+        """Write down how the load's index is routed, by the first node that says so."""
+        for name in self._zones:
+            if found := counters.routing(self._lab, name, self._index, TIMEOUT_SECONDS):
+                with suppress(OSError):
+                    self._events.write("index.routing", index=self._index, **found)
+                return
+
+    def _count(self, pool: ThreadPoolExecutor) -> list[tuple[str, Future[dict[str, int] | None]]]:
+        """Ask the data nodes what they served, where zones have weights: only then it tells anything."""
+        if not self._weighted:
+            return []
+        return [(name, pool.submit(counters.served, self._lab, name, TIMEOUT_SECONDS)) for name in self._data]
+
+    def _served(self, counting: list[tuple[str, Future[dict[str, int] | None]]]) -> None:
+        found = {name: counted for name, future in counting if (counted := future.result()) is not None}
+        if found:
+            self._events.write("nodes.served", nodes=found)
+
+    def returned(self) -> bool:
+        """Write down how copies that came back were recovered. Called whenever the cluster is green again.
+
+        False when no node answered: what is not known stays unknown, and is asked for the next time.
+        """
+        asked = [self._leader] if self._leader else []
+        for name in [*asked, *(name for name in self._managers if name not in asked)]:
+            if self._stop.is_set():
+                return False
+            found = counters.recoveries(self._lab, name, self._index, self._since, RECOVERIES_SECONDS)
+            if found is None:
+                continue
+            with self._writing:
+                for each in found:
+                    key = (each["shard"], each["node"], each["started_ms"])
+                    if key not in self._known and each["stage"] == "DONE":
+                        self._known.add(key)
+                        with suppress(OSError):
+                            self._events.write("cluster.recovery", **each)
+            return True
+        return False
+
+    def _take(self, seen: list[View], answers: Answers | None = None, late: float = 0.0) -> None:
         best = newest(seen)
         status = best.status if best else "unknown"
         self._events.write(
@@ -80,6 +174,8 @@ class Sampler:
             led=sum(each.leader is not None for each in seen),
             status=status,
             nodes=len(best.nodes) if best else 0,
+            answers=answers or {},
+            late_ms=round(late * 1000, 1),
         )
         if status == "red":
             self.red_since = self.red_since or time.monotonic()
@@ -87,6 +183,7 @@ class Sampler:
             self.red_since = None
         self.status = status
         if status != self._status:
+            self._green_again = status == "green" and self._status is not None
             self._events.write("cluster.status", status=status)
             self._status = status
         leader = best.leader if best else None
@@ -128,6 +225,12 @@ class Sampler:
                 self._events.write("cluster.shard_started", index=index, shard=shard, node=node, primary=primary)
             if before is not None and primary and not before[1]:
                 self._events.write("cluster.primary_promoted", index=index, shard=shard, node=node)
+        for key in sorted({(index, shard) for index, shard, _ in held} | set(unassigned) | set(self._primaries)):
+            active = [n for (i, s, n), (state, p) in held.items() if (i, s) == key and p and state != "INITIALIZING"]
+            where = active[0] if active else None
+            if key not in self._primaries or self._primaries[key] != where:
+                self._primaries[key] = where
+                self._events.write("cluster.primary", index=key[0], shard=key[1], node=where)
         for (index, shard), missing in sorted(unassigned.items()):
             if missing > self._unassigned.get((index, shard), 0):
                 lost_primary = not any(p for (i, s, _), (_, p) in held.items() if (i, s) == (index, shard))

@@ -23,6 +23,12 @@ class FakeCluster(FakeLab):
         self.stale: dict[str, dict[str, Any]] = {}
         self.dead: set[str] = set()
         self.requests: list[tuple[str, str, str]] = []
+        self.believes: dict[str, str] = {}
+        """Nodes that take another node than :attr:`leader` for the leader, from an older state."""
+
+    def cut_off(self, old: str, new: str) -> None:
+        """``old`` goes on to believe in itself; the others have elected ``new``."""
+        self.leader, self.believes = new, {old: old}
 
     def client(self, node: str, *, timeout: float = 5.0) -> FakeClient:
         return FakeClient(self, node)
@@ -33,7 +39,7 @@ class FakeCluster(FakeLab):
             raise urllib3.exceptions.ReadTimeoutError(None, path, "no answer")  # type: ignore[arg-type]
         name, _, query = path.partition("?")
         if name == "/_cat/cluster_manager":
-            return 200, [{"node": self.leader or "-"}]
+            return 200, [{"node": self.believes.get(node, self.leader) or "-"}]
         if name == "/_cluster/settings" or name.endswith("/_settings"):
             return self._settings(node, method, name, query, body)
         if name == "/_cluster/pending_tasks":
@@ -42,7 +48,10 @@ class FakeCluster(FakeLab):
             mine = {index: {"state": "open"} for index in self.indices if index.startswith(found[1])}
             return 200, {"metadata": {"indices": mine}} if mine else {}
         if name.startswith("/_cluster/state"):
-            return 200, self._state()
+            state = self._state()
+            if node in self.believes:
+                return 200, state | {"version": 0, "cluster_manager_node": self.believes[node]}
+            return 200, state
         if method == "DELETE":
             for index in name[1:].split(","):
                 self.indices.pop(index, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.definitions import Experiment, load_experiment, load_topology
+from chaos.definitions import Experiment, load_experiment, load_topology, writing
 from chaos.definitions.actions import Decommission, Recommission, Weights
 from chaos.errors import InvalidInput
 from chaos.faults.catalogue.network import NetworkLatency
@@ -204,6 +204,27 @@ def test_a_topology_beside_the_experiment_wins_over_those_of_the_package() -> No
 def test_recovered_is_judged_where_something_is_undone() -> None:
     experiment = load(changed(("acknowledged.lost: 0", 'cluster.recovered: "<= 2m"')))
     assert experiment.expect[-1].phases == ("returned",)
+
+
+def test_steps_of_recovery_are_judged_where_something_is_commanded() -> None:
+    experiment = load(changed(("acknowledged.lost: 0", 'recovery.node_left: "<= 10s"')))
+    assert experiment.expect[-1].phases == ("slow", "failover", "returned")
+    assert experiment.expect[-1].op is None and experiment.expect[-1].unit == "duration"
+
+
+def test_stated_rates_are_times_a_year_and_none_are_none() -> None:
+    assert load(EXAMPLE).rates == {}
+    experiment = load(changed(("guards:", "rates: {network.latency: 1/month}\nguards:")))
+    assert experiment.rates == {"network.latency": 12.0}
+    assert Experiment.from_json(experiment.to_json()).rates == experiment.rates
+    assert "rates: {network.latency: 12/year}" in writing.experiment(experiment, "3az-standby")
+
+
+def test_availability_by_slice_user_and_window_are_percentages() -> None:
+    metrics = '{phase: slow, read.slices: ">= 99%"}\n  - {phase: slow, read.uptime: ">= 99%"}'
+    metrics += '\n  - {phase: slow, read.worst_10s: ">= 50%"}'
+    found = load(changed(("{acknowledged.lost: 0}", metrics))).expect[-3:]
+    assert [(each.quantity, each.value) for each in found] == [("slices", 0.99), ("uptime", 0.99), ("worst_10s", 0.5)]
 
 
 def test_holds() -> None:
@@ -434,6 +455,37 @@ MEANING = {
         [
             "17:5: cluster.recovered counts from a phase's undo, and no phase undoes anything: "
             "expected a phase with undo"
+        ],
+    ),
+    "a step of recovery where nothing is commanded": (
+        [("{acknowledged.lost: 0}", '{phase: [slow, healthy], recovery.node_left: "<= 10s"}')],
+        [
+            "17:5: recovery.node_left counts from a phase's first command, and phase healthy commands nothing: "
+            "expected a phase with inject, undo or do"
+        ],
+    ),
+    "first writes without writes": (
+        [
+            (WRITE, ""),
+            ("{phase: slow, write.good: \"< 10%\"} ", '{phase: slow, read.good: "< 10%"} '),
+            ("write.regained", "read.regained"),
+            ("{acknowledged.lost: 0}", '{phase: slow, recovery.first_writes: "<= 10s"}'),
+        ],
+        ["16:19: recovery.first_writes needs a write load, and there is none: expected load.write"],
+    ),
+    "a rate of what is not injected": (
+        [("guards:", "rates: {network.latncy: 2/year}\nguards:")],
+        ['18:9: no phase injects network.latncy: did you mean "network.latency"?'],
+    ),
+    "two rates of one event": (
+        [
+            (LATENCY, "{network.latency: {links: to zone c, delay: 1s}, node.kill: {target: node a-cm}}"),
+            ("undo: network.latency", "undo: all"),
+            ("guards:", "rates: {network.latency: 2/year, node.kill: 1/month}\nguards:"),
+        ],
+        [
+            "18:34: network.latency and node.kill begin together in phase slow, so they are one event: "
+            "expected one rate"
         ],
     ),
     "undo of another kind": (

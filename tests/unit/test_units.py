@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.definitions import Duration, Percent, Rate, Size, SizeRate
+from chaos.definitions import Duration, Frequency, Percent, Rate, Size, SizeRate
 from chaos.definitions.units import Malformed
 from chaos.errors import InvalidInput
 
@@ -26,6 +26,9 @@ positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
         (Duration, "0s", 0),
         (Rate, "100/s", 100),
         (Rate, "6000/min", 100),
+        (Frequency, "2/year", 2),
+        (Frequency, "1/month", 12),
+        (Frequency, "0.5/week", 0.5 * 365.25 / 7),
         (Percent, "99.9%", 0.999),
         (Percent, "100%", 1),
         (Size, "256MiB", 256 * 2**20),
@@ -128,6 +131,11 @@ def test_a_rate_per_minute_survives_its_text(per_minute: int) -> None:
     assert Rate.parse(rate.text) == rate
 
 
+@given(positive)
+def test_a_frequency_survives_its_text(per_year: float) -> None:
+    assert Frequency.parse(Frequency(per_year).text) == per_year
+
+
 @given(st.floats(min_value=0, max_value=1))
 def test_a_percentage_survives_its_text(fraction: float) -> None:
     assert Percent.parse(Percent(fraction).text) == fraction
@@ -148,7 +156,7 @@ def test_order_is_that_of_the_quantity_not_of_the_text(one: int, other: int) -> 
 
 @given(st.text(max_size=12))
 def test_any_text_is_read_or_refused_by_name(text: str) -> None:
-    for kind in (Duration, Rate, Percent, Size, SizeRate):
+    for kind in (Duration, Rate, Frequency, Percent, Size, SizeRate):
         try:
             assert kind.parse(text) >= 0
         except Malformed as error:

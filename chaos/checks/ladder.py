@@ -1,0 +1,438 @@
+"""One phase's recovery on one timeline: what happened when after its first command, as steps that can be asserted.
+
+in effect → first user impact → node left → leader elected → primaries promoted → first good write of every shard →
+objective regained → green → latency back to baseline (load-and-measurement notes, section 5: TTI, TTD, failover gap,
+TTR_stable, TTR_full). Every step counts from the phase's first command (a fault, an action or an undo) and is watched
+to the phase's end, and beyond it for as long as nothing is commanded.
+
+* A step that was not reached is censored, "> T", and never averaged; one that cannot be known (nobody could be asked,
+  too few arrivals) has no value.
+* What was never lost is back after 0 s: a leader that did not change, primaries that stayed, a cluster that stayed
+  green. But a leader or a primary that sits on a node which the fault hits and stays there has not moved: "> T".
+* Events of the cluster are dated by the sample that saw them, so they are late by up to the time since the sample
+  before (``resolution`` in the evidence, about 1 s): a "<=" is never met by that, only missed. Where nobody had
+  answered for more than 10 s before the event, it has no value.
+* The first good write of a shard ends its last gap without a good write (the failover gap). A gap counts when it is
+  longer than chance explains: 1 s, or where shards are many or writes few, so long that a shard without a fault has
+  one that long with probability 1e-6 only. The last and not the longest, as with bad windows: a lull is no recovery.
+* Latency is back when the last window is over in which significantly more than 1 % of the arrivals took longer than
+  1.25 times the healthy phases' p99; unanswered ones took longer than any.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chaos.checks import evidence, latency, recovered, regained, text
+from chaos.checks.good import FEWEST
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.movement import BLIND
+from chaos.checks.record import SECOND, Bools, Ints, Record, Span, windows
+from chaos.checks.regained import Watch
+from chaos.checks.semantics import number_of_shards
+from chaos.routing import default_routing_shards, shard_of
+
+TITLES = {
+    "in_effect": "in effect",
+    "impact": "first user impact",
+    "node_left": "node left",
+    "leader_elected": "leader elected",
+    "primaries_promoted": "primaries promoted",
+    "first_writes": "first good write of every shard",
+    "regained": "objective regained",
+    "green": "green",
+    "latency": "latency back to baseline",
+}
+DELTA = 0.25
+"""Latency is back to the baseline within this share."""
+GAP = 1.0
+"""Seconds without a good write of a shard that count at least."""
+GAP_CHANCE = 1e-6
+OWN_SAMPLE = SECOND // 20
+"""An event's own sample is written at most so long before it (ns)."""
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """One phase's watch, ready to be asked for its steps."""
+
+    record: Record
+    span: Span
+    watch: Watch
+    sampled: tuple[int, ...]
+    """When somebody answered the sampler (ns)."""
+    concerned: frozenset[str]
+    """The nodes that the phase's faults hit."""
+
+    @classmethod
+    def of(cls, record: Record, span: Span) -> Ladder:
+        watch = Watch.of(record, span)
+        sampled = tuple(int(event["t"]) for event in record.of_kind("sample") if int(event.get("ok") or 0) > 0)
+        return cls(record, span, watch, sampled, concerned(record, span))
+
+    # -- what a step comes to -------------------------------------------------------------------
+
+    def reached(self, at: int, says: str, **more: Any) -> Measure:
+        value = max(0, at - self.watch.trigger) / SECOND
+        return Measure(value, "seconds", says, evidence={"at": self.record.since_start(at), **self._from(), **more})
+
+    def not_needed(self, says: str) -> Measure:
+        return self.reached(self.watch.trigger, says)
+
+    def not_reached(self, says: str, **more: Any) -> Measure:
+        value = max(0, self.watch.horizon - self.watch.trigger) / SECOND
+        return Measure(value, "seconds", says, Bound.MORE_THAN, {"at": None, **self._from(), **more})
+
+    def not_seen(self, says: str, **more: Any) -> Measure:
+        """A step that no sample saw: not reached, unless nobody answered for too long to know."""
+        blind = self.blind()
+        return self.unseen(blind) if blind > BLIND else self.not_reached(says, **more)
+
+    def _from(self) -> dict[str, Any]:
+        return {"trigger": self.watch.what, "trigger_at": self.record.since_start(self.watch.trigger)}
+
+    # -- events of the cluster ------------------------------------------------------------------
+
+    def during(self, *kinds: str) -> list[dict[str, Any]]:
+        return [e for e in self.record.of_kind(*kinds) if self.watch.trigger < int(e["t"]) < self.watch.horizon]
+
+    def before(self, *kinds: str) -> list[dict[str, Any]]:
+        return [e for e in self.record.of_kind(*kinds) if int(e["t"]) <= self.watch.trigger]
+
+    def resolution(self, at: int) -> float:
+        """Seconds from the answered sample before an event to the event: so late it may be dated."""
+        place = bisect.bisect_left(self.sampled, at - OWN_SAMPLE)
+        last = self.sampled[place - 1] if place else self.watch.trigger
+        return (at - max(last, self.watch.trigger)) / SECOND
+
+    def answered(self, start: int, end: int) -> bool:
+        """Whether anybody answered from the event at ``start``, its own sample included, to before that at ``end``."""
+        place = bisect.bisect_left(self.sampled, start - OWN_SAMPLE)
+        return place < len(self.sampled) and self.sampled[place] < end - OWN_SAMPLE
+
+    def blind(self) -> float:
+        """The longest stretch of the watch (s) without an answered sample."""
+        inside = [t for t in self.sampled if self.watch.trigger <= t < self.watch.horizon]
+        edges = np.array([self.watch.trigger, *inside, self.watch.horizon])
+        return float(np.diff(edges).max()) / SECOND
+
+    def dated(self, at: int, says: str, **more: Any) -> Measure:
+        """A step that a sample saw; without a value when nobody had been seen for too long before."""
+        late = self.resolution(at)
+        if late > BLIND:
+            return self.unseen(late)
+        return self.reached(at, says, resolution=late, **more)
+
+    def unseen(self, seconds: float) -> Measure:
+        return Measure.missing("seconds", f"the cluster gave no answer for {seconds:.0f} s, so when is not known")
+
+
+def concerned(record: Record, span: Span) -> frozenset[str]:
+    """The nodes that the phase's faults hit: their targets, or who is cut from most others by their links."""
+    found: set[str] = set()
+    nodes = set(record.zone_of)
+    for command in record.within(span, "fault.command"):
+        targets = {str(target) for target in command.get("targets") or ()} & nodes
+        found |= targets
+        if targets:
+            continue
+        peers: dict[str, set[str]] = {}
+        for source, target in command.get("links") or ():
+            peers.setdefault(str(source), set()).add(str(target))
+            peers.setdefault(str(target), set()).add(str(source))
+        found |= {node for node in nodes if len(peers.get(node, set()) & nodes) > len(nodes) / 2}
+    return frozenset(found)
+
+
+# -- the steps -----------------------------------------------------------------------------------
+
+
+def in_effect(ladder: Ladder) -> Measure:
+    """When all faults of the phase were in effect; without one, when what was undone was gone, or an action done."""
+    record, span = ladder.record, ladder.span
+    own = [fault for fault in evidence.faults(record) if fault.phase == span.name]
+    if own:
+        if any(each.in_effect is None or (each.stages.get("effect") or {}).get("proven") is not True for each in own):
+            return Measure.missing("seconds", "not every fault of the phase was proven to be in effect")
+        return ladder.reached(max(int(fault.in_effect or 0) for fault in own), "all faults of the phase are proven")
+    undone = {event.get("fault") for event in record.within(span, "fault.undo")}
+    gone = [int(event["t"]) for event in record.of_kind("fault.gone") if event.get("fault") in undone]
+    if undone:
+        if len(gone) < len(undone):
+            return Measure.missing("seconds", "not every fault that was undone is known to be gone")
+        return ladder.reached(max(gone), "what was undone is gone")
+    asked = {event.get("action") for event in record.within(span, "action.command")}
+    done = [int(e["t"]) for e in record.of_kind("action.done") if e.get("action") in asked and e.get("ok") is True]
+    if len(done) < len(asked):
+        return Measure.missing("seconds", "not every action of the phase came through")
+    return ladder.reached(max(done), "the action is done")
+
+
+def impact(ladder: Ladder) -> Measure:
+    """The first arrival that was not good in the first bad window of any operation (checks/regained.py)."""
+    record, found = ladder.record, []
+    for op in record.operations:
+        if len(record.in_phase(op.name, ladder.span)) < FEWEST:
+            return Measure.missing("seconds", f"fewer than {FEWEST} {op.name}s in the phase")
+        inside, beyond = ladder.watch.frames(record.window(op.name))
+        frames = [*inside, *beyond]
+        alpha = regained.alpha_of(len(frames))
+        scheduled, failed = regained.failures(record, op.name, frames)
+        bad = np.flatnonzero(regained.are_bad(scheduled, failed, regained.p0_of(record, op.name), alpha))
+        if len(bad):
+            start, end = frames[int(bad[0])]
+            part = record.arrivals[op.name]
+            hit = part.intended[(part.intended >= start) & (part.intended < end) & ~part.good]
+            found.append((int(hit[0]) if len(hit) else start, op.name))
+    if not found:
+        return ladder.not_reached("no bad window: users did not notice")
+    at, name = min(found)
+    return ladder.reached(at, f"the first {name} that was not good")
+
+
+def node_left(ladder: Ladder) -> Measure:
+    """When the first node was out of the cluster: that is when the cluster noticed."""
+    left = ladder.during("cluster.node_left")
+    if not left:
+        return ladder.not_seen("no node left the cluster")
+    names = list(dict.fromkeys(str(event.get("node")) for event in left))
+    last = (int(left[-1]["t"]) - ladder.watch.trigger) / SECOND
+    says = text.listed(names) + (f"; the last after {text.seconds(last)}" if len(names) > 1 else "")
+    return ladder.dated(int(left[0]["t"]), says, nodes=names, last=last)
+
+
+def leader_elected(ladder: Ladder) -> Measure:
+    """Since when there was a leader without a break."""
+    known = ladder.before("cluster.leader")
+    if not known:
+        return Measure.missing("seconds", "who led before is not in the history")
+    leader = known[-1].get("leader")
+    now, since, elected = leader, ladder.watch.trigger, None
+    for event in ladder.during("cluster.leader"):
+        t, name = int(event["t"]), event.get("leader")
+        if name is None:
+            since = t
+        elif name != leader or ladder.answered(since, t):  # the same one, and nobody had been asked: no election
+            elected = t
+        leader, now = name or leader, name
+    if now is None:
+        return ladder.not_seen("without a leader at the end of the watch")
+    if elected is not None:
+        return ladder.dated(elected, f"{now} leads", leader=now)
+    if ladder.blind() > BLIND:
+        return ladder.unseen(ladder.blind())
+    if now in ladder.concerned:
+        return ladder.not_reached(f"{now}, which the fault hits, stayed the leader")
+    return ladder.not_needed(f"{now} stayed the leader")
+
+
+def primaries_promoted(ladder: Ladder) -> Measure:
+    """When the last shard that lost its primary had one again."""
+    known = ladder.before("cluster.primary")
+    if not known:
+        return Measure.missing("seconds", "where the primaries were is not in the history")
+    home = {(event["index"], event["shard"]): event.get("node") for event in known}
+    now, moved = dict(home), {}
+    for event in ladder.during("cluster.primary"):
+        key = (event["index"], event["shard"])
+        now[key] = event.get("node")
+        moved[key] = int(event["t"])
+    without = sorted(str(shard) for (_, shard), node in now.items() if node is None)
+    stuck = sorted(str(key[1]) for key, node in now.items() if key not in moved and node in ladder.concerned)
+    if without or stuck:
+        words = [f"shard {text.listed(without)} without a primary at the end of the watch"] if without else []
+        words += [f"the primary of shard {text.listed(stuck)} stayed on a node that the fault hits"] if stuck else []
+        return ladder.not_seen("; ".join(words), shards=[*without, *stuck])
+    if moved:
+        at = max(moved.values())
+        return ladder.dated(at, f"{text.plural(len(moved), 'shard')} got another primary", shards=len(moved))
+    if ladder.blind() > BLIND:
+        return ladder.unseen(ladder.blind())
+    return ladder.not_needed("no primary was lost")
+
+
+def gap_that_counts(shards: int, rate: float, objective: float) -> float:
+    """Seconds without a good write that are no chance: writes go to one of ``shards`` each, evenly."""
+    by_chance = 0.0 if shards < 2 else math.log(GAP_CHANCE) / math.log1p(-1 / shards) / rate
+    return max(GAP, by_chance) + objective
+
+
+def first_writes(ladder: Ladder) -> Measure:
+    """When the last shard had a good write again after its longest gap (the failover gap)."""
+    record, watch = ladder.record, ladder.watch
+    write = next((op for op in record.operations if op.name == "write"), None)
+    if write is None or write.rate <= 0:
+        return Measure.missing("seconds", "the load has no writes")
+    if len(record.in_phase("write", ladder.span)) < FEWEST:
+        return Measure.missing("seconds", f"fewer than {FEWEST} writes in the phase")
+    shards, routing = _routing(record)
+    longest = gap_that_counts(shards, write.rate, write.good_within)
+    frames = windows(watch.trigger, watch.horizon, record.window("write"))
+    scheduled, failed = regained.failures(record, "write", frames)
+    # a shard that is out takes its share of the writes along: elsewhere no id needs to be hashed
+    hit = np.flatnonzero((scheduled == 0) | (failed > np.maximum(0, 0.5 * scheduled / shards)))
+    if not len(hit):
+        return ladder.not_needed("no shard's writes were interrupted")
+    slack = int((2 * longest + 2 * record.window("write")) * SECOND)
+    begin = max(watch.trigger, frames[int(hit[0])][0] - slack)
+    stop = min(watch.horizon, frames[int(hit[-1])][1] + slack)
+    rows = []
+    for shard, ends in enumerate(_good_writes(record, begin, stop, shards, routing)):
+        edges = np.concatenate([[begin], ends[(ends > begin) & (ends < stop)], [stop]])
+        gaps = np.diff(edges) / SECOND
+        if len(counting := np.flatnonzero(gaps > longest)):
+            rows.append((int(edges[int(counting[-1]) + 1]), shard, float(gaps[counting].max())))
+    shown = [{"shard": shard, "at": record.since_start(at), "gap": gap} for at, shard, gap in rows]
+    more = {"shards": shown, "gap_that_counts": longest, "number_of_shards": shards}
+    open_still = sorted(shard for at, shard, _ in rows if at >= stop)
+    if open_still:
+        listed = text.listed([str(shard) for shard in open_still])
+        return ladder.not_reached(f"no good write of shard {listed} until the watch ended", **more)
+    if not rows:
+        return ladder.not_needed("no shard was without a good write for longer than chance")
+    at, shard, gap = max(rows)
+    says = f"{len(rows)} of {shards} shards were interrupted; the last is shard {shard}, for up to {text.seconds(gap)}"
+    found = ladder.reached(at, says, **more)
+    if (watch.horizon - at) / SECOND <= longest:
+        return replace(found, bound=Bound.AT_LEAST, says=f"{says}; the watch ended too soon after it")
+    return found
+
+
+def _routing(record: Record) -> tuple[int, int]:
+    event = record.first("index.routing")
+    if event is not None:
+        return int(event["shards"]), int(event["routing_shards"])
+    shards = number_of_shards(record)
+    return shards, default_routing_shards(shards)
+
+
+def _good_writes(record: Record, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
+    """For each shard, when its good writes were answered, in order."""
+    part = record.arrivals["write"]
+    mine = part.good & (part.end > begin) & (part.end < stop)
+    ends, numbers = part.end[mine], part.k[mine]
+    # w-<k> is the id of arrival k's document: chaos/load/workload.py
+    where = np.fromiter((shard_of(f"w-{k}", shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
+    return [np.sort(ends[where == shard]) for shard in range(shards)]
+
+
+def regained_all(ladder: Ladder) -> Measure:
+    """The objective of the operation that came back last."""
+    return _slowest(ladder, lambda op: regained.measure(ladder.record, op, ladder.span))
+
+
+def green(ladder: Ladder) -> Measure:
+    """The end of the last stretch in which the cluster was not green."""
+    watch = ladder.watch
+    blind = ladder.blind()
+    if blind > BLIND:
+        return ladder.unseen(blind)
+    found = recovered.since(ladder.record, watch.trigger, watch.horizon, watch.what)
+    if found.value is None:
+        return found
+    if found.bound is not Bound.EXACT:
+        return ladder.not_reached("not green at the end of the watch")
+    if found.value == 0:
+        return ladder.not_needed("green all the time")
+    return ladder.dated(watch.trigger + round(found.value * SECOND), "green")
+
+
+def latency_back(ladder: Ladder) -> Measure:
+    """The end of the last window in which too many arrivals took longer than the baseline."""
+    record = ladder.record
+
+    def of(op: str) -> Measure:
+        part = record.arrivals[op]
+        healthy = part.latency[np.isin(part.phase, [span.index for span in record.healthy])]
+        if len(healthy) < latency.needed(0.99):
+            return Measure.missing("seconds", f"no healthy phase with enough {op}s to take a baseline from")
+        baseline = latency.quantile(healthy, 0.99)
+        if not math.isfinite(baseline):
+            return Measure.missing("seconds", f"more than 1 % of the healthy phases' {op}s had no answer")
+        limit = (1 + DELTA) * baseline
+
+        def bad(frames: list[tuple[int, int]], alpha: float) -> Bools:
+            if not frames:
+                return np.empty(0, np.bool_)
+            mask = (part.intended >= frames[0][0]) & (part.intended < frames[-1][1])
+            slow = replace(part, good=part.latency <= limit).where(mask)
+            return regained.are_bad(*regained.per_window(slow, frames), 0.01, alpha)
+
+        words = ("never above the baseline", "still above the baseline")
+        return regained.until_good(record, op, ladder.span, bad, *words)
+
+    return _slowest(ladder, of)
+
+
+def _slowest(ladder: Ladder, of: Callable[[str], Measure]) -> Measure:
+    """The latest of all operations, as far as it is known: censored when that one, or any other, is."""
+    found = {op.name: of(op.name) for op in ladder.record.operations}
+    missing = next((each for each in found.values() if each.value is None), None)
+    if missing is not None or not found:
+        return missing or Measure.missing("seconds", "the load has no operations")
+    name = max(found, key=lambda each: (found[each].value or 0.0, found[each].bound is not Bound.EXACT))
+    slowest = found[name]
+    value = slowest.value or 0.0
+    bound = slowest.bound
+    if bound is Bound.EXACT and any(each.bound is not Bound.EXACT for each in found.values()):
+        bound = Bound.AT_LEAST
+    at = None if bound is Bound.MORE_THAN else ladder.watch.trigger + round(value * SECOND)
+    own = {op: {"value": each.value, "bound": each.bound.value} for op, each in found.items()}
+    more = {"at": ladder.record.since_start(at), **ladder._from(), "operations": own}
+    return Measure(value, "seconds", f"{name}s: {slowest.says}", bound, more)
+
+
+_STEPS: dict[str, Callable[[Ladder], Measure]] = {
+    "in_effect": in_effect,
+    "impact": impact,
+    "node_left": node_left,
+    "leader_elected": leader_elected,
+    "primaries_promoted": primaries_promoted,
+    "first_writes": first_writes,
+    "regained": regained_all,
+    "green": green,
+    "latency": latency_back,
+}
+NAMES = tuple(_STEPS)
+
+
+def measure(record: Record, span: Span, name: str) -> Measure:
+    """One step of one phase, as an expectation sees it; without a value where nothing was commanded."""
+    if not record.triggers(span):
+        return Measure.missing("seconds", "nothing was commanded in this phase, so there is no start to count from")
+    return _STEPS[name](Ladder.of(record, span))
+
+
+def table(record: Record) -> dict[str, Any]:
+    """phase → trigger and steps, for the phases in which something was commanded."""
+    found = {}
+    for span in record.spans:
+        if not record.triggers(span):
+            continue
+        ladder = Ladder.of(record, span)
+        steps = []
+        for name, step in _STEPS.items():
+            each = step(ladder)
+            steps.append(
+                {
+                    "name": name,
+                    "title": TITLES[name],
+                    "at": each.evidence.get("at") if each.value is not None else None,
+                    "after": each.value,
+                    "bound": each.bound.value,
+                    "reached": each.value is not None and each.bound is Bound.EXACT,
+                    "says": each.says,
+                }
+            )
+        found[span.name] = {
+            "trigger": ladder.watch.what,
+            "trigger_at": record.since_start(ladder.watch.trigger),
+            "steps": steps,
+        }
+    return found

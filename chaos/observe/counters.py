@@ -1,0 +1,105 @@
+"""What the sampler asks beside the cluster's state: who served, how copies came back, how the index is routed.
+
+All over the direct path, each with a deadline of its own. ``_recovery`` and ``_cat/shards`` ask every node and would
+hang while one is cut off, so they are asked when the cluster is green again, off the sampler's own beat.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import urllib3
+
+from chaos.lab.protocol import Lab
+
+SERVED = (
+    "/_nodes/_local/stats/indices,weighted_routing/search,get?filter_path="
+    "nodes.*.indices.search.query_total,nodes.*.indices.get.total,nodes.*.weighted_routing.stats.fail_open_count"
+)
+ROUTING = "metadata.indices.*.settings.index.number_of_shards,metadata.indices.*.routing_num_shards"
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What an answer of another shape than expected ends in."""
+
+
+def _get(lab: Lab, node: str, path: str, timeout: float) -> Any:
+    """The answer's body; None when there is none in time, or it is no 200."""
+    client = lab.client(node, timeout=timeout)
+    try:
+        status, answer = client.request("GET", path)
+    except urllib3.exceptions.HTTPError:
+        return None
+    finally:
+        client.close()
+    return answer if status == 200 else None
+
+
+def served(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
+    """Shard-level queries and gets that a node has executed, and its count of fail-opens, since it started."""
+    answer = _get(lab, node, SERVED, timeout)
+    try:
+        (own,) = answer["nodes"].values()
+        indices = own.get("indices", {})
+        return {
+            "query": int(indices.get("search", {}).get("query_total", 0)),
+            "get": int(indices.get("get", {}).get("total", 0)),
+            "fail_open": int(own.get("weighted_routing", {}).get("stats", {}).get("fail_open_count", 0)),
+        }
+    except UNREADABLE:
+        return None
+
+
+def routing(lab: Lab, node: str, index: str, timeout: float) -> dict[str, int] | None:
+    """The index's number of shards and of routing shards."""
+    answer = _get(lab, node, f"/_cluster/state/metadata/{index}?local=true&filter_path={ROUTING}", timeout)
+    try:
+        metadata = answer["metadata"]["indices"][index]
+        return {
+            "shards": int(metadata["settings"]["index"]["number_of_shards"]),
+            "routing_shards": int(metadata["routing_num_shards"]),
+        }
+    except UNREADABLE:
+        return None
+
+
+def recoveries(lab: Lab, node: str, index: str, since: float, timeout: float) -> list[dict[str, Any]] | None:
+    """The latest recovery of each copy of an index that began at ``since`` (seconds since 1970) or later.
+
+    Sizes in bytes; ``shard_bytes`` is the size of the copy now, None when it is not known. What segment replication
+    or a remote store transfer afterwards is not in ``_recovery``. None when there is no answer that can be read.
+    """
+    answer = _get(lab, node, f"/{index}/_recovery", timeout)
+    if answer is None:
+        return None
+    rows = _get(lab, node, f"/_cat/shards/{index}?format=json&bytes=b&h=shard,node,store", timeout)
+    try:
+        sizes = {(int(row["shard"]), str(row["node"])): int(row["store"]) for row in rows or () if row.get("store")}
+        return [
+            _recovery(index, each, sizes)
+            for each in answer.get(index, {}).get("shards", ())
+            if int(each["start_time_in_millis"]) / 1000 >= since
+        ]
+    except UNREADABLE:
+        return None
+
+
+def _recovery(index: str, given: dict[str, Any], sizes: dict[tuple[int, str], int]) -> dict[str, Any]:
+    size, files = given["index"]["size"], given["index"]["files"]
+    node = str(given["target"]["name"])
+    return {
+        "index": index,
+        "shard": int(given["id"]),
+        "node": node,
+        "primary": bool(given["primary"]),
+        "type": str(given["type"]),
+        "stage": str(given["stage"]),
+        "source": (given.get("source") or {}).get("name"),
+        "started_ms": int(given["start_time_in_millis"]),
+        "seconds": int(given["total_time_in_millis"]) / 1000,
+        "bytes_total": int(size["total_in_bytes"]),
+        "bytes_reused": int(size["reused_in_bytes"]),
+        "bytes_copied": int(size["recovered_in_bytes"]),
+        "files_total": int(files["total"]),
+        "files_reused": int(files["reused"]),
+        "operations": max(0, int(given["translog"]["recovered"])),
+        "shard_bytes": sizes.get((int(given["id"]), node)),
+    }
