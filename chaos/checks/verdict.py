@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checks import (
+    data,
     evidence,
     good,
     latency,
@@ -176,7 +177,7 @@ def evaluate(history: HistoryLike) -> Findings:
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
     gaps = [gap for fault in faults for gap in fault.gaps]
-    gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record)]
+    gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
     gaps += [
         evidence.Gap(f"{condition.what}: {condition.measured}, and the limit is {condition.limit}", None)
         for condition in conditions
@@ -186,6 +187,7 @@ def evaluate(history: HistoryLike) -> Findings:
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
     reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps]
+    reasons += [Reason(Outcome.WEAKNESS, f"Documents that should not be there: {s}") for s in data.violations(record)]
     weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
     for finding in findings:
         if finding.counts_as in weak:
@@ -290,6 +292,8 @@ def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
     }
     if expectation.metric in cluster:
         return cluster[expectation.metric](record, span)
+    if (on_data := data.of_phase(record, expectation.metric, span)) is not None:
+        return on_data
     return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
 
 
@@ -342,8 +346,11 @@ def _judged(
     gaps: list[evidence.Gap],
 ) -> tuple[Measure, Verdict, str]:
     if phase is None:
-        # Of the whole run: the acknowledged writes. A loss stands whatever was proven about the fault.
-        measure = writes.measure(record)
+        # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault.
+        check = data.WHOLE_RUN.get(expectation.metric)
+        if check is None:
+            return _none(f"this version does not know the metric {expectation.metric}")
+        measure = check(record)
         verdict = judge(measure, expectation.comparison, expectation.value)
         return _undermined(measure, verdict, None, gaps, stands=verdict is Verdict.FAIL)
     span = record.span(phase)
@@ -490,6 +497,7 @@ def _tables(record: Record) -> dict[str, Any]:
         "differing": differing,
         "acknowledged": lost.evidence.get("acknowledged"),
     }
+    tables["data"] = data.tables(record)
     return tables
 
 
