@@ -347,10 +347,7 @@ def _judged(
 ) -> tuple[Measure, Verdict, str]:
     if phase is None:
         # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault.
-        check = data.WHOLE_RUN.get(expectation.metric)
-        if check is None:
-            return _none(f"this version does not know the metric {expectation.metric}")
-        measure = check(record)
+        measure = data.of_run(record, expectation.metric)
         verdict = judge(measure, expectation.comparison, expectation.value)
         return _undermined(measure, verdict, None, gaps, stands=verdict is Verdict.FAIL)
     span = record.span(phase)

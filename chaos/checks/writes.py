@@ -1,13 +1,14 @@
 """What the final read-back found: acknowledged writes that are not as they were acknowledged, and documents too many.
 
-``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only) + wrong content. A copy that could not
-be read can hide a loss, so without a complete read-back the value is only known from below: losses seen
-stand, no losses seen prove nothing. A shard without a live copy is unavailable, which is not lost, and not
-a pass.
+``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only, or other versions of a
+compare-and-set key on them) + wrong content. A copy that could not be read can hide a loss, so without a complete
+read-back the value is only known from below: losses seen stand, no losses seen prove nothing. A shard without a live
+copy is unavailable, which is not lost, and not a pass.
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
-ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write without a clear answer is in neither value:
-it may be there or not (*recovered* when it is). Nothing read is no proof of anything.
+ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write
+without a clear answer is in neither value: it may be there or not (*recovered* when it is). Nothing read is no proof
+of anything.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def unexpected(record: Record) -> Measure:
     total = sum(counts.values()) + len(twice)
     found = (
         f"{text.count(counts['resurrected'])} resurrected, {text.count(counts['unexpected'])} that nobody wrote, "
-        f"{text.count(counts['duplicated'] + len(twice))} found more than once; {text.count(evidence['recovered_count'])} without a "
-        "clear answer are there, as they may be"
+        f"{text.count(counts['duplicated'] + len(twice))} found more than once; "
+        f"{text.count(evidence['recovered_count'])} without a clear answer are there, as they may be"
     )
     gaps = []
     if readback.get("complete") is not True:

@@ -20,11 +20,11 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializeAsAny,
+    SerializerFunctionWrapHandler,
     StrictBool,
     StrictInt,
     WithJsonSchema,
     create_model,
-    SerializerFunctionWrapHandler,
     field_serializer,
     model_serializer,
     model_validator,
@@ -135,7 +135,7 @@ class CompareAndSet(Strict):
 
 
 class Visibility(Strict):
-    """Documents written beside the load and looked for on every data node, by get and by search, until they are found."""
+    """Documents written beside the load, and looked for on every data node by get and search until they are found."""
 
     rate: GentleRate = Field(description="documents per second, at most 50/s, for example 2/s")
     within: PositiveDuration = Field(default=Duration(30), description="how long one is searched for, for example 30s")

@@ -143,7 +143,8 @@ def _replaced_once(acknowledged: Sequence[Operation]) -> list[str]:
         if each.expected is not None:
             over.setdefault(each.expected, []).append(each)
     return [
-        f"{text.listed([each.says for each in group])} were all acknowledged over seq_no {version[0]}, term {version[1]}"
+        f"{text.listed([each.says for each in group])} were all acknowledged over "
+        f"seq_no {version[0]}, term {version[1]}"
         for version, group in sorted(over.items())
         if len(group) > 1
     ]

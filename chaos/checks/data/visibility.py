@@ -63,8 +63,8 @@ def of(found: list[Look], name: str) -> Measure:
     if n < needed(q):
         return Measure.missing("seconds", f"only {n} looks at documents, {needed(q)} are needed for {name}", **evidence)
     says = (
-        f"{text.count(seen)} of {text.count(n)} looks (document and node) found it; {text.count(evidence['documents'])} "
-        "documents"
+        f"{text.count(seen)} of {text.count(n)} looks (document and node) found it; "
+        f"{text.plural(evidence['documents'], 'document')}"
     )
     low = quantile(np.array([each.seconds for each in found]), q)
     high = quantile(np.array([each.seconds if each.seen else np.inf for each in found]), q)
