@@ -322,7 +322,8 @@ def _watched(
 
     They are named in full: whether a read was dirty hangs on it.
     """
-    absent, unknown = [], []
+    absent: list[str] = []
+    unknown: list[str] = []
     ids = sorted(fates.probes) if fates is not None else []
     for id in ids:
         shard = shard_of(id, shards, routing_shards)

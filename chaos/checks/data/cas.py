@@ -49,7 +49,7 @@ def measure(record: Record) -> Measure:
             unread.append(key)
         if not any(each.acknowledged for each in ops):
             idle.append(key)
-        if not found:
+        if ops and not found:
             verdict, says = linearizable(ops, None if last is None else int(last["value"]))
             if verdict is Linearizable.NO:
                 found.append({"key": key, "says": says})
@@ -57,7 +57,7 @@ def measure(record: Record) -> Measure:
                 undecided.append(key)
         violations += found
     writes = [each for ops in keys.values() for each in ops if each.f == "cas"]
-    figures = {
+    figures: dict[str, Any] = {
         "attempts": len(writes),
         "acknowledged": sum(each.acknowledged for each in writes),
         "conflicts": sum(each.status == 409 for each in writes),
@@ -151,7 +151,7 @@ def _replaced_once(acknowledged: Sequence[Operation]) -> list[str]:
 
 
 def linearizable(
-    ops: Sequence[Operation], last: int | None, *, reads: bool = False, initial: int = 0
+    ops: Sequence[Operation], last: int | None, *, reads: bool = False, initial: int | None = 0
 ) -> tuple[Linearizable, str]:
     """The verdict on one key and, for a no, what could not be placed. ``last``: its value in the end, None: not read.
 

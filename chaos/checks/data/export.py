@@ -70,7 +70,7 @@ def register(ops: Iterable[Operation], last: int | None, *, reads: bool) -> Iter
     for each in taken:
         process = 2 * each.process + (each.f == "read")
         said = {"process": process, "f": each.f}
-        value = [each.before, each.value] if each.f == "cas" else None
+        value: Any = [each.before, each.value] if each.f == "cas" else None
         moments.append((each.begin, False, process, {"type": "invoke", **said, "value": value}))
         if each.end is not None:
             value = [each.before, each.value] if each.f == "cas" else each.value
