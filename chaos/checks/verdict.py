@@ -307,7 +307,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         used[name] = used.get(name, 0) + 1
         return name if used[name] == 1 else f"{name}#{used[name]}"
 
-    forgiving = starved.forgiving(record) if starved.applies(record) else None
+    forgiving = data.forgiving(record, starved.forgiving(record)) if starved.applies(record) else None
     for expectation in record.expectations:
         group = []
         for phase in expectation.phases or (None,):
@@ -358,7 +358,8 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
-    if forgiving is not None and expectation.op in record.arrivals and verdict is not Verdict.INCONCLUSIVE:
+    timed = expectation.op in record.arrivals or expectation.metric.startswith("visible.")
+    if forgiving is not None and timed and verdict is not Verdict.INCONCLUSIVE:
         other = _measure(forgiving, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:
             says = (

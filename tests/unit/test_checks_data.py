@@ -401,6 +401,17 @@ def test_a_node_that_never_answered_says_nothing_and_too_few_looks_are_no_data()
     assert verdicts(judged(story))["visible.p99@slow"] == "inconclusive"
 
 
+def test_what_only_the_machine_made_late_is_no_weakness() -> None:
+    story = kept(expect("visible.p99", "<=", 2, ("slow",)))
+    assert story.visibility is not None
+    story.visibility.after = lambda seconds, node: 5.0 if 40 < seconds < 60 else 0.6
+    assert verdicts(judged(story))["visible.p99@slow"] == "weakness"
+    story.starved = ((38.0, 66.0),)
+    findings = judged(story)
+    assert verdicts(findings)["visible.p99@slow"] == "inconclusive"
+    assert "none of this machine's processors was free" in findings.findings[0].says
+
+
 def test_the_type_of_replication_is_named() -> None:
     history = kept().history()
     history.plan["topology"]["settings"]["index"]["index.replication.type"] = "SEGMENT"
