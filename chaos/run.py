@@ -39,14 +39,24 @@ from chaos.lab import network, supply, sweep, traces
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
 from chaos.lab.wiring import HTTP
-from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
+from chaos.load.config import (
+    CasConfig,
+    ClientConfig,
+    ClientHost,
+    DriverConfig,
+    OperationConfig,
+    ProbeConfig,
+    Target,
+    VisibilityConfig,
+)
 from chaos.load.driver import Driver
-from chaos.load.workload import preload, preload_id, write_id
+from chaos.load.workload import preload
 from chaos.netsock import opensearch
 from chaos.observe import proof
 from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
+from chaos.observe.written import Written
 from chaos.places import ProcessIdentity, write_json
 
 GREEN_SECONDS = 60.0
@@ -415,6 +425,10 @@ class Execution:
             ),
             arrivals=load.arrivals,
             documents=load.documents,
+            cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
+            visibility=VisibilityConfig(rate=float(load.visibility.rate), within_s=float(load.visibility.within))
+            if load.visibility
+            else None,
             client=ClientConfig(
                 kind=load.client.kind,
                 timeout_s=float(load.client.timeout),
@@ -448,7 +462,7 @@ class Execution:
         host = self.lab.wiring[through]
         client = opensearch(host.loopback, HTTP, namespace=host.namespace)
         try:
-            preload(client, self.experiment.load.documents, self.index)
+            preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
         finally:
             client.close()
         began = time.monotonic()
@@ -665,19 +679,18 @@ class Execution:
         self.sampler.stop()
         self.check_late_stop()
         if self.outcome == "finished":
-            acknowledged = self.acknowledged()
+            written = Written.of(
+                History.open(self.folder), documents=self.experiment.load.documents, keys=self.cas_keys
+            )
             self.stage("read-back")
             says = self.reporter.status
-            result = patiently(lambda: read_back(self.lab, self.index, acknowledged, says), self.stop.was_asked, 0.0)
+            result = patiently(lambda: read_back(self.lab, self.index, written, says), self.stop.was_asked, 0.0)
             self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)
 
-    def acknowledged(self) -> set[str]:
-        """The ids of every document that the cluster has acknowledged."""
-        arrivals = History.open(self.folder).arrivals
-        written = arrivals[(arrivals["op"] == "write") & arrivals["outcome"].isin(["ok", "partial"])]
-        ids = {write_id(int(k)) for k in written["k"]}
-        return ids | {preload_id(n) for n in range(self.experiment.load.documents)}
+    @property
+    def cas_keys(self) -> int:
+        return self.experiment.load.cas.keys if self.experiment.load.cas else 0
 
     def lab_away(self) -> None:
         self.stage("lab away")

@@ -23,6 +23,8 @@ S = 1_000_000_000
 T0 = 1_000_000 * S
 WALL = 1_790_000_000.0
 OPS = ("read", "write")
+COUNTED = ("lost", "violations", "reads")
+"""Metrics without a unit, by the second half of their names."""
 CLIENTS = ("client-a", "client-b")
 NODES = ("a-data", "b-data", "c-data")
 ALL_NODES = (*NODES, "a-cm", "b-cm", "c-cm")
@@ -181,7 +183,7 @@ def expect(
     is_op = op in OPS
     if is_op and quantity == "good":
         unit, shown = "percent", f"{value * 100:g}%"
-    elif metric in ("shards.moved", "acknowledged.lost"):
+    elif metric in ("shards.moved", "documents.unexpected") or metric.partition(".")[2] in COUNTED:
         unit, shown = "count", f"{value:g}"
     else:
         unit, shown = "duration", f"{value:g}s"
@@ -227,7 +229,115 @@ READBACK: dict[str, Any] = {
     "unavailable_count": 0,
     "unavailable_shards": [],
     "unacknowledged_present": 12,
+    "documents": 21_492,
+    **{
+        f"{name}_count": number
+        for name, number in dict(recovered=12, resurrected=0, unexpected=0, duplicated=0).items()
+    },
+    "recovered": [f"w-{n}" for n in range(90_000, 90_012)],
+    "resurrected": [],
+    "unexpected": [],
+    "duplicated": [],
+    "cas": {},
+    "watched": {"count": 0, "absent": [], "unknown": []},
 }
+
+
+@dataclass
+class Compared:
+    """Compare-and-set of a register that keeps its promise: pairs of attempts, one wins and one meets a conflict.
+
+    ``change``: a last change of the lines.
+    """
+
+    rate: float = 10.0
+    keys: int = 2
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
+
+    def lines(self, seconds: float) -> list[dict[str, Any]]:
+        state = {n: (0, n) for n in range(self.keys)}  # value and seq_no
+        lines: list[dict[str, Any]] = []
+        for pair in range(int(seconds * self.rate / 2)):
+            begin, key = T0 + int(pair * 2 / self.rate * S) + S // 20, pair % self.keys
+            value, seq_no = state[key]
+            for turn in range(2):
+                n = 2 * pair + turn
+                lines += self._read(begin + turn * 1000, n, key, value, seq_no)
+                lines += self._cas(begin + 5_000_000 + turn * 1000, n, key, value, seq_no, wins=turn == 0)
+            state[key] = (2 * pair + 1, 100 + pair)
+        lines.sort(key=lambda line: line["t"])
+        return self.change(lines) if self.change else lines
+
+    def _read(self, t: int, n: int, key: int, value: int, seq_no: int) -> list[dict[str, Any]]:
+        op = {"op": 2 * n}
+        return [
+            {"t": t, "kind": "invoke", **op, "process": n, "f": "read", "key": f"c-{key}", "zone": "ab"[n % 2]},
+            {"t": t + 3_000_000, "kind": "ok", **op, "outcome": "ok", "status": 200, "node": NODES[n % 3]}
+            | {"value": value, "seq_no": seq_no, "primary_term": 1},
+        ]
+
+    def _cas(self, t: int, n: int, key: int, value: int, seq_no: int, *, wins: bool) -> list[dict[str, Any]]:
+        op = {"op": 2 * n + 1}
+        said = {"value": [value, n + 1], "if_seq_no": seq_no, "if_primary_term": 1}
+        asked = {
+            "t": t,
+            "kind": "invoke",
+            **op,
+            "process": n,
+            "f": "cas",
+            "key": f"c-{key}",
+            "zone": "ab"[n % 2],
+            **said,
+        }
+        node = {"node": NODES[n % 2]}
+        if not wins:
+            return [asked, {"t": t + 9_000_000, "kind": "info", **op, "outcome": "unknown", "status": 409, **node}]
+        done = {"t": t + 8_000_000, "kind": "ok", **op, "outcome": "ok", "status": 200, **node}
+        return [asked, done | {"seq_no": 100 + n // 2, "primary_term": 1}]
+
+    def held(self, seconds: float) -> dict[str, Any]:
+        """What every copy holds in the end, of a register that lost nothing."""
+        change, self.change = self.change, None
+        held: dict[str, Any] = {}
+        for line in self.lines(seconds):
+            if line["kind"] == "invoke" and line["f"] == "cas" and line["process"] % 2 == 0:
+                version = {"value": line["value"][1], "seq_no": 100 + line["process"] // 2, "primary_term": 1}
+                held[line["key"]] = [{"node": node, "primary": node == NODES[0], **version} for node in NODES]
+        self.change = change
+        return held
+
+
+@dataclass
+class Probed:
+    """Probes of visibility: each document is found by a search on every node after ``after(seconds, node)``.
+
+    None: it is never found, and looked for until 30 s are over.
+    """
+
+    rate: float = 2.0
+    after: Callable[[float, str], float | None] = lambda seconds, node: 0.4 + (seconds * 7919 % 1)
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
+
+    def lines(self, seconds: float) -> list[dict[str, Any]]:
+        lines: list[dict[str, Any]] = []
+        for n in range(int(seconds * self.rate)):
+            t = T0 + int(n / self.rate * S) + S // 30
+            done = t + 12_000_000
+            lines.append({"t": t, "kind": "write", "n": n, "id": f"v-{n}", "zone": "ab"[n % 2]})
+            fate = {"acknowledged": True, "sent": True, "outcome": "ok", "status": 201, "node": NODES[n % 2]}
+            lines.append({"t": done, "kind": "written", "n": n, **fate})
+            for node in NODES:
+                where = {"n": n, "node": node, "zone": node[0]}
+                lines.append({"t": done + 3_000_000, "kind": "get", **where, "began": done + 1, "found": True})
+                after = self.after(n / self.rate, node)
+                if after is None:
+                    end = {"kind": "unseen", **where, "missed": done + 30 * S, "searches": 250}
+                    lines.append({"t": done + 30 * S + 9_000_000, **end})
+                else:
+                    at = done + int(after * S)
+                    lines.append({"t": at, "kind": "seen", **where, "began": at - 9_000_000, "hits": 1, "searches": 4})
+        lines.sort(key=lambda line: line["t"])
+        return self.change(lines) if self.change else lines
 
 
 @dataclass
@@ -239,8 +349,13 @@ class Story:
     expect: list[dict[str, Any]] = field(default_factory=list)
     rate: float = 100.0
     good_within: float = 0.1
+    stale: list[dict[str, Any]] = field(default_factory=list)
+    also_read: dict[str, Any] = field(default_factory=dict)
+    """Laid over the read-back last."""
     timeout: float = 5.0
     seed: int = 7
+    cas: Compared | None = None
+    visibility: Probed | None = None
     ops: tuple[str, ...] = OPS
     readback: dict[str, Any] | None = field(default_factory=lambda: json.loads(json.dumps(READBACK)))
     clean: dict[str, Any] | None = field(default_factory=lambda: {"clean": True, "detail": []})
@@ -280,6 +395,10 @@ class Story:
             "documents": 2000,
             "client": {"kind": "load-balancer", "timeout": self.timeout, "zones": ["a", "b"], "node": None},
         }
+        if self.cas is not None:
+            load["cas"] = {"rate": self.cas.rate, "keys": self.cas.keys}
+        if self.visibility is not None:
+            load["visibility"] = {"rate": self.visibility.rate, "within": 30.0}
         nodes = [
             {"name": f"{zone}-{group}", "zone": zone, "roles": roles}
             for group, roles in (("cm", ["cluster_manager"]), ("data", ["data", "ingest"]))
@@ -448,6 +567,20 @@ class Story:
             finished = finished[finished["end"] <= limit]
         return scheduled, finished
 
+    def lines(self) -> dict[str, list[dict[str, Any]]]:
+        """What the checks on data recorded, by the name of its file."""
+        return {
+            "cas": [] if self.cas is None else self.cas.lines(self.seconds),
+            "probes": [] if self.visibility is None else self.visibility.lines(self.seconds),
+            "stale": self.stale,
+        }
+
+    def read(self) -> dict[str, Any] | None:
+        """The read-back, with what the keys of compare-and-set held in the end."""
+        if self.readback is None or self.cas is None:
+            return self.readback
+        return {**self.readback, "cas": self.cas.held(self.seconds)} | self.also_read
+
     def history(self) -> History:
         """The same as reading it from disk, without a disk."""
         scheduled, finished = self.rows()
@@ -471,7 +604,8 @@ class Story:
             plan=json.loads(json.dumps(self.plan())),
             events=self.events(),
             driver=self.driver(),
-            readback=None if self.dies_at else self.readback,
+            readback=None if self.dies_at else self.read(),
+            **self.lines(),
             clean=None if self.dies_at else self.clean,
             arrivals=frame,
         )
@@ -491,9 +625,12 @@ class Story:
         for name, events in (("events", self.events()), ("driver", self.driver())):
             lines = "".join(json.dumps(event) + "\n" for event in events)
             (history / f"{name}.jsonl").write_text(lines + ('{"t":12' if torn else ""))
+        for name, events in self.lines().items():
+            if events:
+                (history / f"{name}.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
         if self.dies_at is None:
-            if self.readback is not None:
-                (history / "readback.json").write_text(json.dumps(self.readback))
+            if (read := self.read()) is not None:
+                (history / "readback.json").write_text(json.dumps(read))
             if self.clean is not None:
                 (folder / "clean.json").write_text(json.dumps(self.clean))
         return folder

@@ -138,6 +138,9 @@ class Record:
         self.driver: list[dict[str, Any]] = history.driver
         self.readback: dict[str, Any] | None = history.readback
         self.clean: dict[str, Any] | None = history.clean
+        self.cas: list[dict[str, Any]] = list(getattr(history, "cas", ()))
+        self.probes: list[dict[str, Any]] = list(getattr(history, "probes", ()))
+        self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)

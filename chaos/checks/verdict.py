@@ -22,6 +22,7 @@ import numpy as np
 
 from chaos.checks import (
     availability,
+    data,
     evidence,
     good,
     ladder,
@@ -182,7 +183,7 @@ def evaluate(history: HistoryLike) -> Findings:
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
     gaps = [gap for fault in faults for gap in fault.gaps]
-    gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record)]
+    gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
     gaps += [
         evidence.Gap(f"{condition.what}: {condition.measured}, and the limit is {condition.limit}", None)
         for condition in conditions
@@ -192,6 +193,7 @@ def evaluate(history: HistoryLike) -> Findings:
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
     reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps]
+    reasons += [Reason(Outcome.WEAKNESS, f"Documents that should not be there: {s}") for s in data.violations(record)]
     weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
     for finding in findings:
         if finding.counts_as in weak:
@@ -305,6 +307,8 @@ def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
         return ladder.measure(record, span, step)
     if expectation.metric in cluster:
         return cluster[expectation.metric](record, span)
+    if (on_data := data.of_phase(record, expectation.metric, span)) is not None:
+        return on_data
     return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
 
 
@@ -318,7 +322,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         used[name] = used.get(name, 0) + 1
         return name if used[name] == 1 else f"{name}#{used[name]}"
 
-    forgiving = starved.forgiving(record) if starved.applies(record) else None
+    forgiving = data.forgiving(record, starved.forgiving(record)) if starved.applies(record) else None
     for expectation in record.expectations:
         group = []
         for phase in expectation.phases or (None,):
@@ -357,8 +361,8 @@ def _judged(
     gaps: list[evidence.Gap],
 ) -> tuple[Measure, Verdict, str]:
     if phase is None:
-        # Of the whole run: the acknowledged writes. A loss stands whatever was proven about the fault.
-        measure = writes.measure(record)
+        # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault.
+        measure = data.of_run(record, expectation.metric)
         verdict = judge(measure, expectation.comparison, expectation.value)
         return _undermined(measure, verdict, None, gaps, stands=verdict is Verdict.FAIL)
     span = record.span(phase)
@@ -369,7 +373,7 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
-    of_load = expectation.op in record.arrivals or expectation.metric.startswith("recovery.")
+    of_load = expectation.op in record.arrivals or expectation.metric.startswith(("recovery.", "visible."))
     if forgiving is not None and of_load and verdict is not Verdict.INCONCLUSIVE:
         other = _measure(forgiving, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:
@@ -521,6 +525,7 @@ def _tables(record: Record) -> dict[str, Any]:
         "differing": differing,
         "acknowledged": lost.evidence.get("acknowledged"),
     }
+    tables["data"] = data.tables(record)
     return tables
 
 

@@ -1,9 +1,14 @@
-"""Acknowledged writes that the final read-back did not find as they were acknowledged.
+"""What the final read-back found: acknowledged writes that are not as they were acknowledged, and documents too many.
 
-value = lost (on no live copy) + diverged (on some live copies only) + wrong content. A copy that could not
-be read can hide a loss, so without a complete read-back the value is only known from below: losses seen
-stand, no losses seen prove nothing. A shard without a live copy is unavailable, which is not lost, and not
-a pass.
+``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only, or other versions of a
+compare-and-set key on them) + wrong content. A copy that could not be read can hide a loss, so without a complete
+read-back the value is only known from below: losses seen stand, no losses seen prove nothing. A shard without a live
+copy is unavailable, which is not lost, and not a pass.
+
+``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
+ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write
+without a clear answer is in neither value: it may be there or not (*recovered* when it is). Nothing read is no proof
+of anything.
 """
 
 from __future__ import annotations
@@ -52,9 +57,56 @@ def measure(record: Record) -> Measure:
         gaps.append(f"{text.plural(counts['unavailable'], 'write')} on shards without a live copy")
     if acknowledged == 0:
         gaps.append("no write was acknowledged, so none could be lost")
+    if lost == 0 and _read(readback) == 0:
+        gaps.append("not one document was read back")
+    return _known(lost, found, gaps, evidence)
+
+
+def unexpected(record: Record) -> Measure:
+    """Documents that should not be there."""
+    readback = record.readback
+    if readback is None:
+        return Measure.missing(
+            "count", "there is no read-back, so nobody looked for documents that should not be there"
+        )
+    if "unexpected_count" not in readback:
+        return Measure.missing("count", "the read-back did not look for documents that should not be there")
+    names = ("resurrected", "unexpected", "duplicated")
+    counts = {name: int(readback.get(f"{name}_count") or 0) for name in names}
+    evidence: dict[str, Any] = {
+        **{f"{name}_count": number for name, number in counts.items()},
+        **{name: list(readback.get(name) or [])[:SHOWN] for name in names},
+        "recovered_count": int(readback.get("recovered_count") or 0),
+        "documents": readback.get("documents"),
+    }
+    twice = {f"v-{event['n']}" for event in record.probes if event["kind"] == "seen" and event["hits"] > 1}
+    if twice:
+        evidence["searched_twice"] = sorted(twice)[:SHOWN]
+    total = sum(counts.values()) + len(twice)
+    found = (
+        f"{text.count(counts['resurrected'])} resurrected, {text.count(counts['unexpected'])} that nobody wrote, "
+        f"{text.count(counts['duplicated'] + len(twice))} found more than once; "
+        f"{text.count(evidence['recovered_count'])} without a clear answer are there, as they may be"
+    )
+    gaps = []
+    if readback.get("complete") is not True:
+        gaps.append(f"the read-back is not complete ({readback.get('reason') or 'no reason given'})")
+    if shards := readback.get("unavailable_shards"):
+        gaps.append(f"{text.plural(len(shards), 'shard')} without a live copy")
+    if total == 0 and _read(readback) == 0:
+        gaps.append("not one document was read back")
+    return _known(total, found, gaps, evidence)
+
+
+def _read(readback: dict[str, Any]) -> int:
+    return sum(int(copy.get("docs") or 0) for copy in readback.get("copies") or () if copy.get("read"))
+
+
+def _known(value: int, found: str, gaps: list[str], evidence: dict[str, Any]) -> Measure:
+    """A count that gaps can only have hidden more of: seen ones stand, none seen proves nothing."""
     if not gaps:
-        return Measure(float(lost), "count", found, evidence=evidence)
+        return Measure(float(value), "count", found, evidence=evidence)
     says = f"{found}; {'; '.join(gaps)}"
-    if lost == 0:
+    if value == 0:
         return Measure.missing("count", says, **evidence)
-    return Measure(float(lost), "count", says, Bound.AT_LEAST, evidence)
+    return Measure(float(value), "count", says, Bound.AT_LEAST, evidence)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from chaos.definitions.actions import Decommission, Recommission, Weights
-from chaos.definitions.expectations import OPERATIONS, WHOLE_RUN
+from chaos.definitions.expectations import NEEDS, OPERATIONS, WHOLE_RUN
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import (
@@ -256,6 +256,10 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
                 f"{' or '.join(loads)}",
                 at_key=True,
             )
+        needs = NEEDS.get(metric, ())
+        if needs and not any(getattr(file.load, name) for name in needs):
+            wanted = " or ".join(f"load.{name}" for name in needs)
+            yield Problem((*loc, metric), f"{metric} needs what is not in the load: expected {wanted}", at_key=True)
         phases: tuple[str, ...] = given.phase  # type: ignore[attr-defined]
         known = [*file.phases, "all"]
         bad = [phase for phase in phases if phase not in known]

@@ -43,13 +43,28 @@ METRICS: dict[str, Unit] = {
     **{f"{op}.{quantity}": unit for op in OPERATIONS for quantity, unit in _PER_OPERATION.items()},
     "shards.moved": "count",
     "acknowledged.lost": "count",
+    "documents.unexpected": "count",
+    "cas.violations": "count",
+    "stale.reads": "count",
+    "dirty.reads": "count",
+    "visible.p50": "duration",
+    "visible.p90": "duration",
+    "visible.p99": "duration",
     "cluster.recovered": "duration",
     **{f"recovery.{step}": "duration" for step in RECOVERY},
 }
 """Every metric that an expectation can name, and its unit."""
 
-WHOLE_RUN = frozenset({"acknowledged.lost"})
+WHOLE_RUN = frozenset({"acknowledged.lost", "documents.unexpected", "cas.violations", "stale.reads", "dirty.reads"})
 """Metrics of the whole run: they take no phase."""
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "cas.violations": ("cas",),
+    "stale.reads": ("cas", "visibility"),
+    "dirty.reads": ("cas", "visibility"),
+    **{f"visible.{quantile}": ("visibility",) for quantile in ("p50", "p90", "p99")},
+}
+"""Metrics that stand on operations of their own: one of these must be in the load."""
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

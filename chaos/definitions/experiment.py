@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,17 +20,19 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializeAsAny,
+    SerializerFunctionWrapHandler,
     StrictBool,
     StrictInt,
     WithJsonSchema,
     create_model,
     field_serializer,
+    model_serializer,
     model_validator,
 )
 
 from chaos.definitions.actions import ACTIONS, ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
-from chaos.definitions.expectations import Expectation, ExpectationFile
+from chaos.definitions.expectations import WHOLE_RUN, Expectation, ExpectationFile
 from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import NAME
 from chaos.definitions.steps import FaultParams, Step
@@ -113,6 +116,32 @@ class Client(Strict):
         return self
 
 
+def _gentle(value: Rate) -> Rate:
+    if value > 50:
+        raise Malformed(f"{value.text} is more than a check on data needs: expected at most 50/s")
+    return value
+
+
+GentleRate = Annotated[PositiveRate, AfterValidator(_gentle)]
+
+
+class CompareAndSet(Strict):
+    """Attempts to change one of a few documents if nobody else has: read it, then write with if_seq_no.
+
+    Attempts come in pairs, two clients at once for one document, so that they really compete.
+    """
+
+    rate: GentleRate = Field(description="attempts per second over all keys, at most 50/s, for example 10/s")
+    keys: StrictInt = Field(default=5, ge=1, le=100, description="how many documents are competed for")
+
+
+class Visibility(Strict):
+    """Documents written beside the load, and looked for on every data node by get and search until they are found."""
+
+    rate: GentleRate = Field(description="documents per second, at most 50/s, for example 2/s")
+    within: PositiveDuration = Field(default=Duration(30), description="how long one is searched for, for example 30s")
+
+
 Arrivals = Literal["uniform", "poisson"]
 
 
@@ -121,6 +150,12 @@ class LoadFile(Strict):
 
     read: ReadFile | None = Field(default=None, description="searches or gets")
     write: WriteFile | None = Field(default=None, description="index requests")
+    cas: CompareAndSet | None = Field(
+        default=None, description="compare-and-set on a few documents, for example {rate: 10/s, keys: 5}"
+    )
+    visibility: Visibility | None = Field(
+        default=None, description="how soon written documents are found, for example {rate: 2/s}"
+    )
     arrivals: Arrivals = Field(default="uniform", description="uniform or poisson")
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
@@ -146,6 +181,8 @@ class Load(Strict):
 
     read: Operation | None = None
     write: Operation | None = None
+    cas: CompareAndSet | None = None
+    visibility: Visibility | None = None
     arrivals: Arrivals = "uniform"
     documents: int = 2000
     client: Client = Field(default_factory=Client)
@@ -154,6 +191,12 @@ class Load(Strict):
     def operations(self) -> tuple[Operation, ...]:
         """Those that there are, read first."""
         return tuple(operation for operation in (self.read, self.write) if operation is not None)
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An experiment without checks on data keeps the normal form, and so the hash, that it always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if value is not None or key not in ("cas", "visibility")}
 
 
 # ---------------------------------------------------------------------------------------------- phases
@@ -439,6 +482,8 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
         topology=topology,
         load=Load(
             **operations,
+            cas=file.load.cas,
+            visibility=file.load.visibility,
             arrivals=file.load.arrivals,
             documents=file.load.documents,
             client=file.load.client,
@@ -472,7 +517,7 @@ def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tup
     ``cluster.recovered`` counts from a phase's undo, so "all" means those that undo something;
     ``recovery.*`` counts from a phase's first command, so "all" means those that command something.
     """
-    if metric == "acknowledged.lost":
+    if metric in WHOLE_RUN:
         return ()
     if "all" not in phases:
         return phases

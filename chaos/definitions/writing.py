@@ -102,6 +102,9 @@ def _load(load: Load) -> Iterator[str]:
         if operation.operation != default:
             written["operation"] = operation.operation
         yield f"  {operation.name}: {flow(written)}"
+    for name, check in (("cas", load.cas), ("visibility", load.visibility)):
+        if check is not None:
+            yield f"  {name}: {flow(check)}"
     for name in ("arrivals", "documents", "client"):
         if name in load.model_fields_set and getattr(load, name) != type(load).model_fields[name].get_default(
             call_default_factory=True

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from chaos.errors import HistoryError
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
-from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, EVENTS, PARQUET, TABLES
+from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, EVENTS, PARQUET, PROBES, STALE, TABLES
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
 from chaos.places import fsync_folder
 
@@ -77,6 +77,21 @@ class History:
     def driver(self) -> list[dict[str, Any]]:
         """The load driver's events in the order of their times."""
         return _json_lines(self.folder / "history" / DRIVER_EVENTS)
+
+    @cached_property
+    def cas(self) -> list[dict[str, Any]]:
+        """Compare-and-set: invocations and answers as in :mod:`chaos.load.cas`; empty where the load had none."""
+        return _json_lines(self.folder / "history" / CAS)
+
+    @cached_property
+    def probes(self) -> list[dict[str, Any]]:
+        """Probes of visibility as in :mod:`chaos.load.visibility`; empty where the load had none."""
+        return _json_lines(self.folder / "history" / PROBES)
+
+    @cached_property
+    def stale(self) -> list[dict[str, Any]]:
+        """Reads of the load whose answer was whole and lacked documents that must be there, one line each."""
+        return _json_lines(self.folder / "history" / STALE)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

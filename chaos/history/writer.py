@@ -24,6 +24,12 @@ TABLES = "arrivals.json"
 PARQUET = "arrivals.parquet"
 EVENTS = "events.jsonl"
 DRIVER_EVENTS = "driver.jsonl"
+CAS = "cas.jsonl"
+"""Compare-and-set, written by :mod:`chaos.load.cas`, where its lines are described."""
+PROBES = "probes.jsonl"
+"""Probes of visibility, written by :mod:`chaos.load.visibility`, where its lines are described."""
+STALE = "stale.jsonl"
+"""Reads of the load that were answered in full and still lacked documents that must be there."""
 
 
 class EventWriter:

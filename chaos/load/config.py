@@ -68,6 +68,20 @@ class Target(_Data):
     port: int
 
 
+class CasConfig(_Data):
+    """Compare-and-set beside the load. ``rate``: attempts per second over all ``keys``."""
+
+    rate: float = Field(gt=0)
+    keys: int = Field(ge=1)
+
+
+class VisibilityConfig(_Data):
+    """Probes of visibility beside the load. ``rate``: documents per second, each searched for ``within_s`` at most."""
+
+    rate: float = Field(gt=0)
+    within_s: float = Field(default=30.0, gt=0)
+
+
 class DriverConfig(_Data):
     """Everything that the driver needs to know."""
 
@@ -79,6 +93,8 @@ class DriverConfig(_Data):
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
+    cas: CasConfig | None = None
+    visibility: VisibilityConfig | None = None
     client: ClientConfig = ClientConfig()
     clients: tuple[ClientHost, ...] = Field(min_length=1, max_length=254)
     targets: tuple[Target, ...] = Field(min_length=1, max_length=254)

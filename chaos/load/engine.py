@@ -27,14 +27,17 @@ from gevent.pool import Pool
 from urllib3.exceptions import HTTPError
 
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
-from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, EventWriter, RowWriter, write_tables
+from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
 from chaos.load.balancer import Balancer
+from chaos.load.cas import CompareAndSet
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, Target
+from chaos.load.exchange import Paced, Send
 from chaos.load.network import connection_class, namespace
-from chaos.load.outcomes import of_answer, of_error
+from chaos.load.outcomes import is_stale, of_answer, of_error
 from chaos.load.processors import busy
 from chaos.load.schedule import SECOND, Schedule
+from chaos.load.visibility import Visibility
 from chaos.load.workload import Requests
 
 log = logging.getLogger(__name__)
@@ -45,7 +48,11 @@ assert _ROW.size == ARRIVAL.itemsize
 _FLUSH_S = 0.25
 _SLICE_S = 0.1
 _NAMES = [outcome.name.lower() for outcome in Outcome]
-_OK, _TIMEOUT, _DROPPED, _UNKNOWN = (int(o) for o in (Outcome.OK, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN))
+_OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN = (
+    int(o) for o in (Outcome.OK, Outcome.PARTIAL, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN)
+)
+_CAS_TURN, _PROBE_TURN = 254, 255
+"""Numbers under which a balancer counts the turns of the checks on data; operations are below."""
 
 Report = Callable[[str, str, float, int, BaseException | None], None]
 """Tells locust of an arrival: kind, operation, latency in ms, bytes answered, error."""
@@ -139,6 +146,54 @@ class Engine:
         self._second = _Second(len(config.operations))
         self._slices: list[tuple[int, int, float | None]] = []
         self._sent = self._dropped = self._surprises = 0
+        self._stale: EventWriter | None = None
+        self._checks = self._checks_on_data()
+
+    def _checks_on_data(self) -> list[Paced]:
+        """What the load does beside its arrivals, with senders and files of its own; mostly nothing."""
+        config = self._config
+        checks: list[Paced] = []
+        zones = [client.zone for client in config.clients]
+        if config.cas is not None:
+            checks.append(
+                CompareAndSet(
+                    config.cas,
+                    index=config.index,
+                    out=Path(config.out),
+                    zones=zones,
+                    nodes=[target.node for target in config.targets],
+                    sender=lambda zone: self._zones[zone].sender(_CAS_TURN),
+                    timeout_s=self._patience,
+                )
+            )
+        if config.visibility is not None:
+            direct: dict[tuple[int, int], Send] = {}
+
+            def to(zone: int, node: int) -> Send:
+                if (zone, node) not in direct:
+                    target = config.targets[node]
+                    made = single(target, node, self._zones[zone].namespace, pool=50)
+                    direct[zone, node] = made.transport.perform_request
+                return direct[zone, node]
+
+            checks.append(
+                Visibility(
+                    config.visibility,
+                    index=config.index,
+                    out=Path(config.out),
+                    zones=zones,
+                    nodes=[(target.node, target.zone) for target in config.targets],
+                    sender=lambda zone: self._zones[zone].sender(_PROBE_TURN),
+                    direct=to,
+                    timeout_s=self._patience,
+                )
+            )
+        return checks
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that one request may take. opensearch-py tries again after a connect that timed out: four times."""
+        return self._config.client.timeout_s * (4 if self._library_policy else 1)
 
     # -- the life of a load ------------------------------------------------------------------------------
 
@@ -164,6 +219,8 @@ class Engine:
         """Let arrivals begin at ``start_ns`` (CLOCK_MONOTONIC)."""
         self._begin = start_ns
         self._go.set()
+        for check in self._checks:
+            self._spawn(check.walk, start_ns)
 
     def run(self) -> None:
         """Walk the schedule until stopped: the whole task of the one locust user."""
@@ -183,10 +240,13 @@ class Engine:
         """
         self._stop_ns = time.monotonic_ns()
         self._go.set()
+        for check in self._checks:
+            check.stop()
         self._scheduler_done.wait(timeout=2)
-        # opensearch-py tries again after a connect that timed out: its timeout counts four times
-        patience = self._config.client.timeout_s * (4 if self._library_policy else 1) + 1
-        self._pool.join(timeout=patience)
+        end = time.monotonic() + self._patience + 1
+        self._pool.join(timeout=self._patience + 1)
+        for check in self._checks:  # a document that was just written gets the time to be found
+            check.join(max(2.0, end - time.monotonic()))
         self.close("stopped")
 
     def close(self, reason: str) -> None:
@@ -196,6 +256,10 @@ class Engine:
         self._closed = True
         if self._stop_ns is None:
             self._stop_ns = time.monotonic_ns()
+        for check in self._checks:
+            check.close()
+        if self._stale is not None:
+            self._stale.close()
         self._rows.close()
         self._plan_rows.close()
         self._events.write("driver.stop", reason=reason, stopped_ns=self._stop_ns, processors=self._slices)
@@ -274,6 +338,8 @@ class Engine:
             status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
             length = len(text)
             outcome = of_answer(kind, status, text, least_hits=request.least_hits)
+            if outcome == _PARTIAL and is_stale(kind, status, text, least_hits=request.least_hits):
+                self._note_stale(k, op, trace)
         except Timeout as fired:
             if fired is not timer:
                 raise
@@ -282,6 +348,8 @@ class Engine:
             outcome, status = of_error(error)
             if outcome == _UNKNOWN:
                 self._surprise(error)
+            elif outcome == _PARTIAL:
+                self._note_stale(k, op, trace)
         finally:
             if timer is not None:
                 timer.close()
@@ -325,6 +393,15 @@ class Engine:
         if outcome == _OK and (operation.good_within_s is None or latency <= operation.good_within_s * 1e9):
             second.good[op] += 1
         self._report(operation.kind, operation.name, latency / 1e6, length, _ERRORS[outcome])
+
+    def _note_stale(self, k: int, op: int, trace: Trace) -> None:
+        """Write down a read that got less than must be there although it was answered in full. Rare."""
+        if self._closed:
+            return
+        if self._stale is None:
+            self._stale = EventWriter(Path(self._config.out) / STALE)
+        node = None if trace.node is None else self._config.targets[trace.node].node
+        self._stale.write("stale", k=k, op=self._config.operations[op].name, node=node)
 
     def _surprise(self, error: BaseException) -> None:
         """An exception that means nothing known: an error of this driver, so it must be seen."""

@@ -51,6 +51,22 @@ def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0)
     return Outcome.OK if whole else Outcome.PARTIAL
 
 
+def is_stale(kind: str, status: int, text: str | bytes | None, *, least_hits: int = 0) -> bool:
+    """Whether an answer that was partial came from every shard asked, and still lacked what must be there.
+
+    ``text`` None: a get that found nothing. Such an answer is stale (or its documents are lost), not cut short.
+    """
+    if kind == "get":
+        return status == 404
+    if kind != "search" or text is None:
+        return False
+    try:
+        answer = json.loads(text)
+        return _whole_search(answer, 0) and not _whole_search(answer, least_hits)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _whole_search(answer: dict[str, Any], least_hits: int) -> bool:
     shards = answer["_shards"]
     if answer["timed_out"] or shards["failed"] or shards["successful"] < shards["total"]:
@@ -97,6 +113,8 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
             return Outcome.UNKNOWN, 0
         if status == 409:
             return Outcome.UNKNOWN, status
+        if status == 404 and isinstance(error.info, dict) and error.info.get("found") is False:
+            return Outcome.PARTIAL, status  # the load asks only for documents that are there: this copy lacks one
         return of_status(status), status
     return _of_connection(error), 0
 

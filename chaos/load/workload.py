@@ -2,7 +2,9 @@
 
 Every document's content follows from its id alone, so that the final read-back can tell a wrong document
 from a right one without having kept any. Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are
-``p-<n>``. The mapping is strict: a document of another shape would be refused, not absorbed.
+``p-<n>``, those of the probes of visibility ``v-<n>``. Only the documents ``c-<n>``, for compare-and-set, change:
+their ``seq`` is the value that they hold, and ``check`` follows from id and value. The mapping is strict: a
+document of another shape would be refused, not absorbed.
 """
 
 from __future__ import annotations
@@ -70,6 +72,26 @@ def preload_id(n: int) -> str:
     return f"p-{n}"
 
 
+def probe_id(n: int) -> str:
+    """The id of the document that probe ``n`` of visibility writes."""
+    return f"v-{n}"
+
+
+def cas_id(n: int) -> str:
+    """The id of key ``n`` of compare-and-set."""
+    return f"c-{n}"
+
+
+def cas_source(doc_id: str, value: int) -> dict[str, Any]:
+    """The content of a key of compare-and-set that holds ``value``. No search of the load asks for its group."""
+    return {"seq": value, "group": -1, "check": check_of(doc_id, value), "text": ""}
+
+
+def check_of(doc_id: str, seq: int) -> int:
+    """What the field ``check`` of a document must hold whose ``seq`` is this: both say so for a key that changes."""
+    return check_value(f"{doc_id}:{seq}" if doc_id.startswith("c-") else doc_id)
+
+
 def check_value(doc_id: str) -> int:
     """What the field ``check`` of a document must hold: 63 bits of the id's BLAKE2b hash."""
     return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big") >> 1
@@ -78,7 +100,7 @@ def check_value(doc_id: str) -> int:
 def source(doc_id: str) -> dict[str, Any]:
     """The whole content of a document. Raises ``ValueError`` for an id that is none of ours."""
     kind, _, number = doc_id.partition("-")
-    if kind not in ("w", "p"):
+    if kind not in ("w", "p", "v"):
         raise ValueError(f"{doc_id!r} is not the id of a document of the load")
     seq = int(number)
     check = check_value(doc_id)
@@ -151,15 +173,17 @@ class Requests:
         return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
 
 
-def preload(client: OpenSearch, documents: int, index: str = INDEX) -> None:
-    """Write ``p-0`` to ``p-<documents - 1>``, make them visible and check that they are all there.
+def preload(client: OpenSearch, documents: int, index: str = INDEX, *, keys: int = 0) -> None:
+    """Write ``p-0`` to ``p-<documents - 1>`` and the ``keys`` of compare-and-set, each with the value 0.
 
-    Raises :class:`LabError`.
+    Makes them visible and checks that they are all there. Raises :class:`LabError`.
     """
-    if documents == 0:
+    if documents + keys == 0:
         return
+    actions = _actions(index, documents, keys)
+    documents += keys
     try:
-        _, failures = bulk(client, _actions(index, documents), chunk_size=500, raise_on_error=False, request_timeout=60)
+        _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60)
         client.indices.refresh(index=index, request_timeout=60)
         found = client.count(index=index, request_timeout=60)["count"]
     except OpenSearchException as error:
@@ -170,7 +194,10 @@ def preload(client: OpenSearch, documents: int, index: str = INDEX) -> None:
         raise LabError(f"{documents} documents were written to {index}, but only {found} are found")
 
 
-def _actions(index: str, documents: int) -> Iterable[dict[str, Any]]:
+def _actions(index: str, documents: int, keys: int) -> Iterable[dict[str, Any]]:
     for n in range(documents):
         doc_id = preload_id(n)
         yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": source(doc_id)}
+    for n in range(keys):
+        doc_id = cas_id(n)
+        yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": cas_source(doc_id, 0)}

@@ -5,11 +5,19 @@ must look like in the history is arithmetic, and a real cluster would blur it. A
 it can be frozen with SIGSTOP. ``python load_stub.py <host> <port>`` prints its port and serves until its
 parent is gone. ``GET /_stub/<mode>`` changes how it answers: ok, partial, timed_out, 429, 503, reset,
 unhealthy.
+
+Documents ``v-…`` and ``c-…`` are kept, with seq_no and primary term; a key ``c-…`` holds 0 from the start. They are
+visible to searches by id ``REFRESH`` seconds after they were written. Planted faults, one a mode: ``lost_update``
+(the condition of a write is not looked at), ``stale`` (gets and searches do as if nothing had been written since the
+mode began, and searches of the load find little), ``forked`` (every conditional write is done, and answered with a
+conflict), ``hidden`` (searches by id find nothing), ``twice`` (they find everything twice), ``silent`` (a write is
+done and never answered), ``shut`` (every write is 503 and not done).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -17,20 +25,40 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 _SHARDS = b'{"total":3,"successful":%d,"skipped":0,"failed":%d}'
 _SEARCH = b'{"timed_out":%b,"_shards":%b,"hits":{"total":{"value":9999,"relation":"eq"},"hits":[%b]}}'
 _HITS = b",".join(b'{"_id":"p-%d"}' % n for n in range(10))
 _WRITE = b'{"result":"created","_shards":{"total":3,"successful":%d,"failed":%d}}'
+_KEPT = re.compile(rb"/_doc/([vc]-\d+)")
+_QUERY = re.compile(rb'"values": ?\["([^"]+)"\]')
+_CONDITION = re.compile(rb"if_seq_no=(\d+)&if_primary_term=(\d+)")
+REFRESH = 0.3
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+
+
+@dataclass
+class Document:
+    """One version of a document."""
+
+    source: bytes
+    seq_no: int
+    written: float
 
 
 class Stub(asyncio.Protocol):
     mode = "ok"
+    since = 0.0
+    """When the mode began."""
+    seq_no = 0
+    documents: ClassVar[dict[bytes, list[Document]]] = {}
+    """The versions of each kept document, oldest first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -45,13 +73,15 @@ class Stub(asyncio.Protocol):
             whole = end + 4 + (int(length[1]) if length else 0)
             if len(self.pending) < whole:
                 return
+            body = self.pending[end + 4 : whole]
             self.pending = self.pending[whole:]
-            self.answer(head.split(b" ", 2)[1])
+            method, path, _ = head.split(b" ", 2)
+            self.answer(method, path, body)
 
-    def answer(self, path: bytes) -> None:
+    def answer(self, method: bytes, path: bytes, body: bytes) -> None:
         mode = Stub.mode
         if path.startswith(b"/_stub/"):
-            Stub.mode = path.rpartition(b"/")[2].decode()
+            Stub.mode, Stub.since = path.rpartition(b"/")[2].decode(), time.monotonic()
             self.send(200, b"{}")
         elif path.startswith(b"/_cluster/health"):
             self.send(503 if mode == "unhealthy" else 200, b'{"status":"green"}')
@@ -61,17 +91,61 @@ class Stub(asyncio.Protocol):
             sock = self.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.transport.abort()
+        elif kept := _KEPT.search(path):
+            self.kept(method, path, kept[1], body)
+        elif b"/_search?routing=" in path:
+            self.search_by_id(body)
         elif b"/_search" in path:
             failed = 1 if mode == "partial" else 0
             timed_out = b"true" if mode == "timed_out" else b"false"
-            self.send(200, _SEARCH % (timed_out, _SHARDS % (3 - failed, failed), _HITS))
+            answer = _SEARCH % (timed_out, _SHARDS % (3 - failed, failed), _HITS)
+            self.send(200, answer.replace(b"9999", b"0") if mode == "stale" else answer)
         elif b"/_doc/w-" in path:
             failed = 1 if mode == "partial" else 0
             self.send(201, _WRITE % (3 - failed, failed))
         elif b"/_doc/" in path:
-            self.send(200, b'{"found":true}')
+            if mode == "stale":
+                self.send(404, b'{"found":false}')
+            else:
+                self.send(200, b'{"found":true}')
         else:
             self.send(404, b"{}")
+
+    def kept(self, method: bytes, path: bytes, id: bytes, body: bytes) -> None:
+        mode = Stub.mode
+        first = [Document(b'{"seq":0}', 0, 0.0)] if id.startswith(b"c-") else []
+        versions = Stub.documents.setdefault(id, first)
+        if method == b"GET":
+            seen = [each for each in versions if mode != "stale" or each.written < Stub.since]
+            if not seen:
+                self.send(404, b'{"found":false}')
+            else:
+                version = {"found": True, "_seq_no": seen[-1].seq_no, "_primary_term": 1}
+                self.send(200, json.dumps({**version, "_source": json.loads(seen[-1].source)}).encode())
+            return
+        condition = _CONDITION.search(path)
+        missed = condition is not None and int(condition[1]) != versions[-1].seq_no
+        if mode == "shut" or (missed and mode != "lost_update"):
+            self.send(503 if mode == "shut" else 409, b'{"error":{"type":"version_conflict_engine_exception"}}')
+            return
+        Stub.seq_no += 1
+        versions.append(Document(body, Stub.seq_no, time.monotonic()))
+        if mode == "silent":
+            return
+        if mode == "forked" and condition is not None:
+            self.send(409, b'{"error":{"type":"version_conflict_engine_exception"}}')
+            return
+        answer = {"result": "created", "_shards": {"failed": 0}, "_seq_no": Stub.seq_no, "_primary_term": 1}
+        self.send(201, json.dumps(answer).encode())
+
+    def search_by_id(self, body: bytes) -> None:
+        id = _QUERY.search(body)
+        assert id is not None
+        versions = Stub.documents.get(id[1], [])
+        visible = any(each.written + REFRESH <= time.monotonic() for each in versions) and Stub.mode != "hidden"
+        hits = {"total": {"value": (2 if Stub.mode == "twice" else 1) if visible else 0}}
+        shards = {"total": 1, "successful": 1, "failed": 0}
+        self.send(200, json.dumps({"timed_out": False, "_shards": shards, "hits": hits}).encode())
 
     def send(self, status: int, body: bytes) -> None:
         head = b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"

@@ -69,6 +69,11 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "write.regained <= 10s",  # after a decommission
         "shards.moved = 0",
         "acknowledged.lost = 0",
+        "documents.unexpected = 0",
+        "cas.violations = 0",
+        "stale.reads = 0",
+        "dirty.reads = 0",
+        "visible.p99 <= 2s",  # twice the default refresh interval
         "cluster.recovered <= 3m",  # after a drawn plan
         "write.good < 10%",  # not a target: it shows that the fault bites
     }

@@ -8,10 +8,14 @@ from chaos.load.workload import (
     GROUPS,
     MAPPING,
     Requests,
+    _actions,
+    cas_source,
+    check_of,
     check_value,
     document,
     least_hits,
     preload_id,
+    probe_id,
     source,
     write_id,
 )
@@ -44,3 +48,13 @@ def test_requests():
     assert requests.of("search", 7) == search
     assert len({requests.of("search", k).body for k in range(0, 2000, 2)}) == GROUPS
     assert requests.of("get", 3).path.startswith("/chaos/_doc/p-")
+
+
+def test_the_keys_of_compare_and_set_are_there_before_the_load_and_their_content_follows_from_their_value():
+    actions = list(_actions("chaos", 2, 2))
+    assert [action["_id"] for action in actions] == ["p-0", "p-1", "c-0", "c-1"]
+    assert actions[2]["_source"] == cas_source("c-0", 0) and actions[2]["_source"]["seq"] == 0
+    assert set(cas_source("c-0", 3)) == set(MAPPING["properties"])
+    assert not 0 <= cas_source("c-0", 3)["group"] < GROUPS  # no search of the load finds it
+    assert len({check_of(key, value) for key in ("c-0", "c-1") for value in range(5)}) == 10
+    assert check_of("w-3", 7) == check_value("w-3") and source(probe_id(3))["check"] == check_value("v-3")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
-from fakes import PARTS, FakeLab, Log, a_fault, topology
+from fakes import PARTS, ROOT, FakeLab, Log, a_fault, topology
 
 from chaos import places
+from chaos import run as running
 from chaos.console import Reporter
+from chaos.definitions import load_experiment
 from chaos.definitions.experiment import Phase
 from chaos.definitions.units import Duration
 from chaos.errors import Aborted, ChaosError, FaultError, InvalidInput
@@ -121,3 +124,34 @@ def test_a_lab_that_is_taken_down_takes_what_dead_runs_did_to_it_along(state: Pa
     assert desk.down("play")[2] == []
     assert [each.run for each in registrations()] == ["run-2"]
     assert not (places.labs() / "play").exists()
+
+
+def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = load_experiment(ROOT / "experiments" / "data-promises.yaml")
+    made = execution(tmp_path, experiment=experiment, seed=1, folder=tmp_path, index="chaos")
+    made.lab = FakeLab("3az")
+    told = made.driver_config()
+    assert (told.cas.rate, told.cas.keys, made.cas_keys) == (10.0, 5, 5)
+    assert (told.visibility.rate, told.visibility.within_s) == (2.0, 30.0)
+
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "history").mkdir()
+    probe = {"t": 1, "kind": "write", "n": 0, "id": "v-0"}
+    (tmp_path / "history" / "probes.jsonl").write_text(json.dumps(probe) + "\n")
+    asked: list[Any] = []
+
+    def read_back(lab: Any, index: str, written: Any, says: Any) -> dict[str, Any]:
+        asked.append(written)
+        return {"complete": True}
+
+    monkeypatch.setattr(running, "read_back", read_back)
+    monkeypatch.setattr(running, "await_green", lambda *_, **__: (True, 0.1))
+    monkeypatch.setattr(running, "patiently", lambda work, *_: work())
+    made.driver = SimpleNamespace(stop=lambda: True, error=None)
+    made.sampler = SimpleNamespace(stop=lambda: None)
+    made.settle_and_read_back()
+    (written,) = asked
+    assert {"c-0", "c-4", "p-0"} <= written.acknowledged and written.open == {"v-0"} == written.probes
+    assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}

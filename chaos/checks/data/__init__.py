@@ -1,0 +1,100 @@
+"""Checks on the data itself: compare-and-set, visibility, stale and dirty reads; copies are in :mod:`..writes`.
+
+Every check is pure and reads the record alone. :func:`of_run` knows the metrics of a whole run, :func:`of_phase`
+those of a phase, :func:`tables` the figures that are shown whether expected or not, :func:`gaps` the operations that
+never once succeeded, so that whatever holds for them holds for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chaos.checks import text, writes
+from chaos.checks.data import cas, staleness, visibility
+from chaos.checks.data.operations import operations, planned
+from chaos.checks.evidence import Gap
+from chaos.checks.measure import Measure
+from chaos.checks.record import Record, Span
+
+
+def of_run(record: Record, metric: str) -> Measure:
+    """A metric of the whole run."""
+    checks: dict[str, Callable[[Record], Measure]] = {
+        "acknowledged.lost": writes.measure,
+        "documents.unexpected": writes.unexpected,
+        "cas.violations": cas.measure,
+        "stale.reads": staleness.stale_measure,
+        "dirty.reads": staleness.dirty_measure,
+    }
+    check = checks.get(metric)
+    if check is None:
+        return Measure.missing("count", f"this version does not know the metric {metric}")
+    return check(record)
+
+
+def of_phase(record: Record, metric: str, span: Span) -> Measure | None:
+    """``visible.p50``, ``visible.p90`` or ``visible.p99`` of a phase; None for a metric that is none of these."""
+    subject, _, quantity = metric.partition(".")
+    if subject == "visible" and quantity in visibility.NAMES:
+        return visibility.measure(record, span, quantity)
+    return None
+
+
+def forgiving(record: Record, other: Record) -> Record:
+    """``other`` is ``record`` without what the machine made late; here the same for searches that found late."""
+    other.probes = visibility.forgiven(record)
+    return other
+
+
+def violations(record: Record) -> list[str]:
+    """Broken promises that no expectation has to ask for, in words: nobody wants documents that should not be there."""
+    expected = {expectation.metric for expectation in record.expectations}
+    found = writes.unexpected(record)
+    return [found.says] if found.value and "documents.unexpected" not in expected else []
+
+
+def gaps(record: Record) -> tuple[Gap, ...]:
+    """Operations of the plan that never succeeded: nothing was shown about them."""
+    found = []
+    if planned(record, "cas") is not None:
+        done = operations(record.cas)
+        if not any(each.acknowledged for each in done):
+            found.append("no compare-and-set was ever acknowledged, so nothing was shown about them")
+        if not any(each.f == "read" and each.value is not None for each in done):
+            found.append("no key of compare-and-set was ever read, so nothing was shown about such reads")
+    if planned(record, "visibility") is not None:
+        kinds = {event["kind"] for event in record.probes}
+        if not any(event["kind"] == "written" and event["acknowledged"] for event in record.probes):
+            found.append("no document of the probes of visibility was ever acknowledged")
+        elif "seen" not in kinds:
+            found.append("no document of the probes of visibility was ever found by a search")
+    return tuple(Gap(says, None) for says in found)
+
+
+def tables(record: Record) -> dict[str, Any]:
+    """``tables.data`` of findings.json; what the load did not have is left out."""
+    found = {"copies": _json(writes.measure(record)) | {"beyond": _json(writes.unexpected(record))}}
+    reads = False
+    if planned(record, "cas") is not None:
+        found["compare_and_set"] = _json(cas.measure(record))
+        reads = True
+    if planned(record, "visibility") is not None:
+        seen = visibility.of(visibility.looks(record), "p99")
+        found["visibility"] = _json(seen) | {"quantile": "p99"} | visibility.table(record)
+        reads = True
+    if reads or record.stale:
+        stale, dirty = staleness.stale_measure(record), staleness.dirty_measure(record)
+        both = f"{stale.text} stale, {dirty.text} dirty" if reads else f"{text.count(len(record.stale))} stale"
+        found["staleness"] = _json(stale) | {"text": both, "stale": _json(stale), "dirty": _json(dirty)}
+    return found
+
+
+def _json(measure: Measure) -> dict[str, Any]:
+    return {
+        **measure.evidence,
+        "value": measure.value,
+        "text": measure.text,
+        "bound": measure.bound.value,
+        "says": measure.says,
+    }

@@ -1,0 +1,176 @@
+"""Reads that showed too little (stale) or what never was (dirty).
+
+*Stale*: a realtime get that was sent after a write had been acknowledged, and did not show it: of a document of the
+probes of visibility one that finds nothing; of a compare-and-set key one whose seq_no is below an acknowledged one.
+And a read of the load whose shards all answered, and that lacked documents which were there before the load.
+*Dirty*: a get or search that showed what is on no copy in the end, and was never acknowledged (acknowledged and gone
+is lost, and counted there): a document of a probe, or a value of a key that the last value does not descend from.
+
+OpenSearch documents both for a primary or copy that has been cut off and does not know it yet, so an experiment
+that cuts may have to call them a known weakness; counting them is what makes them visible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.checks import text
+from chaos.checks.data.operations import Operation, by_key, final, line_of_descent, planned
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.record import Record
+from chaos.history.format import Outcome
+
+SHOWN = 50
+
+
+@dataclass(frozen=True)
+class Read:
+    """One read that was wrong. ``t`` in ns: when its answer was there."""
+
+    t: int
+    node: str | None
+    what: str
+    says: str
+
+
+def stale(record: Record) -> tuple[list[Read], int]:
+    """Stale reads by time, and how many realtime gets could have been."""
+    found, looked = [], 0
+    for ops in by_key(record).values():
+        wrong, number = _behind(ops)
+        found += wrong
+        looked += number
+    written = [event for event in record.probes if event["kind"] == "written" and event["acknowledged"]]
+    acknowledged = {event["n"]: event["t"] for event in written}
+    for event in record.probes:
+        after = acknowledged.get(event["n"])
+        if event["kind"] != "get" or after is None or event["began"] < after or event["found"] is None:
+            continue
+        looked += 1
+        if event["found"] is False:
+            says = f"v-{event['n']} had been acknowledged, and {event['node']} did not find it"
+            found.append(Read(int(event["t"]), event["node"], "get", says))
+    for event in record.stale:
+        says = f"arrival {event['k']} ({event['op']}) was answered in full and lacked documents that were there"
+        found.append(Read(int(event["t"]), event.get("node"), str(event["op"]), says))
+    return sorted(found, key=lambda each: each.t), looked
+
+
+def _behind(ops: Sequence[Operation]) -> tuple[list[Read], int]:
+    """Reads of one key that are behind what had been acknowledged when they were sent, and how many could be."""
+    answered = sorted((each for each in ops if each.acknowledged and each.end is not None), key=lambda o: o.end or 0)
+    found, looked = [], 0
+    highest: Operation | None = None
+    place = 0
+    for each in sorted((op for op in ops if op.f == "read"), key=lambda op: op.begin):
+        while place < len(answered) and (answered[place].end or 0) < each.begin:
+            here = answered[place]
+            if highest is None or (here.version or (0, 0)) > (highest.version or (0, 0)):
+                highest = here
+            place += 1
+        if each.kind != "ok" or highest is None or highest.version is None:
+            continue
+        looked += 1
+        behind = each.version is None or each.version[0] < highest.version[0]
+        other = each.version is not None and each.version[0] == highest.version[0] and each.version != highest.version
+        if behind or other:
+            says = f"{each.key}: {each.says}, after {highest.says} had been acknowledged"
+            found.append(Read(each.end or each.begin, each.node, "get", says))
+    return found, looked
+
+
+def dirty(record: Record) -> tuple[list[Read], int, list[str]]:
+    """Dirty reads by time, how many reads could have been, and why some could not be judged."""
+    found, looked, gaps = [], 0, []
+    for key, ops in by_key(record).items():
+        last = final(record, key)
+        if last is None:
+            gaps.append(f"{key} was not read back")
+            continue
+        good = line_of_descent(ops, int(last["value"])) | {0}
+        good |= {each.value for each in ops if each.acknowledged and each.value is not None}
+        for each in ops:
+            if each.f == "read" and each.kind == "ok" and each.value is not None:
+                looked += 1
+                if each.value not in good:
+                    says = f"{key}: {each.says}, which did not stay"
+                    found.append(Read(each.end or each.begin, each.node, "get", says))
+    wrong, number, unknown = _gone(record)
+    return sorted(found + wrong, key=lambda each: each.t), looked + number, gaps + unknown
+
+
+def _gone(record: Record) -> tuple[list[Read], int, list[str]]:
+    """Documents of probes that somebody found, that nobody acknowledged, and that no copy has in the end."""
+    if planned(record, "visibility") is None:
+        return [], 0, []
+    watched = (record.readback or {}).get("watched")
+    if watched is None:
+        return [], 0, ["the documents of the probes were not read back"]
+    acknowledged = {event["n"] for event in record.probes if event["kind"] == "written" and event["acknowledged"]}
+    absent, unknown = set(watched["absent"]), set(watched["unknown"])
+    found, looked, open_ = [], 0, 0
+    for event in record.probes:
+        if event["kind"] != "seen" and not (event["kind"] == "get" and event["found"]):
+            continue
+        looked += 1
+        id = f"v-{event['n']}"
+        if event["n"] in acknowledged:
+            continue
+        if id in absent:
+            what = "search" if event["kind"] == "seen" else "get"
+            says = f"{event['node']} showed {id}, which was never acknowledged and is on no copy in the end"
+            found.append(Read(int(event["t"]), event["node"], what, says))
+        elif id in unknown:
+            open_ += 1
+    gaps = [f"{text.plural(open_, 'document')} of the probes on shards without a live copy"] if open_ else []
+    return found, looked, gaps
+
+
+def stale_measure(record: Record) -> Measure:
+    """Stale reads of the whole run."""
+    found, looked = stale(record)
+    answered = sum(int((part.outcome == Outcome.OK).sum()) for name, part in record.arrivals.items() if name == "read")
+    evidence = {"realtime_gets": looked, "reads_of_the_load": answered, **_shown(record, found)}
+    if not looked and not found:
+        return Measure.missing("count", "no read came after an acknowledged write, so none could be stale", **evidence)
+    says = f"{text.plural(len(found), 'stale read')} of {text.count(looked)} gets after an acknowledged write"
+    if found:
+        says = f"{says}; the first: {found[0].says}"
+    return Measure(float(len(found)), "count", says, evidence=evidence)
+
+
+def dirty_measure(record: Record) -> Measure:
+    """Dirty reads of the whole run."""
+    found, looked, gaps = dirty(record)
+    evidence = {"reads": looked, **_shown(record, found)}
+    says = f"{text.plural(len(found), 'dirty read')} of {text.plural(looked, 'read')} that showed something"
+    if found:
+        says = f"{says}; the first: {found[0].says}"
+    says = "; ".join([says, *gaps])
+    if (gaps or not looked) and not found:
+        return Measure.missing("count", says if looked else "; ".join(["no read showed anything", *gaps]), **evidence)
+    bound = Bound.AT_LEAST if gaps else Bound.EXACT
+    return Measure(float(len(found)), "count", says, bound, evidence)
+
+
+def _shown(record: Record, found: Sequence[Read]) -> dict[str, Any]:
+    """Figures of wrong reads: by phase and node, and the first of them."""
+    starts = np.array([span.start for span in record.spans], np.int64)
+    phases: Counter[str] = Counter()
+    for each in found:
+        place = int(np.searchsorted(starts, each.t, side="right")) - 1
+        inside = place >= 0 and record.spans[place].holds(each.t)
+        phases[record.spans[place].name if inside else "outside the phases"] += 1
+    return {
+        "phases": dict(phases),
+        "nodes": dict(Counter(str(each.node) for each in found)),
+        "reads_shown": [
+            {"at": record.since_start(each.t), "node": each.node, "what": each.what, "says": each.says}
+            for each in found[:SHOWN]
+        ],
+    }

@@ -1,0 +1,118 @@
+"""How long after its acknowledgement is a document found by a search, on each node? From the probes of visibility.
+
+One value for each document and node that answered: from the acknowledgement to the first answer that had it (the
+truth is at most one pause between searches earlier). A node that never gave a whole answer about a document says
+nothing about it; one that answered without it is censored: visible later than the last such search was sent. A
+quantile over censored values is exact only where it would be the same however late they came; else it is known
+from below. A document counts for the phase in which it was acknowledged. A verdict that would be another one
+without the time in which no processor of the machine was free does not count (:mod:`chaos.checks.starved`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.checks import starved, text
+from chaos.checks.data.operations import planned
+from chaos.checks.latency import QUANTILES, needed, quantile
+from chaos.checks.measure import Bound, Measure
+from chaos.checks.record import SECOND, Record, Span
+
+NAMES = ("p50", "p90", "p99")
+
+
+def forgiven(record: Record) -> list[dict[str, Any]]:
+    """The probes with each document found earlier by the time in which no processor of the machine was free."""
+    acknowledged = {event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written"}
+    found = [event for event in record.probes if event["kind"] == "seen" and event["n"] in acknowledged]
+    begin = np.array([acknowledged[event["n"]] for event in found], np.int64)
+    end = np.array([int(event["t"]) for event in found], np.int64)
+    waited = (starved.Clock(record).between(begin, end) * SECOND).astype(np.int64)
+    earlier = {id(event): int(t - wait) for event, t, wait in zip(found, end, waited, strict=True)}
+    return [{**event, "t": earlier[id(event)]} if id(event) in earlier else event for event in record.probes]
+
+
+@dataclass(frozen=True)
+class Look:
+    """One document on one node. ``seconds``: until it was visible, or, if not ``seen``, certainly longer than that."""
+
+    n: int
+    node: str
+    zone: str
+    acknowledged: int
+    seconds: float
+    seen: bool
+    hits: int
+
+
+def looks(record: Record) -> list[Look]:
+    """Every document on every node that gave an answer about it."""
+    acknowledged = {
+        event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written" and event["acknowledged"]
+    }
+    found = []
+    for event in record.probes:
+        began = acknowledged.get(event["n"])
+        if began is None or event["kind"] not in ("seen", "unseen"):
+            continue
+        seen = event["kind"] == "seen"
+        until = event["t"] if seen else event["missed"]
+        if until is not None:
+            seconds = max(0.0, (int(until) - began) / SECOND)
+            hits = int(event.get("hits") or 0)
+            found.append(Look(int(event["n"]), event["node"], event["zone"], began, seconds, seen, hits))
+    return found
+
+
+def of(found: list[Look], name: str) -> Measure:
+    """A quantile of some looks."""
+    q, n = QUANTILES[name], len(found)
+    seen = sum(each.seen for each in found)
+    evidence = {"looks": n, "seen": seen, "documents": len({each.n for each in found})}
+    if n < needed(q):
+        return Measure.missing("seconds", f"only {n} looks at documents, {needed(q)} are needed for {name}", **evidence)
+    says = (
+        f"{text.count(seen)} of {text.count(n)} looks (document and node) found it; "
+        f"{text.plural(evidence['documents'], 'document')}"
+    )
+    low = quantile(np.array([each.seconds for each in found]), q)
+    high = quantile(np.array([each.seconds if each.seen else np.inf for each in found]), q)
+    if high == low:
+        return Measure(low, "seconds", says, evidence=evidence)
+    return Measure(low, "seconds", f"{says}, the others were given up on", Bound.MORE_THAN, evidence)
+
+
+def measure(record: Record, span: Span, name: str) -> Measure:
+    """``visible.<name>`` of the documents acknowledged in one phase."""
+    if planned(record, "visibility") is None:
+        return Measure.missing("seconds", "the load has no probes of visibility")
+    return of([each for each in looks(record) if span.holds(each.acknowledged)], name)
+
+
+def replication(record: Record) -> str:
+    """DOCUMENT or SEGMENT, from the topology's index settings."""
+    settings = ((record.plan.get("topology") or {}).get("settings") or {}).get("index") or {}
+    given = settings.get("index.replication.type") or settings.get("replication.type")
+    return str(given).upper() if given else "DOCUMENT"
+
+
+def table(record: Record) -> dict[str, Any]:
+    """Figures by phase, node and zone."""
+    found = looks(record)
+
+    def row(some: list[Look]) -> dict[str, Any]:
+        shown: dict[str, Any] = {"looks": len(some), "seen": sum(each.seen for each in some)}
+        for name in NAMES:
+            known = of(some, name)
+            shown[name] = {"value": known.value, "text": known.text, "bound": known.bound.value}
+        return shown
+
+    return {
+        "replication": replication(record),
+        "phases": {span.name: row([o for o in found if span.holds(o.acknowledged)]) for span in record.spans},
+        "nodes": {name: row([o for o in found if o.node == name]) for name in sorted({o.node for o in found})},
+        "zones": {name: row([o for o in found if o.zone == name]) for name in sorted({o.zone for o in found})},
+    }

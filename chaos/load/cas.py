@@ -1,0 +1,125 @@
+"""Compare-and-set on a few documents, for the check that OpenSearch keeps its promise about them.
+
+An attempt reads a key (realtime get, through whichever copy answers) and writes a value that nobody else writes,
+with ``if_seq_no`` and ``if_primary_term`` of what it read. Attempts come in pairs for one key, from two client
+zones at once where there are two, so that there is something to win. Every operation is two lines of
+``history/cas.jsonl``:
+
+* ``kind`` invoke, before it is sent: ``op`` (number), ``process`` (the attempt), ``f`` read or cas, ``key``,
+  ``zone``; of a cas ``value`` [read, new], ``if_seq_no``, ``if_primary_term``;
+* ``kind`` ok, fail or info, when it has ended: ``op``, ``outcome``, ``status``, ``node``; ``seq_no`` and
+  ``primary_term`` that were answered; of a read ``value`` (None: there is no such document).
+
+``fail`` means that it surely changed nothing: a read without an answer, a cas for which no connection was made.
+Any other cas without a yes is ``info``, a conflict too: the cluster may have repeated the request by itself, and
+the repetition met its own first try (OpenSearch's ConcurrentSeqNoVersioningIT).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chaos.history.format import Outcome
+from chaos.history.writer import CAS, EventWriter
+from chaos.load.config import CasConfig
+from chaos.load.exchange import Answer, Paced, Send, ask
+from chaos.load.workload import cas_id, cas_source
+
+_READ = "?filter_path=found,_seq_no,_primary_term,_source.seq"
+_WRITE = "filter_path=result,_shards,_seq_no,_primary_term"
+
+
+class CompareAndSet(Paced):
+    """The attempts of one load.
+
+    ``zones`` and ``nodes``: names by number. ``sender``: what sends the next request from a zone (its number).
+    """
+
+    def __init__(
+        self,
+        config: CasConfig,
+        *,
+        index: str,
+        out: Path,
+        zones: list[str],
+        nodes: list[str],
+        sender: Callable[[int], Send],
+        timeout_s: float,
+    ) -> None:
+        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)))
+        self._keys = config.keys
+        self._index = index
+        self._zones, self._nodes = zones, nodes
+        self._sender = sender
+        self._timeout_s = timeout_s
+        self._events: EventWriter | None = EventWriter(out / CAS)
+
+    def due(self, number: int) -> float:
+        """Two attempts at the same moment, then two intervals of rest."""
+        return super().due(number - number % 2)
+
+    def turn(self, number: int) -> None:
+        """One attempt: read a key, then write if nobody else has."""
+        key = cas_id(number // 2 % self._keys)
+        zone = number % len(self._zones)
+        read = self._operation(2 * number, number, "read", key, zone)
+        if read is None:
+            return
+        self._operation(2 * number + 1, number, "cas", key, zone, read)
+
+    def _operation(
+        self, op: int, process: int, f: str, key: str, zone: int, read: dict[str, Any] | None = None
+    ) -> dict[str, Any] | None:
+        """Carry out one operation and write it down. What a get has read, None when it has read no document."""
+        path, body, said = f"/{self._index}/_doc/{key}{_READ}", None, {}
+        if read is not None:
+            value = process + 1  # 0 is there before the load
+            said = {
+                "value": [read["value"], value],
+                "if_seq_no": read["seq_no"],
+                "if_primary_term": read["primary_term"],
+            }
+            condition = f"if_seq_no={read['seq_no']}&if_primary_term={read['primary_term']}"
+            path = f"/{self._index}/_doc/{key}?{condition}&{_WRITE}"
+            body = json.dumps(cas_source(key, value), separators=(",", ":"))
+        self._note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
+        answer = ask(self._sender(zone), "PUT" if body else "GET", path, body, self._timeout_s)
+        kind, found = (of_read if read is None else of_write)(answer)
+        node = None if answer.node is None else self._nodes[answer.node]
+        self._note(kind, op=op, outcome=Outcome(answer.outcome).name.lower(), status=answer.status, node=node, **found)
+        return found if kind == "ok" and found.get("seq_no") is not None else None
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        if self._events is not None:
+            self._events.write(kind, **fields)
+
+    def close(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.close()
+
+
+def of_read(answer: Answer) -> tuple[str, dict[str, Any]]:
+    """What a get says: ok with a document, ok with none (``value`` None), or fail."""
+    data = answer.data if isinstance(answer.data, dict) else {}
+    try:
+        if data["found"]:
+            value, seq_no, term = data["_source"]["seq"], data["_seq_no"], data["_primary_term"]
+            return "ok", {"value": int(value), "seq_no": int(seq_no), "primary_term": int(term)}
+        return "ok", {"value": None}
+    except (KeyError, TypeError, ValueError):
+        return "fail", {}
+
+
+def of_write(answer: Answer) -> tuple[str, dict[str, Any]]:
+    """What a conditional write says: ok with its version, fail when it never left, info for all else."""
+    data = answer.data if isinstance(answer.data, dict) else {}
+    if 200 <= answer.status < 300:
+        try:
+            return "ok", {"seq_no": int(data["_seq_no"]), "primary_term": int(data["_primary_term"])}
+        except (KeyError, TypeError, ValueError):
+            return "info", {}
+    return "fail" if answer.never_sent else "info", {}

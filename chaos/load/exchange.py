@@ -1,0 +1,112 @@
+"""One request of a check on data and its answer, decoded; and the pace at which such checks go.
+
+These operations stand beside the open loop: they have greenlets, files and mostly connections of their own, and
+an experiment without them pays nothing for them. They are few, so each is written down whole, before it is sent
+and when it has been answered: a request that a killed driver left behind is known and never just absent.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gevent
+from gevent import Timeout
+from gevent.pool import Pool
+from opensearchpy.exceptions import TransportError
+
+from chaos.history.format import Outcome
+from chaos.load.clients import Trace
+from chaos.load.outcomes import of_error, of_status
+from chaos.load.schedule import SECOND
+
+Send = Callable[..., Any]
+"""``perform_request`` of a client's transport."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a request. ``data``: the decoded body, also of an error; None when there is none to read."""
+
+    outcome: Outcome
+    status: int
+    node: int | None
+    attempts: int
+    data: Any
+
+    @property
+    def never_sent(self) -> bool:
+        """No connection was made, so no node can have seen it. With several attempts only the last is known."""
+        return self.attempts <= 1 and self.outcome in (Outcome.REFUSED, Outcome.DROPPED)
+
+
+def ask(send: Send, method: str, path: str, body: str | None, timeout_s: float) -> Answer:
+    """Send one request; never raises for what the cluster does. ``timeout_s``: from sending to the last byte."""
+    trace = Trace()
+    outcome, status, data = Outcome.UNKNOWN, 0, None
+    timer = Timeout.start_new(timeout_s)
+    try:
+        status, text = send(method, path, body=body, headers=trace)
+        outcome = of_status(status)
+        data = json.loads(text)
+    except Timeout as fired:
+        if fired is not timer:
+            raise
+        outcome, status = Outcome.TIMEOUT, 0
+    except ValueError:
+        data = None
+    except Exception as error:
+        outcome, status = of_error(error)
+        if isinstance(error, TransportError) and isinstance(error.info, dict):
+            data = error.info
+    finally:
+        timer.close()
+    return Answer(outcome, status, trace.node, trace.attempts, data)
+
+
+class Paced:
+    """Something done ``rate`` times a second, each time in a greenlet of its own, until stopped.
+
+    ``at_once`` at most: when so many are under way the next waits, and turns that have gone by are left out, so
+    that nothing is made up for in a burst.
+    """
+
+    def __init__(self, rate: float, at_once: int) -> None:
+        self._rate = rate
+        self._pool = Pool(at_once)
+        self._stopped = False
+
+    def due(self, number: int) -> float:
+        """When turn ``number`` is due, in seconds from the load's start."""
+        return number / self._rate
+
+    def turn(self, number: int) -> None:
+        """Do it once."""
+        raise NotImplementedError
+
+    def walk(self, begin_ns: int) -> None:
+        """Take turns from ``begin_ns`` (CLOCK_MONOTONIC) until :meth:`stop`."""
+        number = 0
+        while not self._stopped:
+            wait = begin_ns / SECOND + self.due(number) - time.monotonic()
+            if wait > 0:
+                gevent.sleep(min(wait, 0.25))  # so that a stop is heard
+                continue
+            if wait < -1:
+                number = max(number, int((time.monotonic() - begin_ns / SECOND) * self._rate))
+            self._pool.spawn(self.turn, number)
+            number += 1
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._stopped = True
+
+    def join(self, timeout: float) -> None:
+        """Wait for what is under way, in seconds at most."""
+        self._pool.join(timeout=timeout)
+
+    def close(self) -> None:
+        """Write what there is."""

@@ -1,0 +1,167 @@
+"""How soon is a document found that was acknowledged, and does anybody read what must not, or not yet, be read?
+
+A few documents a second are written beside the load, through the client's own policy (``v-<n>``). Every data node
+is asked for each of them, from the client host of its own zone if there is one, with ``preference=_local``, so
+that it answers from its own copy where it has one:
+
+* while the write is under way, gets: what they find may never have been acknowledged (a *dirty* read, should it
+  be gone in the end);
+* after the acknowledgement one get, which is realtime and must find it, else it is *stale*;
+* then searches, until one finds it: that is when it became visible here.
+
+Lines of ``history/probes.jsonl``, times in CLOCK_MONOTONIC ns: ``write`` (``n``, ``id``, ``zone``), before it is
+sent; ``written`` (``n``, ``acknowledged``, ``outcome``, ``status``, ``node``); ``get`` (``n``, ``node``, ``zone``,
+``began``, ``found``: true, false or null for no answer), while the write is under way only the first that found it;
+``seen`` (``n``, ``node``, ``zone``, ``began``, ``hits``, ``searches``); ``unseen`` (``n``, ``node``, ``zone``,
+``missed``: when the last whole answer without it was asked for, null when no node gave one). ``t`` is when the
+answer was there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gevent
+from gevent.event import Event
+
+from chaos.history.format import Outcome
+from chaos.history.writer import PROBES, EventWriter
+from chaos.load.config import VisibilityConfig
+from chaos.load.exchange import Paced, Send, ask
+from chaos.load.workload import body, probe_id
+
+_EARLY_S = (0.002, 0.01, 0.05, 0.25)
+"""Pauses between gets while the write is under way; the last again and again."""
+_SEARCH_S = 0.1
+"""Pause between searches: how fine the time until visible is known."""
+
+
+class Written:
+    """One document under way: whether and when it was acknowledged, once that is known."""
+
+    def __init__(self) -> None:
+        self.done = Event()
+        self.acknowledged = False
+
+
+class Visibility(Paced):
+    """The probes of one load.
+
+    ``zones``: client zones by number. ``nodes``: (name, zone) of every data node by number. ``sender``: what sends
+    the next write from a zone. ``direct``: what sends to one node from a zone (zone, node).
+    """
+
+    def __init__(
+        self,
+        config: VisibilityConfig,
+        *,
+        index: str,
+        out: Path,
+        zones: list[str],
+        nodes: list[tuple[str, str]],
+        sender: Callable[[int], Send],
+        direct: Callable[[int, int], Send],
+        timeout_s: float,
+    ) -> None:
+        super().__init__(config.rate, at_once=max(10, int(config.rate * (config.within_s + 2 * timeout_s))))
+        self._within_s = config.within_s
+        self._index = index
+        self._zones, self._nodes = zones, nodes
+        self._sender, self._direct = sender, direct
+        self._timeout_s = timeout_s
+        self._events: EventWriter | None = EventWriter(out / PROBES)
+
+    def turn(self, number: int) -> None:
+        """Write one document and look for it everywhere."""
+        written = Written()
+        zone = number % len(self._zones)
+        looks = [gevent.spawn(self._look, number, node, written) for node in range(len(self._nodes))]
+        id = probe_id(number)
+        self._note("write", n=number, id=id, zone=self._zones[zone])
+        path = f"/{self._index}/_doc/{id}?filter_path=result,_shards"
+        answer = ask(self._sender(zone), "PUT", path, body(id), self._timeout_s)
+        written.acknowledged = 200 <= answer.status < 300
+        self._note(
+            "written",
+            n=number,
+            acknowledged=written.acknowledged,
+            sent=not answer.never_sent,
+            outcome=Outcome(answer.outcome).name.lower(),
+            status=answer.status,
+            node=None if answer.node is None else self._nodes[answer.node][0],
+        )
+        written.done.set()
+        gevent.joinall(looks)
+
+    def _look(self, number: int, node: int, written: Written) -> None:
+        """One node's view of one document."""
+        name, zone = self._nodes[node]
+        client = self._zones.index(zone) if zone in self._zones else number % len(self._zones)
+        send = self._direct(client, node)
+        where = {"n": number, "node": name, "zone": zone}
+        for pause in (*_EARLY_S, *[_EARLY_S[-1]] * int(self._timeout_s / _EARLY_S[-1] + 1)):
+            if written.done.wait(pause):
+                break
+            if self._get(send, where, only_found=True):
+                written.done.wait()
+                break
+        written.done.wait()
+        self._get(send, where, only_found=not written.acknowledged)
+        if written.acknowledged:
+            self._search(send, where)
+
+    def _get(self, send: Send, where: dict[str, Any], *, only_found: bool) -> bool | None:
+        began = time.monotonic_ns()
+        path = f"/{self._index}/_doc/{probe_id(where['n'])}?preference=_local&filter_path=found"
+        answer = ask(send, "GET", path, None, self._timeout_s)
+        said = answer.data.get("found") if isinstance(answer.data, dict) else None
+        found = said if isinstance(said, bool) else None
+        if found or not only_found:
+            self._note("get", **where, began=began, found=found)
+        return found
+
+    def _search(self, send: Send, where: dict[str, Any]) -> None:
+        id = probe_id(where["n"])
+        path = (
+            f"/{self._index}/_search?routing={id}&preference=_local&request_cache=false"
+            "&filter_path=timed_out,_shards,hits.total"
+        )
+        query = json.dumps({"size": 0, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
+        deadline = time.monotonic() + self._within_s
+        missed, searches = None, 0
+        while self._events is not None:
+            began = time.monotonic_ns()
+            hits = hits_of(ask(send, "POST", path, query, self._timeout_s).data)
+            searches += 1
+            if hits:
+                self._note("seen", **where, began=began, hits=hits, searches=searches)
+                return
+            missed = began if hits == 0 else missed
+            if time.monotonic() >= deadline:
+                break
+            gevent.sleep(_SEARCH_S)
+        self._note("unseen", **where, missed=missed, searches=searches)
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        if self._events is not None:
+            self._events.write(kind, **fields)
+
+    def close(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.close()
+
+
+def hits_of(data: Any) -> int | None:
+    """How many documents a search found; None for an answer that is not whole (or none at all)."""
+    try:
+        shards = data["_shards"]
+        if data["timed_out"] or shards["failed"] or shards["successful"] < max(1, shards["total"]):
+            return None
+        return int(data["hits"]["total"]["value"])
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,57 @@
+"""What the load has tried to write, by what became of it: the other side of the final read-back.
+
+Three answers are kept apart. *Acknowledged*: the cluster said yes, so it must be there. *Refused for sure*: no
+connection was made, so no node has ever seen the request, and it must not be there. *Open*: everything else,
+which may be there or not. A 409, 429 or 5xx is open and no refusal: the coordinating node repeats a write by
+itself when it loses the primary, and what the client is told is the fate of the last try alone
+(ConcurrentSeqNoVersioningIT, ``TransportReplicationAction``). The same goes for a refused connection after
+other attempts of the same request. An id that is in none of the three was never sent at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from chaos.history import History
+from chaos.load.workload import cas_id, preload_id, write_id
+
+
+@dataclass
+class Written:
+    """Ids by fate. ``probes``: those of the probes of visibility, whatever their fate."""
+
+    acknowledged: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    probes: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, history: History, *, documents: int, keys: int = 0) -> Self:
+        """From a run's record and the numbers of preloaded documents and compare-and-set keys."""
+        arrivals = history.arrivals
+        writes = arrivals[arrivals["op"] == "write"]
+        acknowledged = writes["outcome"].isin(["ok", "partial"]).to_numpy()
+        refused = ((writes["outcome"] == "refused") & (writes["attempts"] <= 1)).to_numpy()
+        never = (writes["outcome"] == "dropped").to_numpy()
+        k = writes["k"].to_numpy()
+        found = cls(_ids(k[acknowledged]), _ids(k[refused]), _ids(k[~(acknowledged | refused | never)]))
+        found.acknowledged |= {preload_id(n) for n in range(documents)}
+        found.acknowledged |= {cas_id(n) for n in range(keys)}
+        ids = {event["n"]: event["id"] for event in history.probes if event["kind"] == "write"}
+        fates = {event["n"]: event for event in history.probes if event["kind"] == "written"}
+        for n, id in ids.items():
+            fate = fates.get(n)
+            if fate is not None and fate["acknowledged"]:
+                found.acknowledged.add(id)
+            elif fate is not None and fate.get("sent") is False:
+                found.refused.add(id)
+            else:
+                found.open.add(id)
+        found.probes = set(ids.values())
+        return found
+
+
+def _ids(numbers: Iterable[int]) -> set[str]:
+    return {write_id(int(k)) for k in numbers}
