@@ -123,6 +123,12 @@ def failures(record: Record, op: str, frames: list[tuple[int, int]]) -> tuple[In
     return per_window(part.where((part.intended >= frames[0][0]) & (part.intended < frames[-1][1])), frames)
 
 
+def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tuple[int, int]], Bools]:
+    """The windows of [start, end) in ns, and which of them are bad."""
+    frames = windows(start, end, record.window(op))
+    return frames, are_bad(*failures(record, op, frames), p0_of(record, op), alpha_of(len(frames)))
+
+
 def measure(record: Record, op: str, span: Span) -> Measure:
     """Seconds to regain the objective in one phase; 0 when it was never lost."""
     p0 = p0_of(record, op)
