@@ -383,6 +383,7 @@ class Execution:
                     "java": self.parts.java_version,
                     "toxiproxy": self.parts.toxiproxy_version,
                 },
+                "machine": plan.machine(),
                 "differences": plan.differences(self.experiment, self.parts.notes),
                 "client": self.driver_config().model_dump(mode="json", exclude={"out"}),
                 "steps": list(plan.steps(self.experiment, self.seed)),

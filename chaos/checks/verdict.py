@@ -28,6 +28,7 @@ from chaos.checks import (
     recovered,
     regained,
     starved,
+    steady,
     summary,
     text,
     validity,
@@ -101,6 +102,7 @@ class Finding:
             "measured": self.measure.value,
             "measured_text": self.measure.text,
             "bound": self.measure.bound.value,
+            "unit": self.measure.unit,
             "verdict": self.verdict.value,
             "counts_as": self.counts_as.value,
             "known_weakness": self.known_weakness,
@@ -484,6 +486,7 @@ def _tables(record: Record) -> dict[str, Any]:
         for span in record.spans
         if record.within(span, "fault.undo", "action.command")
     }
+    tables["steady"] = steady.table(record)
     lost = writes.measure(record)
     differing = sum(int(lost.evidence.get(f"{name}_count") or 0) for name in ("diverged", "wrong_content"))
     tables["writes"] = _measure_json(lost) | {
