@@ -35,14 +35,15 @@ def judge(
         raise InvalidInput(f"{file} is the run's own", remedy="choose another file, or say --overwrite")
     if file is not None and file.resolve() in own[2:]:
         raise InvalidInput(f"{file} is a record of the run, and no place for findings")
-    history, findings, notes = rejudge(run, load_experiment(experiment))
-    print_verdict(f"{run.name} by {experiment.name}", run, findings, report=False)
+    new = load_experiment(experiment)
+    history, findings, notes = rejudge(run, new)
+    print_verdict(f"{run.name} by {new.name}", run, findings, report=False)
     for note in notes:
         out.print(f"  note: {note}", markup=False)
     if file is not None:
         try:
             if file.suffix == ".json":
-                write_json(file, {**findings, "judged_by": str(experiment.name), "notes": notes})
+                write_json(file, {**findings, "judged_by": new.name, "notes": notes})
             else:
                 write_atomically(file, render_html(history, findings))
         except OSError as error:
