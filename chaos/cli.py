@@ -200,10 +200,14 @@ def report(
 ) -> None:
     """Judge runs again and redraw their reports, from their folders alone."""
     from chaos.checks import judge
+    from chaos.commands.repeating import judged_again
     from chaos.report import render
 
     codes = []
     for folder in runs:
+        if (folder / "series.json").is_file():
+            codes.append(judged_again(folder))
+            continue
         if not (folder / "plan.json").is_file():
             raise InvalidInput(
                 f"{folder} is no run folder (it has no plan.json)", remedy="name a folder under reports/"

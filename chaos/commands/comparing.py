@@ -76,8 +76,8 @@ def baseline(
     """Write what a series measured as a small JSON file for git, to be compared with later."""
     from chaos.statistics import store
 
-    runs, _ = store.series_of(series)
-    group = store.group_of(runs, series.resolve().name)
+    runs, planned = store.series_of(series)
+    group = store.group_of(runs, series.resolve().name, planned)
     if not group.counted:
         raise InvalidInput(f"no run of {series} counts: {group.left_out[0][1]}", remedy="a baseline needs valid runs")
     store.write_baseline(group, file)
@@ -93,7 +93,8 @@ def side(given: str) -> Any:
     path = Path(given)
     if path.is_file():
         return store.read_baseline(path)
-    return store.group_of(store.series_of(path)[0], path.resolve().name)
+    runs, planned = store.series_of(path)
+    return store.group_of(runs, path.resolve().name, planned)
 
 
 def refuse_suffix(page: Path | None) -> None:

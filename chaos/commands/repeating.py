@@ -92,6 +92,16 @@ def judged(folder: Path) -> Series:
     return series
 
 
+def judged_again(folder: Path) -> Exit:
+    """Judge every run of a series again from its folder, then the series; also of one that was killed."""
+    from chaos.report import render
+    from chaos.statistics.store import is_run
+
+    for run in sorted(each for each in folder.iterdir() if is_run(each)):
+        render(run)
+    return judged(folder).exit_code
+
+
 def print_series(series: Series) -> None:
     name = series.runs[0].experiment.get("name") if series.runs else "series"
     out.print(f"{name}: {series.outcome.upper()}  {series.sentence}", markup=False)

@@ -8,6 +8,7 @@ Per metric the shift from A to B, Hodges and Lehmann's over per-run values with 
 * inconclusive: else, and always where no interval exists (three runs a side have none: all their differences
   together are an interval with 90 %).
 
+Runs whose instruments failed are left out. Over a run of B that is without numbers for any other reason nothing passes.
 No outlier is removed (in a canary it is noise, here it is the finding), and no request is compared with another.
 An acknowledged write that is lost in any run of B and in none of A fails, whatever the ranks say.
 """
@@ -309,6 +310,8 @@ def _row(metric: str, a: Group, b: Group, tolerance: Tolerance, decides: bool) -
         missing = (len(ours) - len(left)) + (len(theirs) - len(right))
         if missing and verdict is Verdict.PASS:
             verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because {missing} runs have no value"
+        if b.hidden and verdict is Verdict.PASS:
+            verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because of B {b.hidden[0]}"
     if metric == LOST and b.lost > a.lost and b.lost > tolerance.absolute:
         verdict = Verdict.FAIL
         says = f"up to {text.count(b.lost)} lost in a run of B, {text.count(a.lost)} in any of A"

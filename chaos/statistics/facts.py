@@ -118,7 +118,9 @@ class Facts:
             for reason in self.findings.get("reasons") or []
             if reason["outcome"] in ("error", "aborted", "inconclusive")
             and reason["says"] not in own
-            and reason["says"] not in self.instruments
+            and not any(
+                str(reason["says"]).startswith(each.partition(", and the limit")[0]) for each in self.instruments
+            )
         )
 
     @property

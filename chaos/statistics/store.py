@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checks import text
-from chaos.checks.measure import Bound
+from chaos.checks.measure import Bound, Measure
 from chaos.errors import InvalidInput
 from chaos.places import write_atomically, write_json
 from chaos.statistics import facts as reading
@@ -61,6 +61,8 @@ def read_series(folder: Path) -> tuple[list[Facts], int]:
     """The runs that a series made, in order, and R as it was planned. Raises InvalidInput."""
     data = _json(folder / SERIES, "series")
     names = [str(name) for name in data.get("runs") or []]
+    # a run that was killed, or could not be reported, is in the folder and not in the list
+    names += sorted(each.parent.name for each in folder.glob("*/plan.json") if each.parent.name not in names)
     if any("/" in name or name in ("", ".", "..") for name in names):
         raise InvalidInput(f"{folder / SERIES} names runs outside its folder")
     try:
@@ -120,7 +122,8 @@ class Group:
     """One side of a comparison. ``values``: metric → one value per run that counts, None where a run has none.
 
     ``about``: experiment, hash, versions, topology, machine, client. ``conditions``: what must be the same on both
-    sides. ``left_out``: (run, why). ``lost``: acknowledged writes lost in any run, counted or left out.
+    sides. ``left_out``: (run, why). ``lost``: acknowledged writes lost in any run, counted or left out. ``planned``:
+    how many runs were to be made, where that was fixed.
     """
 
     label: str
@@ -129,6 +132,7 @@ class Group:
     runs: tuple[dict[str, Any], ...]
     values: dict[str, tuple[Known | None, ...]]
     lost: float
+    planned: int | None = None
 
     @property
     def counted(self) -> int:
@@ -138,8 +142,16 @@ class Group:
     def left_out(self) -> list[tuple[str, str]]:
         return [(str(run["run"]), str(run["why_not"])) for run in self.runs if run["why_not"] is not None]
 
+    @property
+    def hidden(self) -> list[str]:
+        """Runs without numbers for a reason that the cluster may have had a part in; and those never made."""
+        found = [f"{run['run']} gives no numbers: {run['why_not']}" for run in self.runs if run.get("hides")]
+        if self.planned is not None and len(self.runs) < self.planned:
+            found.append(f"only {len(self.runs)} of {self.planned} runs were made")
+        return found
 
-def group_of(runs: Sequence[Facts], label: str) -> Group:
+
+def group_of(runs: Sequence[Facts], label: str, planned: int | None = None) -> Group:
     """Runs of one plan as one side of a comparison."""
     plan = runs[0].plan
     counted = [run for run in runs if run.excluded is None]
@@ -156,11 +168,13 @@ def group_of(runs: Sequence[Facts], label: str) -> Group:
                 "started": run.plan.get("started"),
                 "outcome": run.outcome,
                 "why_not": run.excluded,
+                "hides": run.hides,
             }
             for run in runs
         ),
         values={name: tuple(run.metrics.get(name) for run in counted) for name in names},
         lost=max((float(value) for value in losses if value is not None), default=0.0),
+        planned=planned,
     )
 
 
@@ -253,7 +267,7 @@ def _brief(value: Any) -> str:
 
 def differences(a: Group, b: Group) -> list[str]:
     """Everything else in which the two sides differ, in words: it may be the reason for a shift."""
-    found = []
+    found = [f"{name}: {each}" for name, side in (("A", a), ("B", b)) for each in side.hidden]
     for name in ("experiment", "hash", "client", "machine"):
         if a.about.get(name) != b.about.get(name):
             found.append(f"{name}: {_brief(a.about.get(name))} in A, {_brief(b.about.get(name))} in B")
@@ -281,6 +295,7 @@ def baseline(group: Group, name: str) -> str:
         "about": group.about,
         "conditions": group.conditions,
         "lost": group.lost,
+        "planned": group.planned,
     }
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
     runs = ",\n".join(f"    {json.dumps(run, ensure_ascii=False)}" for run in group.runs)
@@ -315,6 +330,7 @@ def read_baseline(file: Path) -> Group:
             runs=tuple(dict(run) for run in data["runs"]),
             values=values,
             lost=float(data["lost"]),
+            planned=None if data["planned"] is None else int(data["planned"]),
         )
         if any(len(row) != group.counted for row in values.values()):
             raise ValueError("a metric has more or fewer values than runs count")
@@ -346,8 +362,10 @@ def _short(value: float) -> float:
 def _read(value: Any, unit: str) -> Known | None:
     if value is None:
         return None
-    if unit not in ("share", "seconds", "count"):
-        raise ValueError(f"unknown unit {unit!r}")
+    try:
+        _ = Measure(0.0, unit, "").text
+    except KeyError:
+        raise ValueError(f"unknown unit {unit!r}") from None
     if isinstance(value, str):
         if ".." in value:
             low, high = (float(part) for part in value.split(".."))

@@ -217,7 +217,7 @@ def test_a_folder_that_is_no_run_is_one_line(cli: Cli, tmp_path: Path, content: 
     if content is not None:
         (folder / "plan.json").write_text(content)
     code, _, err = cli("judge", folder, "--experiment", file)
-    assert "Traceback" not in err and (code == 2 and err.count("\n") == 1 or content == "{}")
+    assert "Traceback" not in err and ((code == 2 and err.count("\n") == 1) or content == "{}")
     if content != "{}":
         assert cli("suite", folder, "-o", tmp_path / "s.html")[0] == 2
 
@@ -436,3 +436,13 @@ def test_a_lab_is_used_again_only_while_it_proves_clean(monkeypatch: pytest.Monk
     assert labs.get(topology("3az-standby"), parts=PARTS).id == "r3" and up == ["r3"]
     labs.close()
     assert up == []
+
+
+def test_a_series_that_was_killed_is_judged_from_its_folder(cli: Cli, tmp_path: Path) -> None:
+    """The last run died with its runner: it is in no list, and is counted all the same."""
+    folder = series(tmp_path / "s", 2, planned=5)
+    story(3, "killed").write(folder / "r9")
+    code, out, _ = cli("report", folder)
+    assert code == Exit.ERROR and "3 runs of 5 planned, 2 of them count" in out
+    assert "left out: r9: The runner died in the phase slow" in out and (folder / "r9" / "report.html").is_file()
+    assert json.loads((folder / "verdict.json").read_text())["runs"][2]["counts"] is False

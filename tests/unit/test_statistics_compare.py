@@ -255,3 +255,16 @@ def test_a_broken_baseline_is_one_line(tmp_path: Path, change: Any) -> None:
     (tmp_path / "b.json").write_text(json.dumps(data))
     with pytest.raises(InvalidInput, match=r"b\.json"):
         store.read_baseline(tmp_path / "b.json")
+
+
+def test_nothing_passes_over_a_run_of_b_that_hides_something() -> None:
+    good = {"read.good@dark": [share(1.0)] * 5}
+    a, b = group(good), group(good, "B")
+    hidden = {"run": "B9", "outcome": "aborted", "why_not": "the guard cluster.red tripped", "hides": True}
+    ill = hidden | {"why_not": "lag: 93 ms", "hides": False}
+    assert compare(a, group(good, "B", runs=(*b.runs, ill))).outcome is Verdict.PASS
+    found = compare(a, group(good, "B", runs=(*b.runs, hidden)))
+    assert found.outcome is Verdict.INCONCLUSIVE and "cluster.red tripped" in found.rows[0].says
+    assert any("B9 gives no numbers" in line for line in found.differences)
+    assert compare(a, group(good, "B", planned=9)).outcome is Verdict.INCONCLUSIVE
+    assert compare(group(good, runs=(*a.runs, hidden)), b).outcome is Verdict.PASS  # A without it is only stricter
