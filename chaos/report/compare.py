@@ -163,7 +163,9 @@ def _finding_line(number: int, finding: Finding) -> Line:
         return round(LEFT + 12 + (WIDTH - RIGHT - LEFT - 24) * (value - low) / width, 1)
 
     marks = tuple(
-        Mark(x(where), y, "pass" if value.range.is_exact else "inconclusive", value.text, open=value.high == math.inf)
+        Mark(
+            x(where), y, "measured" if value.range.is_exact else "inconclusive", value.text, open=value.high == math.inf
+        )
         for where, value in zip(at, figures.values, strict=True)
     )
     interval = (x(figures.interval.low), x(figures.interval.high)) if figures.interval else None

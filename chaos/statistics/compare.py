@@ -355,7 +355,7 @@ def summary_of(values: Sequence[Known]) -> str:
     unit, ranges = values[0].unit, [value.range for value in values]
     lows, highs = [r.low for r in ranges], [r.high for r in ranges]
     middle = shown(median(ranges), unit)
-    if len(ranges) == 1:
+    if min(lows) == max(highs):
         return middle
     return f"{middle} ({shown(Range(min(lows), min(highs)), unit)} to {shown(Range(max(lows), max(highs)), unit)})"
 

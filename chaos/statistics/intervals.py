@@ -134,13 +134,13 @@ class Interval:
 
 
 def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """The two-sided interval of the mean over runs; None below :data:`FEWEST` values.
+    """The two-sided interval of the mean over runs; its ends are one-sided bounds with (1 + level) / 2 each.
 
-    Its ends are one-sided bounds with (1 + level) / 2 each. Values that are all the same give a point: then the
-    order statistics say the same of the median.
+    None below :data:`FEWEST` values, and when all are the same: no spread was seen, which is no spread of 0, and
+    ranks say what can be said.
     """
     n = len(values)
-    if n < FEWEST:
+    if n < FEWEST or min(values) == max(values):
         return None
     mean = math.fsum(values) / n
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))

@@ -4,6 +4,7 @@ The verdict on an expectation over R runs that count (load-and-measurement, sect
 
 * A **share or an amount of seconds** (good, outage, latency) is judged by its mean over runs, with Student's t:
   PASS when the one-sided 95 % bound meets the target, FAIL when the opposite bound misses it, else INCONCLUSIVE.
+  The same value in all runs has no spread to judge by: then by ranks, as the next.
 * A **time until something is over** (regained, recovered, until, the steps of the ladder), and whatever is censored
   in a run, is judged without a distribution, by ranks. R runs bound the q-quantile from above, q = 0.05^(1/R): PASS
   when all R meet the target, FAIL when so many miss it that this same quantile misses it with 95 %.
@@ -353,6 +354,9 @@ def _by_mean(sure: Judged, doubt: Judged, target: Target) -> tuple[Verdict, str]
     if len(sure) < FEWEST:
         return Verdict.INCONCLUSIVE, _too_few(sure)
     hard = [value.low for _, _, value in sure]
+    if min(hard) == max(hard):
+        verdict, says = _by_ranks(sure, doubt)
+        return verdict, f"{_text(hard[0], sure[0][2].unit)} in every run, so ranks: {says}"
     worse = hard + [value.low for _, raw, value in doubt if raw is Verdict.FAIL]
     better = hard + [value.low for _, raw, value in doubt if raw is Verdict.PASS]
     unit = sure[0][2].unit
@@ -381,7 +385,7 @@ def _by_mean(sure: Judged, doubt: Judged, target: Target) -> tuple[Verdict, str]
 def _one_sided(values: Sequence[float]) -> Interval:
     """Both one-sided 95 % bounds of the mean: the two-sided interval with 90 %."""
     found = t_interval(values, 2 * LEVEL - 1)
-    assert found is not None  # five values at least
+    assert found is not None  # five values at least, and not all the same
     return found
 
 

@@ -124,6 +124,13 @@ def test_fewer_than_five_conclude_nothing_but_a_weakness_of_all(runs: int) -> No
     assert by_id(found)[WRITE].verdict is Verdict.INCONCLUSIVE
 
 
+def test_the_same_value_in_every_run_claims_no_exact_mean() -> None:
+    finding = by_id(series(*(run(i, 1.0) for i in range(6))))[READ]
+    assert finding.verdict is Verdict.PASS
+    assert finding.says == "100 % in every run, so ranks: met in all 6 runs, and 6 runs bound the 61 % quantile"
+    assert finding.figures is not None and finding.figures.interval is None
+
+
 def test_one_run_that_misses_does_not_decide_but_is_told() -> None:
     found = series(*(run(i, regained=10 if i else 50) for i in range(6)))
     finding = by_id(found)[WRITE]
@@ -193,7 +200,7 @@ def test_a_censored_value_keeps_its_rank_and_is_never_averaged() -> None:
 
 
 def test_a_doubtful_value_counts_against_a_pass_and_not_towards_a_failure() -> None:
-    sure = [run(i) for i in range(5)]
+    sure = [run(i, 0.9999 - i * 1e-5) for i in range(5)]
     bad = [run(5 + i, good=0.95, doubtful=("read.good",)) for i in range(5)]
     assert by_id(series(*sure))[READ].verdict is Verdict.PASS
     finding = by_id(series(*sure, *bad))[READ]
