@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.definitions import Topology
-from chaos.errors import InvalidInput
+from chaos.errors import InvalidInput, LabError
 from chaos.lab import network, supply, sweep, traces
 from chaos.lab.local import LocalLab
 from chaos.lab.parts import Parts
@@ -33,11 +33,14 @@ class LabPool:
         self._says, self._report = says, report
         self._home = opensearch_home
         self._given = given
+        self._served = False
         self._lab: LocalLab | None = None
         self._key: dict[str, Any] | None = None
 
     def parts(self, topology: Topology) -> Parts:
         """What a lab of this topology is made of: found, or fetched."""
+        if self._given is not None:
+            return self._given.manifest.parts
         return supply.parts(topology, self._report, opensearch_home=self._home)
 
     def get(
@@ -49,10 +52,12 @@ class LabPool:
         """
         if self._given is not None:
             if found := problems(self._given):
-                raise InvalidInput(
+                kind = LabError if self._served else InvalidInput  # the user's to mend, or what a run left behind
+                raise kind(
                     f"lab '{self._given.id}' is not as its topology says: {'; '.join(found[:3])}",
                     remedy="run: opensearch-chaos recover, or take it down and start it again",
                 )
+            self._served = True
             return self._given
         key = topology.to_json() | {"file": None, "name": None}
         if self._lab is not None:

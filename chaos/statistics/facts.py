@@ -57,11 +57,23 @@ def higher_is_better(unit: str) -> bool:
     return unit == "share"
 
 
+def has_words(unit: str) -> bool:
+    """Whether a value in this unit can be shown."""
+    try:
+        return bool(Measure(0.0, unit, "").text)
+    except KeyError:
+        return False
+
+
 def known(value: Any, unit: str, bound: Any = "exact") -> Known | None:
-    """A value of findings.json; None when there is none."""
-    if value is None or isinstance(value, bool) or not math.isfinite(float(value)):
+    """A value of findings.json; None when there is none that is understood: then it is missing, never guessed."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    kind = Bound(bound or "exact")
+    try:
+        kind = Bound(bound or "exact")
+    except ValueError:
+        return None
+    unit = unit if has_words(unit) else "count"
     return Known(unit, float(value), float(value) if kind is Bound.EXACT else math.inf, kind)
 
 

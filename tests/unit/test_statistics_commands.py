@@ -403,8 +403,28 @@ def test_a_run_without_root_is_refused_before_a_folder_is_made(
 # ---- the pool ------------------------------------------------------------------------------------------------
 
 
-def test_a_lab_is_used_again_only_while_it_proves_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_of_the_users_is_neither_made_anew_nor_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chaos import pool
+    from chaos.errors import InvalidInput
+
+    given = types.SimpleNamespace(id="play", manifest=types.SimpleNamespace(parts="its parts"))
+    found: list[list[str]] = [["red"], [], ["node a-data is stopped"]]
+    monkeypatch.setattr(pool, "problems", lambda lab: found.pop(0))
+    labs = pool.LabPool(lambda _: None, given=given)  # type: ignore[arg-type]
+    spec: Any = None
+    assert labs.parts(spec) == "its parts"
+    with pytest.raises(InvalidInput, match="is not as its topology says: red"):
+        labs.get(spec)
+    assert labs.get(spec) is given
+    with pytest.raises(LabError, match="a-data is stopped"):  # a run has left that: nobody's wrong input
+        labs.get(spec)
+    labs.close()
+
+
+def test_a_lab_is_used_again_only_while_it_proves_clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from fakes import PARTS, topology
+
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
 
     from chaos import pool
 

@@ -334,3 +334,35 @@ def test_runs_of_different_plans_are_no_series() -> None:
     other = run(1)
     with pytest.raises(InvalidInput, match="2 different plans"):
         store.refuse_mixed([run(0), Facts(other.name, None, other.plan | {"hash": "i"}, other.findings)])
+
+
+def test_tables_of_other_checks_become_metrics_and_what_is_not_understood_is_missing() -> None:
+    tables = {
+        "availability": {
+            "read": {
+                "slices": {"theta": 0.99, "share": 0.98},
+                "user_uptime": {"share": 0.97, "users": 2},
+                "minimum": [{"window": 60.0, "availability": 0.5}],
+            }
+        },
+        "ladder": {
+            "dark": {
+                "steps": [
+                    {"name": "impact", "after": 1.5, "bound": "exact", "reached": True},
+                    {"name": "green", "after": 90.0, "bound": "more_than", "reached": False},
+                    {"name": "latency", "after": None, "bound": "exact", "reached": False},
+                ]
+            }
+        },
+        "data": {"copies": {"value": 0, "bound": "exact"}, "visibility": {"value": 1.2, "bound": "rather"}},
+    }
+    found = reading.metrics({"tables": tables})
+    assert {name: value.text for name, value in found.items()} == {
+        "read.slices": "98.0 %",
+        "read.user_uptime": "97.0 %",
+        "read.minimum.60s": "50.0 %",
+        "ladder.impact@dark": "1.5 s",
+        "ladder.green@dark": "> 90 s",
+        "data.copies": "0",
+    }
+    assert reading.is_recovery("ladder.green@dark") and not reading.is_recovery("read.outage@dark")
