@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import chaos
+from chaos.commands.common import out, print_verdict
+from chaos.commands.comparing import baseline, compare
+from chaos.commands.exporting import export
+from chaos.commands.judging import judge
+from chaos.commands.overviews import suite, trend
 from chaos.errors import SEVERITY, ChaosError, Exit, InvalidInput
 
 app = typer.Typer(
@@ -35,7 +39,6 @@ Home = Annotated[
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
 ]
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
 
 @app.callback(invoke_without_command=True)
@@ -57,8 +60,11 @@ def run(
     opensearch_home: Home = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
+    repeat: Annotated[
+        int | None, typer.Option("--repeat", help="So many runs of each, judged together.", min=1, show_default=False)
+    ] = None,
 ) -> None:
-    """Run experiments; the worst outcome is the exit code."""
+    """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
     from chaos.console import Reporter
     from chaos.definitions import load_experiment
     from chaos.lab.local import LocalLab
@@ -90,6 +96,10 @@ def run(
             )
     _all(lambda experiment: refuse_lacking(experiment, lab), loaded)
     codes: list[Exit] = []
+    if repeat is not None:
+        from chaos.commands.repeating import repeated
+
+        raise typer.Exit(int(repeated(loaded, repeat, out_folder, seed, topology, lab, opensearch_home, quiet)))
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
         reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
@@ -111,7 +121,7 @@ def run(
             break
         finally:
             reporter.close()
-        _print_verdict(experiment.name, result.folder, result.findings)
+        print_verdict(experiment.name, result.folder, result.findings)
         codes.append(result.exit_code)
         if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
             break
@@ -192,19 +202,29 @@ def report(
     ] = False,
 ) -> None:
     """Judge runs again and redraw their reports, from their folders alone."""
+    from chaos.commands.repeating import judged_again
     from chaos.report import render
 
     codes = []
     for folder in runs:
+        if (folder / "series.json").is_file():
+            if redact:
+                raise InvalidInput(f"{folder} is a series", remedy="name the runs in it: they are redacted one by one")
+            codes.append(judged_again(folder))
+            continue
         if not (folder / "plan.json").is_file():
             raise InvalidInput(
                 f"{folder} is no run folder (it has no plan.json)", remedy="name a folder under reports/"
             )
         page = render(folder, redact=redact)
         findings = json.loads((page.parent / "findings.json").read_text())
-        _print_verdict(findings_name(folder), page.parent, findings)
+        print_verdict(findings_name(folder), page.parent, findings)
         codes.append(Exit(findings["exit_code"]))
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
+
+
+for command in (compare, baseline, judge, suite, trend, export):
+    app.command()(command)
 
 
 @app.command()
@@ -514,31 +534,6 @@ def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:
 
 def findings_name(folder: Path) -> str:
     return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
-
-
-_SIGN = {
-    "pass": "pass          ",
-    "weakness": "WEAKNESS      ",
-    "inconclusive": "inconclusive  ",
-    "known_weakness": "known weakness",
-    "unexpected_pass": "UNEXPECTED    ",
-}
-
-
-def _print_verdict(name: str, folder: Path, findings: dict[str, Any]) -> None:
-    from chaos.report import announce
-
-    out.print(f"{name}: {findings['outcome'].upper()}  {findings['summary']}", markup=False)
-    for finding in findings["findings"]:
-        line = f"  {_SIGN[finding['counts_as']]}  {finding['title']}: {finding['measured_text']}"
-        if finding["counts_as"] not in ("pass",):
-            line += f"  ({finding['known_weakness'] or finding['says']})"
-        out.print(line, markup=False)
-    clean = findings.get("clean")
-    out.print(f"  clean-up: {'clean' if clean else 'DIRTY' if clean is False else 'unknown'}", markup=False)
-    out.print(f"  report: {folder / 'report.html'}", markup=False)
-    for line in announce(folder, findings):  # to the CI that runs us, if one does
-        print(line)
 
 
 def _say_error(error: ChaosError) -> None:

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 import chaos
 from chaos.definitions import Experiment, Scene
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
@@ -152,6 +154,15 @@ def versions() -> dict[str, str]:
         "locust": version("locust"),
         "opensearch-py": version("opensearch-py"),
         "kernel": platform.release(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the run has to itself, so that runs of different machines are not taken for alike; no names."""
+    return {
+        "architecture": platform.machine(),
+        "processors": psutil.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
     }
 
 

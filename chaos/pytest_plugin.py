@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chaos.definitions import Experiment, Topology
     from chaos.faults.fault import Fault
     from chaos.lab.local import LocalLab
+    from chaos.pool import LabPool
     from chaos.run import Execution, RunResult
 
 MARKER = "chaos"
@@ -293,57 +294,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 # ---- labs that are reused -------------------------------------------------------------------------------
 
 
-class LabPool:
-    """The one lab that is up. It serves every experiment of its topology for as long as it proves clean."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._lab: LocalLab | None = None
-        self._key: dict[str, Any] | None = None
-
-    def get(self, topology: Topology) -> LocalLab:
-        """A clean green lab of this topology: the one that is up, or a new one. Raises ChaosError."""
-        from chaos.lab import network, supply
-        from chaos.lab.local import LocalLab
-        from chaos.observe.proof import problems
-        from chaos.run import new_lab_id, refuse_leftovers
-
-        key = topology.to_json() | {"file": None, "name": None}
-        if self._lab is not None:
-            found = problems(self._lab) if key == self._key else ["another topology is asked for"]
-            if not found:
-                return self._lab
-            _say(self._config, f"chaos: new lab, because {'; '.join(found)}")
-            self.close()
-        network.require_root()
-        refuse_leftovers()
-        home = self._config.getoption("--chaos-opensearch-home")
-        parts = supply.parts(topology, lambda _: None, opensearch_home=Path(home) if home else None)
-        lab = LocalLab.create(topology, parts, id=new_lab_id())
-        try:
-            lab.up()
-        except BaseException:
-            lab.down()
-            raise
-        self._lab, self._key = lab, key
-        return lab
-
-    def close(self) -> None:
-        if self._lab is not None:
-            lab, self._lab = self._lab, None
-            left = lab.down()
-            if left:
-                raise RuntimeError(f"lab {lab.id} could not be taken away: {'; '.join(left)}")
-
-
-_POOL = pytest.StashKey[LabPool]()
+_POOL = pytest.StashKey["LabPool"]()
 _STOPPED = pytest.StashKey[bool]()
 """Whether a signal ended the last run: then no other begins."""
 
 
 def _pool(config: pytest.Config) -> LabPool:
+    from chaos.pool import LabPool
+
     if _POOL not in config.stash:
-        config.stash[_POOL] = LabPool(config)
+        home = config.getoption("--chaos-opensearch-home")
+        config.stash[_POOL] = LabPool(
+            lambda text: _say(config, f"chaos: {text}"), opensearch_home=Path(home) if home else None
+        )
     return config.stash[_POOL]
 
 

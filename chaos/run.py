@@ -397,6 +397,7 @@ class Execution:
                     "java": self.parts.java_version,
                     "toxiproxy": self.parts.toxiproxy_version,
                 },
+                "machine": plan.machine(),
                 "differences": plan.differences(self.experiment, self.parts.notes),
                 "client": self.driver_config().model_dump(mode="json", exclude={"out"}),
                 "steps": list(plan.steps(self.experiment, self.seed)),
@@ -721,7 +722,6 @@ class Execution:
                 os.chown(self.folder / "logs" / file.name, os.geteuid(), os.getegid())
 
     def report(self) -> RunResult:
-        from chaos.checks import judge
         from chaos.report import render
 
         clean = not self.dirt
@@ -732,8 +732,8 @@ class Execution:
             self.reporter.status("judging")
             with suppress(ChaosError):
                 compact(self.folder)
-            findings = judge(self.folder)
-            render(self.folder)
+            page = render(self.folder)
+            findings = json.loads((page.parent / "findings.json").read_text())
         except (ChaosError, OSError) as error:
             raise Unreported(self.folder, error, self.dirt) from error
         finally:

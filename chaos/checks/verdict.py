@@ -35,6 +35,7 @@ from chaos.checks import (
     returned,
     semantics,
     starved,
+    steady,
     summary,
     text,
     validity,
@@ -108,6 +109,7 @@ class Finding:
             "measured": self.measure.value,
             "measured_text": self.measure.text,
             "bound": self.measure.bound.value,
+            "unit": self.measure.unit,
             "verdict": self.verdict.value,
             "counts_as": self.counts_as.value,
             "known_weakness": self.known_weakness,
@@ -519,6 +521,7 @@ def _tables(record: Record) -> dict[str, Any]:
         for span in record.spans
         if record.within(span, "fault.undo", "action.command")
     }
+    tables["steady"] = steady.table(record)
     lost = writes.measure(record)
     differing = sum(int(lost.evidence.get(f"{name}_count") or 0) for name in ("diverged", "wrong_content"))
     tables["writes"] = _measure_json(lost) | {

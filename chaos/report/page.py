@@ -226,7 +226,10 @@ def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
                     "value": text.percent(counted["share"])
                     if counted and counted["share"] is not None
                     else text.NO_VALUE,
-                    "detail": f"{text.count(counted['good'])} of {text.count(counted['scheduled'])}" if counted else "",
+                    "detail": f"{text.count(counted['good'])} of {text.count(counted['scheduled'])}"
+                    + _certain(findings, op.name, phase)
+                    if counted
+                    else "",
                     "targets": [
                         {
                             "mark": COUNT_WORDS[item["counts_as"]][0],
@@ -246,6 +249,12 @@ def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _certain(findings: dict[str, Any], op: str, phase: str) -> str:
+    """What the arrivals of a steady phase certify (:mod:`chaos.checks.steady`)."""
+    row = ((findings["tables"].get("steady") or {}).get(op) or {}).get(phase)
+    return f"; 95 % sure: {text.percent(row['low'])} or more" if row else ""
 
 
 _ORDER = ("weakness", "unexpected_pass", "inconclusive", "known_weakness", "pass")

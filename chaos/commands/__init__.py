@@ -1,0 +1,1 @@
+"""Commands in modules of their own; :mod:`chaos.cli` adds them to the application."""

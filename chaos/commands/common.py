@@ -1,0 +1,37 @@
+"""What the commands share: the console, and how a verdict is printed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+
+SIGN = {
+    "pass": "pass          ",
+    "weakness": "WEAKNESS      ",
+    "inconclusive": "inconclusive  ",
+    "known_weakness": "known weakness",
+    "unexpected_pass": "UNEXPECTED    ",
+}
+
+
+def print_verdict(name: str, folder: Path, findings: dict[str, Any], *, report: bool = True) -> None:
+    """A run's verdict, for the reader and the CI that runs us. ``report`` False: no page shows these findings."""
+    from chaos.report import announce
+
+    out.print(f"{name}: {findings['outcome'].upper()}  {findings['summary']}", markup=False)
+    for finding in findings["findings"]:
+        line = f"  {SIGN[finding['counts_as']]}  {finding['title']}: {finding['measured_text']}"
+        if finding["counts_as"] not in ("pass",):
+            line += f"  ({finding['known_weakness'] or finding['says']})"
+        out.print(line, markup=False)
+    clean = findings.get("clean")
+    out.print(f"  clean-up: {'clean' if clean else 'DIRTY' if clean is False else 'unknown'}", markup=False)
+    if report:
+        out.print(f"  report: {folder / 'report.html'}", markup=False)
+    for line in announce(folder, findings):
+        print(line)

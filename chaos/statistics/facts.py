@@ -1,0 +1,297 @@
+"""One run as statistics see it: which numbers it gives, and whether they count.
+
+A run gives no numbers when it ended in an error or was aborted, when its instruments were not valid, or when
+something was not proven. It is named with its reasons, never dropped silently. Why matters: instruments fail for
+reasons of their own, so such a run is only one run less; any other run without numbers could hide a miss, so
+nothing passes over it.
+
+A finding that hangs on the machine (:mod:`chaos.checks.starved`) is *doubtful*: with a processor free at every moment
+the value would have been better, nobody knows by how much. It is the range from what was measured to the best.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chaos.checks.good import FEWEST as FEWEST_ARRIVALS
+from chaos.checks.measure import Bound, Measure, Verdict, judge
+from chaos.errors import ChaosError, InvalidInput
+from chaos.statistics.intervals import Range
+
+RECOVERY = ("regained", "recovered", "until")
+"""Quantities that are times until something is over: no mean is taken of them, over runs they have a distribution
+of any shape, and some are never reached."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One run's value of a metric. ``unit``: share (0..1), seconds or count."""
+
+    unit: str
+    low: float
+    high: float
+    bound: Bound = Bound.EXACT
+    doubtful: bool = False
+
+    @property
+    def range(self) -> Range:
+        return Range(self.low, self.high)
+
+    @property
+    def text(self) -> str:
+        """For people: ``99.97 %``, ``> 20 s``, ``99.2 % or better``."""
+        if self.doubtful:
+            worst = self.low if higher_is_better(self.unit) else self.high
+            return f"{Measure(worst, self.unit, '').text} or better"
+        return Measure(self.low, self.unit, "", self.bound).text
+
+
+def higher_is_better(unit: str) -> bool:
+    """Shares are of what went well; seconds and counts of what did not."""
+    return unit == "share"
+
+
+def has_words(unit: str) -> bool:
+    """Whether a value in this unit can be shown."""
+    try:
+        return bool(Measure(0.0, unit, "").text)
+    except KeyError:
+        return False
+
+
+def known(value: Any, unit: str, bound: Any = "exact") -> Known | None:
+    """A value of findings.json; None when there is none that is understood: then it is missing, never guessed."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    try:
+        kind = Bound(bound or "exact")
+    except ValueError:
+        return None
+    unit = unit if has_words(unit) else "count"
+    return Known(unit, float(value), float(value) if kind is Bound.EXACT else math.inf, kind)
+
+
+def doubtful(value: Known) -> Known:
+    """What is known of a value that would have been better on another machine."""
+    if higher_is_better(value.unit):
+        return Known(value.unit, value.low, 1.0, doubtful=True)
+    return Known(value.unit, 0.0, value.high, doubtful=True)
+
+
+def is_recovery(metric: str) -> bool:
+    """Whether a metric (``read.regained``, with or without ``@phase``) is a time until something is over."""
+    name = metric.partition("@")[0]
+    return name.startswith("ladder.") or name.rpartition(".")[2] in RECOVERY
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run. ``folder`` is where its report is; None for one that stands in a baseline only."""
+
+    name: str
+    folder: Path | None
+    plan: dict[str, Any]
+    findings: dict[str, Any]
+    metrics: dict[str, Known] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        return str(self.findings.get("outcome"))
+
+    @property
+    def clean(self) -> bool | None:
+        clean = self.findings.get("clean")
+        return clean if isinstance(clean, bool) else None
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        return dict(self.plan.get("experiment") or {})
+
+    @cached_property
+    def instruments(self) -> tuple[str, ...]:
+        """Conditions on the instruments that this run did not keep."""
+        checks = (self.findings.get("validity") or {}).get("checks") or []
+        return tuple(
+            f"{item['what']}: {item['measured']}, and the limit is {item['limit']}" for item in checks if not item["ok"]
+        )
+
+    @cached_property
+    def unproven(self) -> tuple[str, ...]:
+        """Everything else for which the run as a whole proves nothing."""
+        own = {f"{item['title']}: {item['says']}" for item in self.findings.get("findings") or []}
+        return tuple(
+            str(reason["says"])
+            for reason in self.findings.get("reasons") or []
+            if reason["outcome"] in ("error", "aborted", "inconclusive")
+            and reason["says"] not in own
+            and not any(
+                str(reason["says"]).startswith(each.partition(", and the limit")[0]) for each in self.instruments
+            )
+        )
+
+    @property
+    def excluded(self) -> str | None:
+        """Why this run gives no numbers, in words; None when it does."""
+        if self.unproven:
+            return "; ".join(self.unproven[:2])
+        if self.instruments:
+            return "; ".join(self.instruments[:2])
+        return None
+
+    @property
+    def hides(self) -> bool:
+        """Excluded for a reason that the cluster may have had a part in: nothing passes over such a run."""
+        return bool(self.unproven)
+
+    @cached_property
+    def by_id(self) -> dict[str, dict[str, Any]]:
+        return {str(item["id"]): item for item in self.findings.get("findings") or []}
+
+    def measured(self, id: str) -> Known | None:
+        """A finding's value in this run, doubtful or not; None without one."""
+        item = self.by_id.get(id)
+        return None if item is None else _of_finding(item)
+
+
+def raw_verdict(item: dict[str, Any], comparison: str, target: float) -> Verdict:
+    """A finding's value against its target alone, whatever was held against it."""
+    if item["verdict"] != "inconclusive":
+        return Verdict(item["verdict"])
+    value = known(item.get("measured"), unit_of(item), item.get("bound"))
+    if value is None:
+        return Verdict.INCONCLUSIVE
+    return judge(Measure(value.low, value.unit, "", value.bound), comparison, target)
+
+
+def unit_of(item: dict[str, Any]) -> str:
+    """The unit of a finding; of one that does not name it, that of its target."""
+    if item.get("unit"):
+        return str(item["unit"])
+    target = str(item.get("target") or "").strip()
+    return "share" if target.endswith("%") else "seconds" if target.endswith(("s", "m", "h", "min")) else "count"
+
+
+def of_folder(folder: Path) -> Facts:
+    """A run's folder. Judges in memory what has no findings.json. Raises InvalidInput when it is no run."""
+    from chaos.checks import evaluate
+    from chaos.history import History
+
+    try:
+        plan = json.loads((folder / "plan.json").read_text())
+        stored = folder / "findings.json"
+        findings = json.loads(stored.read_text()) if stored.is_file() else evaluate(History.open(folder)).to_json()
+        if not isinstance(plan, dict) or not isinstance(findings, dict):
+            raise ValueError("not an object")
+        return Facts(folder.name, folder, plan, findings, metrics(findings))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ChaosError) as error:
+        raise InvalidInput(
+            f"{folder} is no run that can be read ({type(error).__name__}: {error})",
+            remedy="name a run's folder, or judge it anew with: opensearch-chaos report",
+        ) from None
+
+
+# -- metrics -----------------------------------------------------------------------------------------
+
+
+def metrics(findings: dict[str, Any]) -> dict[str, Known]:
+    """Every number of a run by its name (``read.good@slow``, ``read.outage``), from the tables of findings.json."""
+    found = {name: value for name, value in _of_tables(findings.get("tables") or {}) if value is not None}
+    gone_over = {name: doubtful(found[name]) for name in _doubtful_names(findings) if name in found}
+    for item in findings.get("findings") or []:  # what only an expectation measures, as `until`
+        name = metric_name(item)
+        if name not in found and (value := _of_finding(item)) is not None:
+            found[name] = value
+    return found | gone_over
+
+
+def metric_name(item: dict[str, Any]) -> str:
+    """A finding's metric with its phase."""
+    return str(item["metric"]) + (f"@{item['phase']}" if item.get("phase") else "")
+
+
+def is_doubtful(item: dict[str, Any]) -> bool:
+    """Exact, so it has a verdict of its own, and yet inconclusive: in a run that counts only the machine does that."""
+    return item["verdict"] == "inconclusive" and item.get("measured") is not None and item.get("bound") == "exact"
+
+
+def _doubtful_names(findings: dict[str, Any]) -> set[str]:
+    return {metric_name(item) for item in findings.get("findings") or [] if is_doubtful(item)}
+
+
+def _of_finding(item: dict[str, Any]) -> Known | None:
+    value = known(item.get("measured"), unit_of(item), item.get("bound"))
+    return doubtful(value) if value is not None and is_doubtful(item) else value
+
+
+def _of_tables(tables: dict[str, Any]) -> Iterator[tuple[str, Known | None]]:
+    for op, phases in (tables.get("good") or {}).items():
+        for phase, row in phases.items():
+            enough = int(row.get("scheduled") or 0) >= FEWEST_ARRIVALS
+            yield f"{op}.good@{phase}", known(row.get("share") if enough else None, "share")
+    for op, row in (tables.get("outage") or {}).items():
+        yield f"{op}.outage", known(row.get("own"), "seconds")
+        for phase, value in (row.get("phases") or {}).items():
+            yield f"{op}.outage@{phase}", known(value, "seconds")
+    for op, phases in (tables.get("regained") or {}).items():
+        for phase, row in phases.items():
+            yield f"{op}.regained@{phase}", known(row.get("value"), "seconds", row.get("bound"))
+    for op, phases in (tables.get("latency") or {}).items():
+        for phase, row in phases.items():
+            for name, item in row.items():
+                if isinstance(item, dict):
+                    yield f"{op}.{name}@{phase}", known(item.get("value"), "seconds", item.get("bound"))
+    for op, row in (tables.get("availability") or {}).items():
+        for name in ("slices", "user_uptime"):
+            yield f"{op}.{name}", known((row.get(name) or {}).get("share"), "share")
+        for item in row.get("minimum") or []:
+            yield f"{op}.minimum.{item.get('window'):g}s", known(item.get("availability"), "share")
+    for phase, row in (tables.get("recovered") or {}).items():
+        yield f"cluster.recovered@{phase}", known(row.get("value"), "seconds", row.get("bound"))
+    for phase, row in (tables.get("ladder") or {}).items():
+        for step in row.get("steps") or []:
+            yield f"ladder.{step.get('name')}@{phase}", known(step.get("after"), "seconds", step.get("bound"))
+    for phase, row in (tables.get("moved") or {}).items():
+        yield f"shards.moved@{phase}", known(row.get("value"), "count", row.get("bound"))
+    writes = tables.get("writes") or {}
+    yield "acknowledged.lost", known(writes.get("value"), "count", writes.get("bound"))
+    for name, row in (tables.get("data") or {}).items():
+        if isinstance(row, dict):
+            yield f"data.{name}", known(row.get("value"), str(row.get("unit") or "count"), row.get("bound"))
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is expected of a metric in a phase. ``id``: that of its finding in every run of the experiment."""
+
+    id: str
+    metric: str
+    comparison: str
+    value: float
+    known_weakness: str | None
+    group: int
+    """Expectations over several phases are one: a known weakness belongs to them as a whole."""
+
+
+def targets(plan: dict[str, Any]) -> tuple[Target, ...]:
+    """The expectations of a plan, phase by phase, with the ids that :mod:`chaos.checks.verdict` gives them."""
+    experiment = plan.get("experiment") or {}
+    used: dict[str, int] = {}
+    found = []
+    for group, item in enumerate(experiment.get("expect") or []):
+        for phase in item.get("phases") or [None]:
+            name = str(item["metric"]) + (f"@{phase}" if phase else "")
+            used[name] = used.get(name, 0) + 1
+            id = name if used[name] == 1 else f"{name}#{used[name]}"
+            comparison, value = str(item["comparison"]), float(item["value"])
+            found.append(Target(id, name, comparison, value, item.get("known_weakness"), group))
+    for phase in experiment.get("phases") or []:
+        if until := phase.get("until"):
+            id = f"until@{phase['name']}"
+            found.append(Target(id, id, "<=", float(until.get("within") or 0), None, -len(found) - 1))
+    return tuple(found)

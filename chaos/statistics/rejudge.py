@@ -1,0 +1,77 @@
+"""An old history judged by the expectations of another definition.
+
+What happened stays what it was: phases, faults, load, read-back. What is new is what is expected of it, and what
+*good* means (the objective ``ok within``). Phases must match by name; an expectation in a phase that the run did
+not have, or of an operation that its load did not have, cannot be judged and is inconclusive.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from chaos.checks import evaluate, text
+from chaos.definitions import Experiment
+from chaos.errors import ChaosError, InvalidInput
+from chaos.history import History
+
+
+def rejudge(run: Path, experiment: Experiment) -> tuple[History, dict[str, Any], list[str]]:
+    """(the history with the new expectations in its plan, findings, notes on what differs or cannot be judged).
+
+    Reads only. Raises InvalidInput when ``run`` is no run.
+    """
+    try:
+        history = History.open(run)
+        plan = copy.deepcopy(history.plan)
+        new, old = experiment.to_json(), plan.setdefault("experiment", {})
+        notes = _notes(new, old)
+        old["expect"] = new["expect"]
+        for op in ("read", "write"):
+            ours, theirs = ((each.get("load") or {}).get(op) for each in (old, new))
+            if ours and theirs:
+                ours["good_within"] = theirs["good_within"]
+        plan.pop("judged_by", None)  # a run that was written in Python has expectations now
+        history.__dict__["plan"] = plan  # a cached property: the file stays as it is
+        return history, evaluate(history).to_json(), notes
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{run} is no run that can be judged: {type(error).__name__}: {error}") from None
+    except ChaosError as error:
+        raise InvalidInput(str(error), remedy="name a run's folder") from None
+
+
+def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
+    notes = []
+    had = {str(phase.get("name")): phase for phase in old.get("phases") or []}
+    wanted = {str(phase["name"]): phase for phase in new["phases"]}
+    for item in new["expect"]:
+        for phase in item["phases"]:
+            if phase not in had and had:
+                notes.append(f"{item['text']} in {phase} cannot be judged: the run has no phase {phase}")
+        if item["op"] and not (old.get("load") or {}).get(item["op"]):
+            notes.append(f"{item['text']} cannot be judged: the run's load has no {item['op']}s")
+    for name, phase in wanted.items():
+        if name not in had:
+            continue
+        changed = [
+            key
+            for key in ("duration", "until", "undo", "inject", "do", "scripted_wait")
+            if (phase.get(key) or None) != (had[name].get(key) or None)
+        ]
+        if changed:
+            notes.append(f"phase {name} ran as the run planned it: {text.listed(changed)} of the new definition differ")
+    for op in ("read", "write"):
+        ours, theirs = ((each.get("load") or {}).get(op) for each in (old, new))
+        if not ours or not theirs:
+            continue
+        if ours.get("rate") != theirs.get("rate"):
+            notes.append(f"{op}s ran at {ours.get('rate'):g}/s, not at {theirs['rate']:g}/s")
+        if ours.get("good_within") != theirs.get("good_within"):
+            notes.append(
+                f"good {op}s are now within {text.seconds(theirs['good_within'])}, "
+                f"not {text.seconds(ours['good_within'])}"
+            )
+    if new["topology"]["name"] != (old.get("topology") or new["topology"]).get("name"):
+        notes.append("the run was on another topology")
+    return list(dict.fromkeys(notes))
