@@ -144,7 +144,25 @@ class LocalLab:
                 f"the manifest of lab '{id}' cannot be read: {type(error).__name__}",
                 remedy=f"run: opensearch-chaos lab down {id}",
             ) from error
-        return cls(manifest, topology)
+        lab = cls(manifest, topology)
+        lab.adopt()
+        return lab
+
+    def adopt(self) -> None:
+        """Note nodes that run and are noted nowhere: who started them may have died before it could write them down.
+
+        Without this a second process would be started on the same data, and no fault could reach the first.
+        """
+        unknown = {
+            self.wiring[node.name].namespace_name: node.name
+            for node in self.topology.nodes
+            if self.process_state(node.name) is None
+        }
+        living = network.processes_in(list(unknown)) if unknown and os.geteuid() == 0 else {}
+        for pid, namespace in living.items():
+            node = unknown[namespace]
+            if processes.command_line(pid) == self._command(node) and processes.note(pid, self._identity_file(node)):
+                self.groups.place(pid, f"zone-{self.node(node).zone}", node)
 
     def up(self, progress: Progress = lambda _: None, check: Callable[[], None] = lambda: None) -> None:
         """Build the network, start everything and wait until the cluster is complete and green.
@@ -263,12 +281,9 @@ class LocalLab:
         if self.process_state(node) is not None:
             return
         self.disks.require(node)
-        command = self.manifest.parts.command(
-            self.node(node), self.folder / "config" / node, self.folder / "run" / node
-        )
         child = processes.spawn(
             self.wiring[node],
-            command,
+            self._command(node),
             log=self.log(node),
             identity=self._identity_file(node),
             cwd=self.folder / "run" / node,
@@ -276,6 +291,9 @@ class LocalLab:
         )
         self._children[node] = child
         self.groups.place(child.pid, f"zone-{self.node(node).zone}", node)
+
+    def _command(self, node: str) -> list[str]:
+        return self.manifest.parts.command(self.node(node), self.folder / "config" / node, self.folder / "run" / node)
 
     def log(self, node: str) -> Path:
         return self.folder / "logs" / f"{node}.log"

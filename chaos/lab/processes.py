@@ -42,11 +42,26 @@ def spawn(
                 )
         except OSError as error:
             raise LabError(f"cannot start {command[0]} in {host.name}: {error.strerror}") from error
-    try:
-        write_json(identity, ProcessIdentity.of(process.pid).to_json())
-    except ProcessLookupError as error:
-        raise LabError(f"{command[0]} of {host.name} ended at once: see {log}") from error
+    if not note(process.pid, identity):
+        raise LabError(f"{command[0]} of {host.name} ended at once: see {log}")
     return process
+
+
+def note(pid: int, identity: Path) -> bool:
+    """Write down who this process is; False when it is gone already."""
+    try:
+        write_json(identity, ProcessIdentity.of(pid).to_json())
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def command_line(pid: int) -> list[str]:
+    """With which arguments a process was started; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def raise_open_files_limit() -> None:

@@ -21,7 +21,7 @@ from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.lab import network, supply, traces
 from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
+from chaos.lab.processes import command_line, wait_until
 from chaos.lab.wiring import TRANSPORT, Host
 from chaos.observe.proof import marks
 from chaos.run import new_lab_id
@@ -131,3 +131,20 @@ def test_an_undo_says_that_a_toxiproxy_died_or_hangs_and_recovery_mends_it(hollo
     assert hollow.mend() == ["Toxiproxy of a-data"]
     assert undo_entries(hollow, ledger, standing(ledger.path)) == []
     assert marks(hollow) == [] and hollow.mend() == []
+
+
+def test_a_node_whose_starter_died_before_it_was_noted_is_found_and_not_started_twice(hollow):
+    """SIGKILL between the start of a process and the note of who it is: seen in the crash test."""
+    hollow._prepare(hollow.node("c-cm"))
+    hollow.start_node("c-cm")
+    first = hollow.identity("c-cm")
+    hollow._identity_file("c-cm").unlink()
+    assert wait_until(lambda: command_line(first.pid)[:1] == [hollow.manifest.parts.java], 10)
+    found = LocalLab.attach(hollow.id)
+    try:
+        assert found.identity("c-cm") == first
+        found.start_node("c-cm")
+        assert found.identity("c-cm") == first
+    finally:
+        found.kill_node("c-cm")
+    assert not first.alive()
