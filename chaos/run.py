@@ -647,9 +647,9 @@ class Execution:
             "abort.undone",
             asked=asked,
             faults=held,
-            seconds=round(seconds, 3),
+            seconds=round(seconds, 6),
             proven=gone,
-            proven_seconds=round((now - asked) / 1e9, 3) if held else None,
+            proven_seconds=round((now - asked) / 1e9, 6) if held else None,
         )
         if held:
             self.reporter.line(f"everything was undone {seconds:.1f} s after the stop was asked for")

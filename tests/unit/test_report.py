@@ -150,12 +150,12 @@ def test_hostile_names_stay_text_and_stay_short(pages: dict[str, str]) -> None:
 def test_every_figure_has_words_and_a_table(pages: dict[str, str]) -> None:
     page = Page(pages["slow_zone"])
     figures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
-    assert len(figures) == 3
+    assert len(figures) >= 3
     ids = {attributes.get("id") for _, attributes in page.tags}
     for figure in figures:
         labels = (figure["aria-labelledby"] or "").split()
         assert len(labels) == 2 and set(labels) <= ids
-    assert sum(tag == "details" for tag, _ in page.tags) >= 3
+    assert sum(tag == "details" for tag, _ in page.tags) >= len(figures)
     all_ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(all_ids) == len(set(all_ids))
 

@@ -150,7 +150,7 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     monkeypatch.setattr(running, "await_green", lambda *_, **__: (True, 0.1))
     monkeypatch.setattr(running, "patiently", lambda work, *_: work())
     made.driver = SimpleNamespace(stop=lambda: True, error=None)
-    made.sampler = SimpleNamespace(stop=lambda: None)
+    made.sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None)
     made.settle_and_read_back()
     (written,) = asked
     assert {"c-0", "c-4", "p-0"} <= written.acknowledged and written.open == {"v-0"} == written.probes
