@@ -62,8 +62,7 @@ def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tup
     frames = windows(start, end, record.window(op))
     if not frames:
         return [], np.empty(0, bool)
-    part = record.arrivals[op]
-    scheduled, bad = per_window(part.where((part.intended >= start) & (part.intended < end)), frames)
+    scheduled, bad = per_window(record.arrivals[op].between(start, end), frames)
     p0 = p0_of(record, op)
     return frames, np.array([n == 0 or f > tolerated(int(n), p0) for n, f in zip(scheduled, bad, strict=True)], bool)
 

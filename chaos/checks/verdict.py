@@ -12,7 +12,6 @@ inconclusive. Lost acknowledged writes stand always: whatever the fault was, the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -504,9 +503,8 @@ def _measure_json(measure: Measure) -> dict[str, Any]:
 
 
 def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
-    values = record.in_phase(op, span).latency
-    answered = sum(1 for value in values if math.isfinite(value))
-    row: dict[str, Any] = {"scheduled": len(values), "answered": answered}
+    arrivals = record.in_phase(op, span)
+    row: dict[str, Any] = {"scheduled": len(arrivals), "answered": arrivals.answered}
     for name in latency.QUANTILES:
         found = latency.measure(record, op, span, name)
         row[name] = {"value": found.value, "text": found.text, "bound": found.bound.value}

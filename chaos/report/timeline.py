@@ -6,6 +6,7 @@ margins and the scale of the time axis, so they line up under each other.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import dataclass, field
@@ -369,13 +370,12 @@ def _statuses(axis: Axis, record: Record) -> tuple[Status, ...]:
     return tuple(stretches)
 
 
-def _classes(arrivals: Arrivals) -> np.ndarray:
-    """For every arrival the index into :data:`KINDS`."""
-    kind = np.full(len(arrivals), 2)
-    kind[arrivals.outcome == OUTCOMES["ok"]] = 1
-    kind[arrivals.good] = 0
-    kind[np.isin(arrivals.outcome, [int(item) for item in NOT_SENT])] = 3
-    return kind
+def _classes(arrivals: Arrivals) -> list[int]:
+    """How many there are of each of :data:`KINDS`."""
+    counts = arrivals.counts
+    unsent = counts[list(NOT_SENT)]
+    good, late, unknown = counts[:, 1].sum() - unsent[:, 1].sum(), counts[OUTCOMES["ok"], 0], unsent.sum()
+    return [int(number) for number in (good, late, counts.sum() - good - late - unknown, unknown)]
 
 
 def _y_latency(seconds: float) -> float:
@@ -388,16 +388,13 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
     arrivals = record.arrivals[op.name]
     size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
-    at = ((arrivals.intended - record.origin) // int(size * SECOND)).astype(np.int64)
-    inside = (at >= 0) & (at < number)
-    part, at = arrivals.where(inside), at[inside]
-    counts = np.zeros((number, len(KINDS)), np.int64)
-    np.add.at(counts, (at, _classes(part)), 1)
+    edges = [record.origin + i * int(size * SECOND) for i in range(number + 1)]
+    bins = [arrivals.between(start, end) for start, end in itertools.pairwise(edges)]
+    counts = np.array([_classes(part) for part in bins])
     lengths = np.minimum(size, axis.seconds - np.arange(number) * size)
     rates = counts / np.maximum(lengths, 1e-9)[:, None]
     whole = rates[lengths >= size / 2] if (lengths >= size / 2).any() else rates
     top = float(max(whole.sum(axis=1).max(initial=0), 1e-9)) * 1.02
-    edges = np.searchsorted(at, np.arange(number + 1))
     bars = []
     p50: list[tuple[float, float | None]] = []
     p99: list[tuple[float, float | None]] = []
@@ -413,7 +410,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
             if height > 0:
                 y = round(y - height, 1)
                 parts.append((kind, y, height))
-        values = part.latency[edges[i] : edges[i + 1]]
+        values = bins[i].latency
         q50 = latency_check.quantile(values, 0.5) if len(values) else None
         q99 = latency_check.quantile(values, 0.99) if len(values) else None
         p50.append((middle, q50))
@@ -437,7 +434,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
                 p99=_latency(q99),
             )
         )
-    good = int(arrivals.good.sum())
+    good = int(arrivals.counts[:, 1].sum())
     return Figure(
         op=op.name,
         title=f"{op.name.capitalize()}s: arrivals per second and latency",
