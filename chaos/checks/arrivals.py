@@ -1,15 +1,16 @@
 """The arrivals of one operation as checks see them: parallel columns in the order of the intended time.
 
 Outside, :class:`Arrivals` gives plain arrays. Inside they are kept in parts of up to a quarter of a million, 18 bytes
-an arrival: ``intended`` 4 and ``k`` 1 (steps from one to the next), ``start`` and ``end`` 4 each (ns after ``intended``),
-and 1 each for ``outcome``, ``good``, ``phase``, ``client`` and ``node``. A part in which a number does not fit (an answer
-after more than 4.29 s, two arrivals farther apart than that) keeps that column as int64: at worst 8 bytes for each of
-the four. A phase, a stretch of time or a selection shares the parts that lie wholly inside: they cost next to nothing.
+an arrival: ``intended`` 4 and ``k`` 1 (steps from one to the next), ``start`` and ``end`` 4 each (ns after
+``intended``), and 1 each for ``outcome``, ``good``, ``phase``, ``client`` and ``node``. A part in which a number does
+not fit (an answer after more than 4.29 s, two arrivals farther apart than that) keeps that column as int64: at worst 8
+bytes for each of the four. A phase, a stretch of time or a selection shares the parts that lie wholly inside.
 
-The columns (``intended`` ... ``node``) and :meth:`Arrivals.where` make new arrays of the whole length each time that
-they are asked for: ask once and keep the answer, never in a loop over windows, nodes or seconds. What needs no memory
-to speak of, for any number of arrivals: :meth:`Arrivals.pieces` (one small part at a time), :meth:`Arrivals.between`,
-:meth:`Arrivals.in_phase`, :attr:`Arrivals.counts`, :meth:`Arrivals.ranked` and :func:`per_window`.
+The columns (``intended`` ... ``node``) and :meth:`Arrivals.where` make new arrays of the whole length when they are
+asked for (the two asked for last are kept, up to 8 million rows): ask once, never in a loop over windows, nodes or
+seconds. What needs no memory to speak of, for any number of arrivals: :meth:`Arrivals.pieces` (one small part at a
+time), :meth:`Arrivals.between`, :meth:`Arrivals.in_phase`, :attr:`Arrivals.counts`, :meth:`Arrivals.ranked` and
+:func:`per_window`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ Compact = npt.NDArray[Any]
 
 _NEVER = np.uint32(2**32 - 1)
 """Stands for "there was none" among times that are kept as ns after the intended one."""
+_KEPT_ROWS, _KEPT_COLUMNS = 1 << 23, 2
+"""Columns that were asked for and are kept: code that asks in a loop shall not take hours."""
 _IS_UNANSWERED = np.isin(np.arange(256), [int(item) for item in UNANSWERED])
 
 
@@ -145,6 +148,7 @@ class Arrivals:
         self._length = sum(len(part) for part in self._parts)
         self._by_phase: dict[int, Arrivals] = {}
         self._ranked: dict[int, float] = {}
+        self._kept: dict[str, npt.NDArray[Any]] = {}
 
     @classmethod
     def of(
@@ -233,6 +237,16 @@ class Arrivals:
         return self._column("node", np.int64)
 
     def _column(self, name: str, dtype: Any) -> npt.NDArray[Any]:
+        if name in self._kept:
+            return self._kept[name]
+        if len(self) <= _KEPT_ROWS:
+            for oldest in list(self._kept)[: len(self._kept) + 1 - _KEPT_COLUMNS]:
+                del self._kept[oldest]
+            self._kept[name] = self._made(name, dtype)
+            return self._kept[name]
+        return self._made(name, dtype)
+
+    def _made(self, name: str, dtype: Any) -> npt.NDArray[Any]:
         if len(self._parts) == 1:
             return self._parts[0].column(name)
         whole = np.empty(len(self), dtype)

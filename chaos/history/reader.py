@@ -370,7 +370,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer made before would hold the whole file
             _check_version(file.schema_arrow, path)
             for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
                 frame = _with_categoricals(pa.Table.from_batches([batch]).to_pandas(split_blocks=True))
