@@ -2,14 +2,15 @@
 
 For 30 s our driver and k6 (executor `constant-arrival-rate`) drive the same stub (a process of its own) at the same
 rate with the same timeout, at the same time; for 5 of these seconds it is frozen (SIGSTOP). Printed for both: the share
-answered in full within the timeout, and the share good (within 100 ms), of all scheduled arrivals; their difference in
-percentage points (goal: at most 0.2); and what arithmetic says. Of arrivals at a constant rate, those of the first
-F - w of F frozen seconds wait for longer than w, so that
+answered in full within the timeout, and the share good (within 100 ms of sending: k6 does not tell an iteration's
+intended time), of all scheduled arrivals; their difference in percentage points (goal: at most 0.2); and what
+arithmetic says. Of arrivals at a constant rate, those of the first F - w of F frozen seconds wait for longer than w:
 
     share within w = 1 - (F - w) / 30        w: the timeout, or 100 ms.
 
 A closed loop with a few users would miss nearly all of it. The arithmetic leaves out that a thawed server first works
-through what has piled up.
+through what has piled up. The third line is what our reports call good: from the intended time, so that a driver that
+is itself late (a busy machine) shows.
 
 k6 is found on PATH or in the cache, else built there once from its Go module (needs Go 1.24 or newer, about a minute).
 
@@ -87,11 +88,12 @@ export function handleSummary(data) {
 
 @dataclass(frozen=True)
 class Seen:
-    """What one tool saw: arrivals, and shares of them."""
+    """What one tool saw: arrivals, and shares of them. ``users``: good from the intended time, which k6 cannot tell."""
 
     scheduled: int
     answered: float
     good: float
+    users: float | None = None
 
 
 def ours(server: Server, rate: int, timeout: float) -> Seen:
@@ -112,7 +114,8 @@ def ours(server: Server, rate: int, timeout: float) -> Seen:
         frame: pd.DataFrame = History.open(run).arrivals
         frame = frame[frame.intended < frame.intended.min() + SECONDS * 1e9]
         ok = frame.outcome == "ok"
-        return Seen(len(frame), ok.mean(), (ok & (frame.latency_ms <= GOOD * 1000)).mean())
+        good, users = (ok & (frame.end - since <= GOOD * 1e9) for since in (frame.start, frame.intended))
+        return Seen(len(frame), ok.mean(), good.mean(), users.mean())
 
 
 def k6(program: Path, server: Server, rate: int, timeout: float) -> Seen:
@@ -193,12 +196,13 @@ def main() -> None:
         us, it, frozen = both(program, options.rate, options.timeout)
         for what, our, their, within in (
             (f"answered within {options.timeout:g} s", us.answered, it.answered, options.timeout),
-            (f"good, within {GOOD:g} s", us.good, it.good, GOOD),
+            (f"good, within {GOOD:g} s of sending", us.good, it.good, GOOD),
         ):
             difference = (our - their) * 100
             worst = max(worst, abs(difference))
             true = f"{truth(frozen, within):.3%}"
             table.add_row(what, f"{number}", f"{our:.3%}", f"{their:.3%}", f"{difference:+.3f}", true)
+        table.add_row(f"good, within {GOOD:g} s of the intended time", f"{number}", f"{us.users:.3%}", "", "", true)
         print(f"round {number}: {us.scheduled} arrivals of ours, {it.scheduled} of k6", flush=True)
     console = Console(width=120)
     console.print(table)

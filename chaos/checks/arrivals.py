@@ -39,6 +39,8 @@ _NEVER = np.uint32(2**32 - 1)
 """Stands for "there was none" among times that are kept as ns after the intended one."""
 _KEPT_ROWS, _KEPT_COLUMNS = 1 << 23, 2
 """Columns that were asked for and are kept: code that asks in a loop shall not take hours."""
+_CODES = ("outcome", "good", "phase", "client", "node")
+"""The columns of one byte."""
 _IS_UNANSWERED = np.isin(np.arange(256), [int(item) for item in UNANSWERED])
 
 
@@ -89,10 +91,10 @@ class _Part:
 
     def of(self, rows: slice | Bools) -> _Part:
         """The part's ``rows``."""
-        codes = (getattr(self, name)[rows] for name in ("start", "end", "outcome", "good", "phase", "client", "node"))
+        rest: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("start", "end", *_CODES)}
         forgiven = None if self.forgiven is None else self.forgiven[rows]
         spaced, numbered = (_Steps.of(each.numbers()[rows]) for each in (self.spaced, self.numbered))
-        return _Part(spaced, numbered, *codes, forgiven, self.pardon)
+        return _Part(spaced, numbered, **rest, forgiven=forgiven, pardon=self.pardon)
 
     def selected(self, mask: Bools) -> _Part:
         return self if mask.all() else self.of(mask)
@@ -189,9 +191,11 @@ class Arrivals:
             return whole
         order = np.argsort(whole.intended, kind="stable")
         intended, k, start, end = (getattr(whole, name)[order] for name in ("intended", "k", "start", "end"))
-        codes = ("outcome", "good", "phase", "client", "node")
-        rest = (np.concatenate([getattr(part, name) for part in whole._parts])[order] for name in codes)
-        return cls([_Part(_Steps.of(intended), _Steps.of(k), _after(start, intended), _after(end, intended), *rest)])
+        rest: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in whole._parts])[order] for name in _CODES
+        }
+        rest |= {"start": _after(start, intended), "end": _after(end, intended)}
+        return cls([_Part(_Steps.of(intended), _Steps.of(k), **rest)])
 
     def __len__(self) -> int:
         return self._length
