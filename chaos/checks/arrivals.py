@@ -313,6 +313,13 @@ class Arrivals:
             self._ranked.update(zip(new, found, strict=True))
         return [self._ranked[rank] for rank in ranks]
 
+    def with_good(self, good: Bools) -> Arrivals:
+        """The same with another answer to which of them (one for each) are good."""
+        ends = list(itertools.accumulate(len(part) for part in self._parts))
+        return Arrivals(
+            replace(part, good=good[end - len(part) : end]) for part, end in zip(self._parts, ends, strict=True)
+        )
+
     def forgiving(self, forgivable: Callable[[Arrivals], Bools], latency: float) -> Arrivals:
         """With those that ``forgivable`` picks (it is given a piece) as good, after ``latency`` seconds."""
         found = []

@@ -213,6 +213,7 @@ def test_selections_are_those_of_plain_arrays(given_rows, size: int, data: st.Da
             found.in_phase(index).where(mask[: len(found.in_phase(index))]),
             plain.in_phase(index).where(mask[: len(found.in_phase(index))]),
         )
+    same(found.with_good(mask), dataclasses.replace(plain, good=mask))
     pieces = list(found.pieces())
     assert sum(map(len, pieces)) == len(plain)
     np.testing.assert_array_equal(np.concatenate([np.zeros(0, np.int64), *(piece.k for piece in pieces)]), plain.k)
