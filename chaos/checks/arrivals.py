@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -44,7 +44,7 @@ _CODES = ("outcome", "good", "phase", "client", "node")
 _IS_UNANSWERED = np.isin(np.arange(256), [int(item) for item in UNANSWERED])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Steps:
     """Ascending numbers as the first one and the steps between them (the first step is 0), in few bytes."""
 
@@ -61,11 +61,15 @@ class _Steps:
         return cls(int(numbers[0]) if len(numbers) else 0, steps.astype(np.uint8 if high < 256 else np.uint32))
 
     def numbers(self) -> Ints:
-        if self.steps.dtype == np.int64:
-            return self.steps
-        found = np.cumsum(self.steps, dtype=np.int64)
-        found += self.first
-        return found
+        return self.steps if self.steps.dtype == np.int64 else _added_up(self)
+
+
+@lru_cache(maxsize=8)  # a walk over the bins of a figure asks for the same part again and again
+def _added_up(spaced: _Steps) -> Ints:
+    found = np.cumsum(spaced.steps, dtype=np.int64)
+    found += spaced.first
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True)

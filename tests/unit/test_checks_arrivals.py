@@ -79,6 +79,9 @@ class Plain:
     def ranked(self, ranks: list[int]) -> list[float]:
         return [float(np.sort(self.latency)[rank - 1]) for rank in ranks]
 
+    def with_good(self, good: np.ndarray) -> Plain:
+        return dataclasses.replace(self, good=good)
+
     def forgiving(self, forgivable: Any, latency: float) -> Plain:
         mask = forgivable(self)
         return dataclasses.replace(self, good=self.good | mask, latency=np.where(mask, latency, self.latency))
@@ -213,7 +216,7 @@ def test_selections_are_those_of_plain_arrays(given_rows, size: int, data: st.Da
             found.in_phase(index).where(mask[: len(found.in_phase(index))]),
             plain.in_phase(index).where(mask[: len(found.in_phase(index))]),
         )
-    same(found.with_good(mask), dataclasses.replace(plain, good=mask))
+    same(found.with_good(mask), plain.with_good(mask))
     pieces = list(found.pieces())
     assert sum(map(len, pieces)) == len(plain)
     np.testing.assert_array_equal(np.concatenate([np.zeros(0, np.int64), *(piece.k for piece in pieces)]), plain.k)
