@@ -62,6 +62,7 @@ def measure(rate: float, seconds: float, clients: int, targets: tuple[Target, ..
             "rate": rate,
             "lag_p50_ms": float(lag.quantile(0.5)),
             "lag_p99_ms": float(lag.quantile(0.99)),
+            "lag_max_ms": float(lag.max()),
             "latency_p50_ms": float(sent.latency_ms.quantile(0.5)),
             "cpu": share,
             "cpu_us_per_request": share / rate * 1e6,

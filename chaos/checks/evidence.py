@@ -139,5 +139,5 @@ def vacuous_operations(record: Record) -> tuple[Gap, ...]:
     return tuple(
         Gap(f"no {op.name} was ever good, so nothing was shown about {op.name}s", None)
         for op in record.operations
-        if not record.arrivals[op.name].good.any()
+        if not record.arrivals[op.name].counts[:, 1].any()
     )

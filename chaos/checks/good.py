@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from chaos.checks import text
 from chaos.checks.measure import Measure
 from chaos.checks.record import OUTCOMES, Record, Span
@@ -35,18 +33,14 @@ def needed(comparison: str, target: float) -> int:
 def table(record: Record, op: str, span: Span) -> dict[str, float | int | dict[str, int] | None]:
     """Counts of one operation in one phase: scheduled, good, share, late (ok but too slow), by outcome."""
     arrivals = record.in_phase(op, span)
-    scheduled, good = len(arrivals), int(arrivals.good.sum())
-    ok = arrivals.outcome == OUTCOMES["ok"]
+    counts = arrivals.counts
+    scheduled, good = len(arrivals), int(counts[:, 1].sum())
     return {
         "scheduled": scheduled,
         "good": good,
         "share": good / scheduled if scheduled else None,
-        "late": int((ok & ~arrivals.good).sum()),
-        "outcomes": {
-            name: int(number)
-            for name, code in OUTCOMES.items()
-            if (number := int(np.count_nonzero(arrivals.outcome == code)))
-        },
+        "late": int(counts[OUTCOMES["ok"], 0]),
+        "outcomes": {name: number for name, code in OUTCOMES.items() if (number := int(counts[code].sum()))},
     }
 
 

@@ -33,7 +33,7 @@ from chaos.checks import evidence, latency, recovered, regained, text
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
-from chaos.checks.record import SECOND, Bools, Ints, Record, Span, windows
+from chaos.checks.record import SECOND, Bools, Ints, Record, Span, per_window, windows
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
 from chaos.routing import default_routing_shards, shard_of
@@ -360,9 +360,9 @@ def latency_back(ladder: Ladder) -> Measure:
         def bad(frames: list[tuple[int, int]], alpha: float) -> Bools:
             if not frames:
                 return np.empty(0, np.bool_)
-            mask = (part.intended >= frames[0][0]) & (part.intended < frames[-1][1])
-            slow = replace(part, good=part.latency <= limit).where(mask)
-            return regained.are_bad(*regained.per_window(slow, frames), 0.01, alpha)
+            near = part.between(frames[0][0], frames[-1][1])
+            slow = near.with_good(near.latency <= limit)
+            return regained.are_bad(*per_window(slow, frames), 0.01, alpha)
 
         words = ("never above the baseline", "still above the baseline")
         return regained.until_good(record, op, ladder.span, bad, *words)

@@ -24,8 +24,12 @@ def quantile(latency: Floats, q: float) -> float:
     """Nearest-rank quantile in seconds, inf where the rank has no answer. ``ValueError`` when empty."""
     if not len(latency):
         raise ValueError("no arrivals")
-    rank = max(1, math.ceil(q * len(latency) - 1e-9))
-    return float(np.partition(latency, rank - 1)[rank - 1])
+    return float(np.partition(latency, (place := rank(len(latency), q)) - 1)[place - 1])
+
+
+def rank(n: int, q: float) -> int:
+    """The nearest rank (from 1) of the q-quantile of ``n`` values."""
+    return max(1, math.ceil(q * n - 1e-9))
 
 
 def needed(q: float) -> int:
@@ -36,14 +40,15 @@ def needed(q: float) -> int:
 def measure(record: Record, op: str, span: Span, name: str) -> Measure:
     """One quantile of one operation in one phase; ``name`` is a key of :data:`QUANTILES`."""
     q = QUANTILES[name]
-    latency = record.in_phase(op, span).latency
-    n, answered = len(latency), int(np.isfinite(latency).sum())
+    arrivals = record.in_phase(op, span)
+    n, answered = len(arrivals), arrivals.answered
     if n < needed(q):
         return Measure.missing("seconds", f"only {n} arrivals in the phase, {needed(q)} are needed for {name}")
     unanswered = text.percent(1 - answered / n)
     says = f"{text.count(answered)} answered of {text.count(n)} scheduled, {unanswered} without an answer"
     evidence = {"scheduled": n, "answered": answered, "unanswered_share": 1 - answered / n}
-    value = quantile(latency, q)
+    found = arrivals.ranked([rank(n, each) for each in QUANTILES.values()])  # all at once, and only once
+    value = found[list(QUANTILES).index(name)]
     if math.isinf(value):
         return Measure(record.request_timeout, "seconds", says, Bound.MORE_THAN, evidence)
     return Measure(value, "seconds", says, evidence=evidence)

@@ -7,9 +7,10 @@ expectations come from ``plan.json``.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,20 +19,31 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from chaos.history.format import Outcome
+from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
 
-SECOND = 1_000_000_000
+__all__ = [
+    "OUTCOMES",
+    "SECOND",
+    "TRIGGERS",
+    "UNANSWERED",
+    "Arrivals",
+    "Bools",
+    "Expectation",
+    "Floats",
+    "HistoryLike",
+    "Ints",
+    "Operation",
+    "Record",
+    "Span",
+    "per_window",
+    "windows",
+]
+
 OUTCOMES = {name: code for code, name in enumerate(NAMES)}
-UNANSWERED = (Outcome.REFUSED, Outcome.RESET, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN)
-"""Outcomes without an HTTP answer: their latency is not a number, it is "longer than anyone waited"."""
 TRIGGERS = ("fault.command", "action.command", "fault.undo")
 """Events by which the experiment itself changes something."""
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class HistoryLike(Protocol):
@@ -48,10 +60,9 @@ class HistoryLike(Protocol):
     @property
     def clean(self) -> dict[str, Any] | None: ...
     @property
-    def arrivals(self) -> pd.DataFrame: ...
-    @property
     def phases(self) -> list[PhaseSpan]: ...
-    def phase_of_arrivals(self) -> pd.Series: ...
+    def batches(self, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]: ...
+    def span_of(self, arrivals: pd.DataFrame) -> npt.NDArray[np.int16]: ...
 
 
 @dataclass(frozen=True)
@@ -101,32 +112,8 @@ class Expectation:
     known_weakness: str | None
 
 
-@dataclass(frozen=True)
-class Arrivals:
-    """The arrivals of one operation as parallel arrays, in the order of their intended time.
-
-    ``end`` and ``start`` are 0 where there was none. ``latency`` is in seconds from the intended start, inf
-    where unanswered. ``phase`` is the index of the phase that the arrival counts for, -1 for none. ``k`` is
-    the arrival's number, ``client`` and ``node`` point into :attr:`Record.clients` and :attr:`Record.nodes`
-    (the client host that sent it, the node that it was sent to), -1 for none.
-    """
-
-    intended: Ints
-    start: Ints
-    end: Ints
-    latency: Floats
-    outcome: Ints
-    good: Bools
-    phase: Ints
-    k: Ints
-    client: Ints
-    node: Ints
-
-    def __len__(self) -> int:
-        return len(self.intended)
-
-    def where(self, mask: Bools) -> Arrivals:
-        return Arrivals(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+COLUMNS = ("op", "k", "intended", "start", "end", "outcome", "client", "node")
+"""The columns of the history's arrivals that a record keeps."""
 
 
 class Record:
@@ -154,25 +141,47 @@ class Record:
         self.zones: tuple[str, ...] = tuple(str(zone) for zone in topology.get("zones") or ())
         self.zone_of = {str(node["name"]): str(node["zone"]) for node in topology.get("nodes") or ()}
         """The zone of each node of the topology."""
-        frame = history.arrivals
-        self.clients, self.nodes = (_names(frame[name]) for name in ("client", "node"))
+        self.last_seen = max([int(event["t"]) for event in self.events if "t" in event], default=0)
+        self.clients: tuple[str, ...] = ()
+        self.nodes: tuple[str, ...] = ()
+        self.arrivals = self._read(history)
+
+    def _read(self, history: HistoryLike) -> dict[str, Arrivals]:
+        """The arrivals of each operation, read a batch at a time; moves ``last_seen`` on to the last of them."""
         place = {span.name: span.index for span in self.spans}
-        phases = history.phase_of_arrivals().map(place, na_action="ignore").astype(float).fillna(-1)
-        self.last_seen = max(
-            [int(event["t"]) for event in self.events if "t" in event]
-            + [int(frame[name].max()) for name in ("intended", "end") if len(frame)],
-            default=0,
-        )
-        self.arrivals = {
-            op.name: _arrivals(frame[mask], phases[mask], op)
-            for op in self.operations
-            for mask in [(frame["op"] == op.name).to_numpy()]
-        }
+        index = np.array([place[span.name] for span in self.spans] + [-1], np.int16)  # -1 picks the last: no phase
+        parts: dict[str, list[Arrivals]] = {op.name: [] for op in self.operations}
+        names: dict[str, list[str]] = {"client": [], "node": []}
+        for frame in history.batches(COLUMNS):
+            last = [int(frame[name].max()) for name in ("intended", "end") if len(frame)]
+            self.last_seen = max([self.last_seen, *last])
+            columns: dict[str, Compact] = {
+                **{name: frame[name].to_numpy() for name in ("k", "intended", "start", "end")},
+                "outcome": frame["outcome"].cat.codes.to_numpy(),
+                "phase": index[history.span_of(frame)],
+                **{name: _codes(frame[name], known) for name, known in names.items()},
+            }
+            for op in self.operations:
+                mask = (frame["op"] == op.name).to_numpy()
+                own = {name: column[mask] for name, column in columns.items()}
+                parts[op.name].append(Arrivals.of(**own, good_within=op.good_within))
+        self.clients, self.nodes = tuple(names["client"]), tuple(names["node"])
+        return {name: Arrivals.joined(some) for name, some in parts.items()}
 
     # -- events ---------------------------------------------------------------------------------
 
+    @cached_property
+    def _by_kind(self) -> dict[Any, list[tuple[int, dict[str, Any]]]]:
+        """The events of each kind with their places among all: of a long run nine in ten are samples."""
+        found: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
+        for place, event in enumerate(self.events):
+            found.setdefault(event.get("kind"), []).append((place, event))
+        return found
+
     def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
-        return [event for event in self.events if event.get("kind") in kinds]
+        """The events of these kinds in their order."""
+        several = [self._by_kind.get(kind, []) for kind in dict.fromkeys(kinds)]
+        return [event for _, event in heapq.merge(*several, key=lambda item: item[0])]
 
     def first(self, *kinds: str) -> dict[str, Any] | None:
         return next(iter(self.of_kind(*kinds)), None)
@@ -199,8 +208,7 @@ class Record:
         stop = self.of_kind("load.stop")
         if stop:
             return int(stop[-1]["t"])
-        last = [int(part.intended[-1]) for part in self.arrivals.values() if len(part)]
-        return max(last, default=self.last_seen)
+        return max((part.last for part in self.arrivals.values() if part.last is not None), default=self.last_seen)
 
     # -- phases ---------------------------------------------------------------------------------
 
@@ -226,17 +234,15 @@ class Record:
 
     def baseline(self, op: str) -> tuple[int, int]:
         """(not good, scheduled) of an operation in the healthy phases."""
-        part = self.arrivals[op]
-        mask = np.isin(part.phase, [span.index for span in self.healthy])
-        return int((~part.good[mask]).sum()), int(mask.sum())
+        counts = [self.in_phase(op, span).counts for span in self.healthy]
+        return sum(int(count[:, 0].sum()) for count in counts), sum(int(count.sum()) for count in counts)
 
     def baseline_rate(self, op: str) -> float:
         bad, scheduled = self.baseline(op)
         return bad / scheduled if scheduled else 0.0
 
     def in_phase(self, op: str, span: Span) -> Arrivals:
-        part = self.arrivals[op]
-        return part.where(part.phase == span.index)
+        return self.arrivals[op].in_phase(span.index)
 
     def window(self, op: str) -> float:
         """Seconds of one window: 1, or wider so that it holds 100 arrivals (load-and-measurement, 5)."""
@@ -244,27 +250,14 @@ class Record:
         return float(max(1, math.ceil(100 / rate))) if rate > 0 else 1.0
 
 
-def _arrivals(frame: pd.DataFrame, phases: pd.Series, op: Operation) -> Arrivals:
-    order = np.argsort(frame["intended"].to_numpy(), kind="stable")
-    intended, start, end = (frame[name].to_numpy(np.int64)[order] for name in ("intended", "start", "end"))
-    outcome = frame["outcome"].cat.codes.to_numpy(np.int64)[order]
-    answered = ~np.isin(outcome, [int(item) for item in UNANSWERED]) & (end > 0)
-    latency = np.where(answered, (end - intended) / SECOND, np.inf)
-    good = (outcome == Outcome.OK) & (latency <= op.good_within)
-    k = frame["k"].to_numpy(np.int64)[order]
-    client, node = (_codes(frame[name])[order] for name in ("client", "node"))
-    return Arrivals(intended, start, end, latency, outcome, good, phases.to_numpy(np.int64)[order], k, client, node)
-
-
-def _names(column: pd.Series) -> tuple[str, ...]:
-    return tuple(map(str, column.cat.categories)) if isinstance(column.dtype, pd.CategoricalDtype) else ()
-
-
-def _codes(column: pd.Series) -> Ints:
-    """Positions among the names, -1 for none."""
+def _codes(column: pd.Series, names: list[str]) -> Compact:
+    """Positions among ``names``, which grow by those that are new; -1 for none."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
-        return np.full(len(column), -1, np.int64)
-    return column.cat.codes.to_numpy(np.int64)
+        return np.full(len(column), -1, np.int8)
+    categories = [str(name) for name in column.cat.categories]
+    names += [name for name in categories if name not in names]
+    table = np.array([names.index(name) for name in categories] + [-1], np.int16)  # -1 picks the last
+    return table[column.cat.codes.to_numpy()]
 
 
 def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int]]:
@@ -273,18 +266,6 @@ def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int
     number = max(1, (span_end - span_start) // step)
     edges = [span_start + step * index for index in range(number)] + [span_end]
     return list(itertools.pairwise(edges)) if span_end > span_start else []
-
-
-def per_window(arrivals: Arrivals, frames: list[tuple[int, int]], *, clip: bool = False) -> tuple[Ints, Ints]:
-    """(scheduled, not good) per window, by intended time. ``clip`` counts early ones in the first window."""
-    edges = np.array([start for start, _ in frames] + [frames[-1][1]], np.int64)
-    at = np.searchsorted(edges, arrivals.intended, side="right") - 1
-    if clip:
-        at = np.clip(at, 0, len(frames) - 1)
-    inside = (at >= 0) & (at < len(frames))
-    scheduled = np.bincount(at[inside], minlength=len(frames)).astype(np.int64)
-    bad = np.bincount(at[inside & ~arrivals.good], minlength=len(frames)).astype(np.int64)
-    return scheduled, bad
 
 
 def _operations(experiment: Mapping[str, Any]) -> tuple[Operation, ...]:

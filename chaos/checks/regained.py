@@ -119,8 +119,7 @@ def failures(record: Record, op: str, frames: list[tuple[int, int]]) -> tuple[In
     """Arrivals scheduled in each window, and how many of them were not good."""
     if not frames:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    part = record.arrivals[op]
-    return per_window(part.where((part.intended >= frames[0][0]) & (part.intended < frames[-1][1])), frames)
+    return per_window(record.arrivals[op].between(frames[0][0], frames[-1][1]), frames)
 
 
 def bad_windows(record: Record, op: str, start: int, end: int) -> tuple[list[tuple[int, int]], Bools]:

@@ -13,11 +13,11 @@ timeouts are never forgivable.)
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 
-from chaos.checks.record import OUTCOMES, SECOND, Floats, Ints, Record
+from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Bools, Floats, Ints, Record
+from chaos.history.reader import Slices
 
 SATURATED = 0.95
 """Busy share of all processors in a slice from which on nothing was free (0.1 s of two processors are 20 clock ticks:
@@ -31,18 +31,12 @@ def applies(record: Record) -> bool:
 
 def slices(record: Record) -> tuple[Ints, Ints, Floats]:
     """Start, end (ns) and busy share of all measured slices, in order."""
-    rows = [
-        (int(start), int(end), float(busy))
-        for event in record.driver
-        for start, end, busy in event.get("processors") or ()
-        if busy is not None and end > start
-    ]
-    rows.sort()
-    return (
-        np.array([row[0] for row in rows], np.int64),
-        np.array([row[1] for row in rows], np.int64),
-        np.array([row[2] for row in rows], np.float64),
-    )
+    given = [event["processors"] for event in record.driver if event.get("processors")]
+    tables = [(some if isinstance(some, Slices) else Slices(some)).table for some in given]
+    rows = np.concatenate([*tables, np.zeros(0, Slices.TABLE)])
+    rows = rows[~np.isnan(rows["busy"]) & (rows["end"] > rows["start"])]
+    rows = rows[np.lexsort((rows["busy"], rows["end"], rows["start"]))]
+    return rows["start"], rows["end"], rows["busy"]
 
 
 class Clock:
@@ -85,10 +79,12 @@ def forgiving(record: Record) -> Record:
     other = copy.copy(record)
     other.arrivals = {}
     for op in record.operations:
-        part = record.arrivals[op.name]
-        late = (part.outcome == OUTCOMES["ok"]) & ~part.good
-        waited = clock.between(part.intended, part.end)
-        mask = late & (part.latency - waited <= op.good_within)
-        latency = np.where(mask, op.good_within, part.latency)
-        other.arrivals[op.name] = replace(part, good=part.good | mask, latency=latency)
+
+        def forgivable(part: Arrivals, within: float = op.good_within) -> Bools:
+            mask = (part.outcome == OUTCOMES["ok"]) & ~part.good
+            late = part.where(mask)
+            mask[mask] = late.latency - clock.between(late.intended, late.end) <= within
+            return mask
+
+        other.arrivals[op.name] = record.arrivals[op.name].forgiving(forgivable, op.good_within)
     return other

@@ -19,12 +19,14 @@ neither condition):
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from chaos.checks import evidence, latency, starved, text
+from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
 
 LAG_P99 = 0.050
@@ -68,18 +70,16 @@ class Condition:
 def conditions(record: Record) -> tuple[Condition, ...]:
     """All conditions, in the order in which they are shown."""
     parts = list(record.arrivals.values())
-    outcomes = np.concatenate([part.outcome for part in parts]) if parts else np.empty(0, np.int64)
-    scheduled = len(outcomes)
-    sent = [part.where((part.start > 0) & (part.phase >= 0)) for part in parts]  # the warm-up is not judged
-    lags = np.concatenate([(part.start - part.intended) / SECOND for part in sent]) if sent else np.empty(0)
+    outcomes = sum((part.counts.sum(axis=1) for part in parts), np.zeros(len(OUTCOMES), np.int64))
+    scheduled = int(outcomes.sum())
     samples = [event for event in record.driver if event.get("kind") == "self"]
     cpu = np.array([float(event["cpu"]) for event in samples if event.get("cpu") is not None])
-    lag = latency.quantile(lags, 0.99) if len(lags) else None
+    lag = _lag(parts)
     busy = latency.quantile(cpu, 0.95) if len(cpu) else None
 
     def share(*names: str) -> float | None:
         codes = [OUTCOMES[name] for name in names]
-        return float(np.isin(outcomes, codes).mean()) if scheduled else None
+        return float(outcomes[codes].sum() / scheduled) if scheduled else None
 
     dropped, unknown = share("dropped"), share("unknown")
     found = [
@@ -123,7 +123,19 @@ def conditions(record: Record) -> tuple[Condition, ...]:
 
 def client_errors(record: Record) -> int:
     """Requests refused as wrong (4xx but 429): the suite's own mistake, never the cluster's."""
-    return sum(int((part.outcome == OUTCOMES["client_error"]).sum()) for part in record.arrivals.values())
+    return sum(int(part.counts[OUTCOMES["client_error"]].sum()) for part in record.arrivals.values())
+
+
+def _lag(parts: list[Arrivals]) -> float | None:
+    """The 99th percentile of the schedule lag (s) of what was sent in the phases: the warm-up is not judged."""
+
+    def lags() -> Iterator[Floats]:
+        for piece in (piece for part in parts for piece in part.pieces()):
+            start = piece.start
+            yield ((start - piece.intended) / SECOND)[(start > 0) & (piece.phase >= 0)]
+
+    sent = sum(map(len, lags()))
+    return ranked(lags, [latency.rank(sent, 0.99)])[0] if sent else None
 
 
 def widths(record: Record) -> dict[str, float]:

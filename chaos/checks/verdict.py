@@ -18,8 +18,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from chaos.checks import (
     availability,
     data,
@@ -543,9 +541,8 @@ def _measure_json(measure: Measure) -> dict[str, Any]:
 
 
 def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
-    values = record.in_phase(op, span).latency
-    answered = int(np.isfinite(values).sum())
-    row: dict[str, Any] = {"scheduled": len(values), "answered": answered}
+    arrivals = record.in_phase(op, span)
+    row: dict[str, Any] = {"scheduled": len(arrivals), "answered": arrivals.answered}
     for name in latency.QUANTILES:
         found = latency.measure(record, op, span, name)
         row[name] = {"value": found.value, "text": found.text, "bound": found.bound.value}

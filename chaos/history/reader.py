@@ -1,20 +1,26 @@
 """Reading a run's folder as a history, whole or cut short by a crash.
 
 Nothing here needs the machine, the lab or the driver that made the run. Work over arrivals is vectorised:
-10 million rows (a day at 115 arrivals per second) are read in seconds.
+10 million rows (a day at 115 arrivals per second) are read in seconds. :attr:`History.arrivals` is all of them at once,
+60 bytes each; :meth:`History.batches` needs a few megabytes for any number.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +33,10 @@ from chaos.places import fsync_folder
 
 OUTCOMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 """The names of the outcomes, as in the column ``outcome``; the position is the number."""
+BATCH = 1 << 18
+"""Arrivals that are in memory at once where they need not be all there."""
+ROW_GROUP = 1_000_000
+COLUMNS = ("k", "op", "outcome", "status", "client", "node", "attempts", "intended", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class History:
 
     @cached_property
     def driver(self) -> list[dict[str, Any]]:
-        """The load driver's events in the order of their times."""
+        """The load driver's events in the order of their times; ``processors`` are :class:`Slices`."""
         return _json_lines(self.folder / "history" / DRIVER_EVENTS)
 
     @cached_property
@@ -116,12 +126,29 @@ class History:
         dropped and unknown).
         """
         parquet = self.folder / "history" / PARQUET
-        frame = _read_parquet(parquet) if parquet.exists() else self._joined()
+        frame = _read_parquet(parquet) if parquet.exists() else pd.concat(list(self._joined(BATCH)), ignore_index=True)
         latency = (frame["end"].to_numpy() - frame["intended"].to_numpy()) / 1e6
         codes = frame["outcome"].cat.codes.to_numpy()
         latency[(codes == Outcome.UNKNOWN) | (codes == Outcome.DROPPED)] = np.nan
         frame["latency_ms"] = latency
         return frame
+
+    def batches(self, columns: tuple[str, ...] = COLUMNS) -> Iterator[pd.DataFrame]:
+        """The rows of :attr:`arrivals` in the same order, some at a time, of some ``columns`` (never ``latency_ms``).
+
+        ``outcome`` has the same codes in each, those of :class:`Outcome`; the other categoricals may number their names
+        differently from batch to batch.
+        """
+        parquet = self.folder / "history" / PARQUET
+        if "arrivals" in self.__dict__:
+            frame = self.arrivals
+            for at in range(0, len(frame), BATCH):
+                yield frame.iloc[at : at + BATCH][list(columns)]
+        elif parquet.exists():
+            yield from _read_batches(parquet, columns)
+        else:
+            for frame in self._joined(BATCH):
+                yield frame[list(columns)]
 
     @cached_property
     def phases(self) -> list[PhaseSpan]:
@@ -165,43 +192,53 @@ class History:
         ``objectives``: operation -> seconds; default ``experiment.load.<op>.good_within`` of the plan.
         """
         frame = self.arrivals
-        spans = self.phases
-        names = list(dict.fromkeys(span.name for span in spans))
-        intended = frame["intended"].to_numpy()
-        within = self._objective_ns(objectives)
-        starts = np.array([span.start_ns for span in spans], dtype=np.int64)
-        ends = np.array([span.end_ns for span in spans], dtype=np.int64)
-        position = np.searchsorted(starts, intended, side="right") - 1
-        if len(spans):
-            outside = (position < 0) | (intended >= ends[np.maximum(position, 0)])
-            position[outside] = -1
-        end = frame["end"].to_numpy()
-        commands = [event["t"] for event in self.events if event["kind"] == "fault.command"]
-        for number, span in enumerate(spans):
-            if number == 0:
-                continue
-            command = next((t for t in commands if span.start_ns <= t <= span.end_ns), None)
-            if command is None:
-                continue
-            moved = (position == number - 1) & (intended > command - within) & (end > command)
-            position[moved] = number
-        code_of = np.array([names.index(span.name) for span in spans] + [-1], dtype=np.int16)
-        codes = code_of[position]  # position -1 picks the -1 at the end
+        names = list(dict.fromkeys(span.name for span in self.phases))
+        code_of = np.array([names.index(span.name) for span in self.phases] + [-1], dtype=np.int16)
+        codes = code_of[self.span_of(frame, objectives)]  # position -1 picks the -1 at the end
         return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=frame.index, name="phase")
 
-    def _objective_ns(self, objectives: Mapping[str, float] | None) -> np.ndarray:
+    def span_of(self, arrivals: pd.DataFrame, objectives: Mapping[str, float] | None = None) -> npt.NDArray[np.int16]:
+        """For each row of a frame or batch of arrivals the place in :attr:`phases` of the one that it counts for.
+
+        The rule is that of :meth:`phase_of_arrivals`; -1 outside all phases.
+        """
+        spans = self.phases
+        if not spans:
+            return np.full(len(arrivals), -1, np.int16)
+        intended, end = arrivals["intended"].to_numpy(), arrivals["end"].to_numpy()
+        starts = np.array([span.start_ns for span in spans], dtype=np.int64)
+        ends = np.array([span.end_ns for span in spans], dtype=np.int64)
+        position = (np.searchsorted(starts, intended, side="right") - 1).astype(np.int16)
+        position[(position < 0) | (intended >= ends[np.maximum(position, 0)])] = -1
+        within = None
+        for number, command in self._first_commands:
+            before = position == number - 1
+            if not before.any():
+                continue
+            within = self._objective_ns(arrivals, objectives) if within is None else within
+            position[before & (intended > command - within) & (end > command)] = number
+        return position
+
+    @cached_property
+    def _first_commands(self) -> list[tuple[int, int]]:
+        """(phase's number, when its first fault was commanded) for each phase but the first that has one."""
+        commands = [event["t"] for event in self.events if event["kind"] == "fault.command"]
+        firsts = [next((t for t in commands if span.start_ns <= t <= span.end_ns), None) for span in self.phases]
+        return [(number, t) for number, t in enumerate(firsts) if number and t is not None]
+
+    def _objective_ns(self, arrivals: pd.DataFrame, objectives: Mapping[str, float] | None) -> np.ndarray:
         """For every row the latency objective of its operation in ns."""
         if objectives is None:
             objectives = objectives_of(self.plan)
-        op = self.arrivals["op"].cat
+        op = arrivals["op"].cat
         table = np.array([int(objectives.get(name, 0.0) * 1e9) for name in op.categories] + [0], dtype=np.int64)
         return table[op.codes.to_numpy()]
 
     def _last_moment(self) -> int:
         times = [event["t"] for event in self.events[-1:]] + [event["t"] for event in self.driver[-1:]]
-        frame = self.arrivals
-        if len(frame):
-            times.append(int(max(frame["end"].max(), frame["intended"].max())))
+        for frame in self.batches(("end", "intended")):
+            if len(frame):
+                times.append(int(max(frame["end"].max(), frame["intended"].max())))
         return max(times, default=0)
 
     def _load_stopped_ns(self) -> int | None:
@@ -214,55 +251,62 @@ class History:
                 return int(event["t"])
         return None
 
-    def _joined(self) -> pd.DataFrame:
+    def _joined(self, most: int) -> Iterator[pd.DataFrame]:
+        """The arrivals from the driver's rows, those of ``most`` numbers at a time; at least one frame.
+
+        Rows lie about in the order in which they were written, so those of a stretch of numbers are few blocks of the
+        file; the files are read block by block and never held.
+        """
         folder = self.folder / "history"
         tables = self._tables
         if tables is None:
             tables = {"operations": [], "clients": [], "nodes": []}
-        scheduled = _rows(folder / SCHEDULED_FILE, SCHEDULED)
-        finished = _rows(folder / ARRIVALS, ARRIVAL)
-        count = max(_highest(scheduled["k"]), _highest(finished["k"])) + 1
+        names = {"op": tables["operations"], "outcome": OUTCOMES, "client": tables["clients"], "node": tables["nodes"]}
+        scheduled = _Rows(folder / SCHEDULED_FILE, SCHEDULED)
+        finished = _Rows(folder / ARRIVALS, ARRIVAL)
+        count = max(scheduled.highest, finished.highest) + 1
         if count > 2 * (len(scheduled) + len(finished)) + 1000:
             raise HistoryError(f"{folder} is damaged: arrival {count - 1}, but {len(scheduled)} were scheduled")
+        stopped = self._load_stopped_ns()
+        for first in range(0, max(count, 1), most):
+            columns = _join(scheduled, finished, first, min(first + most, count), stopped)
+            series: dict[str, Any] = {
+                name: _named(column, names[name]) if name in names else column for name, column in columns.items()
+            }
+            yield pd.DataFrame(series, copy=False)
 
-        known = np.zeros(count, dtype=bool)
-        done = np.zeros(count, dtype=bool)
-        columns: dict[str, np.ndarray] = {
-            "op": np.zeros(count, "u1"),
-            "outcome": np.full(count, Outcome.UNKNOWN, "u1"),
-            "status": np.zeros(count, "u2"),
-            "client": np.full(count, NO_INDEX, "u1"),
-            "node": np.full(count, NO_INDEX, "u1"),
-            "attempts": np.zeros(count, "u1"),
-            "intended": np.zeros(count, "i8"),
-            "start": np.zeros(count, "i8"),
-            "end": np.zeros(count, "i8"),
-        }
-        where = scheduled["k"]
+
+def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int | None) -> dict[str, np.ndarray]:
+    """The columns of the arrivals whose numbers lie in [first, end): what was scheduled with what became of it."""
+    count = max(0, end - first)
+    known = np.zeros(count, dtype=bool)
+    done = np.zeros(count, dtype=bool)
+    columns: dict[str, np.ndarray] = {
+        "op": np.zeros(count, "u1"),
+        "outcome": np.full(count, Outcome.UNKNOWN, "u1"),
+        "status": np.zeros(count, "u2"),
+        "client": np.full(count, NO_INDEX, "u1"),
+        "node": np.full(count, NO_INDEX, "u1"),
+        "attempts": np.zeros(count, "u1"),
+        "intended": np.zeros(count, "i8"),
+        "start": np.zeros(count, "i8"),
+        "end": np.zeros(count, "i8"),
+    }
+    for rows in scheduled.between(first, end):
+        where = (rows["k"] - np.uint64(first)).astype(np.intp)
         known[where] = True
-        columns["op"][where] = scheduled["op"]
-        columns["intended"][where] = scheduled["intended"]
-        where = finished["k"]
+        columns["op"][where] = rows["op"]
+        columns["intended"][where] = rows["intended"]
+    for rows in finished.between(first, end):
+        where = (rows["k"] - np.uint64(first)).astype(np.intp)
         done[where] = True
         for name, column in columns.items():
-            column[where] = finished[name]
-        keep = known | done
-        stopped = self._load_stopped_ns()
-        if stopped is not None:  # what was planned ahead for after the stop was never due
-            keep &= done | (columns["intended"] <= stopped)
-        columns = {"k": np.arange(count, dtype="u8"), **columns}
-        if not keep.all():
-            columns = {name: column[keep] for name, column in columns.items()}
-        names = {
-            "op": tables["operations"],
-            "outcome": OUTCOMES,
-            "client": tables["clients"],
-            "node": tables["nodes"],
-        }
-        series: dict[str, Any] = {
-            name: _named(column, names[name]) if name in names else column for name, column in columns.items()
-        }
-        return pd.DataFrame(series, copy=False)
+            column[where] = rows[name]
+    keep = known | done
+    if stopped is not None:  # what was planned ahead for after the stop was never due
+        keep &= done | (columns["intended"] <= stopped)
+    columns = {"k": np.arange(first, first + count, dtype="u8"), **columns}
+    return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
 
 def objectives_of(plan: Mapping[str, Any]) -> dict[str, float]:
@@ -278,30 +322,18 @@ def objectives_of(plan: Mapping[str, Any]) -> dict[str, float]:
 def compact(run_folder: Path | str) -> Path:
     """Turn the rows into ``history/arrivals.parquet`` (zstd) and remove them; about 12 bytes per arrival.
 
-    The rows go only after the new file is whole and on disk. Does nothing when that has been done before.
+    The rows go only after the new file is whole and on disk. Does nothing when that has been done before. Memory is
+    that of a million arrivals, however many there are.
     """
     folder = Path(run_folder)
     history = folder / "history"
     target = history / PARQUET
     if not target.exists():
-        frame = History(folder)._joined()
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        table = table.replace_schema_metadata(
-            {**(table.schema.metadata or {}), b"opensearch-chaos.history": str(HISTORY_VERSION).encode()}
-        )
-        times = ("k", "intended", "start", "end")
         temporary = target.with_name(f".{target.name}.tmp")
         try:
-            pq.write_table(
-                table,
-                temporary,
-                compression="zstd",
-                row_group_size=1_000_000,
-                use_dictionary=[name for name in table.column_names if name not in times],
-                column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
-            )
-            if pq.read_metadata(temporary).num_rows != len(frame):
-                raise HistoryError(f"{temporary} does not hold the {len(frame)} arrivals that were written")
+            written = _write_parquet(History(folder)._joined(ROW_GROUP), temporary)
+            if pq.read_metadata(temporary).num_rows != written:
+                raise HistoryError(f"{temporary} does not hold the {written} arrivals that were written")
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             temporary.replace(target)
@@ -313,16 +345,60 @@ def compact(run_folder: Path | str) -> Path:
     return target
 
 
+def _write_parquet(frames: Iterator[pd.DataFrame], target: Path) -> int:
+    """Write arrivals, a row group a frame; returns how many."""
+    times = ("k", "intended", "start", "end")
+    written = 0
+    first = next(frames)
+    schema = pa.Schema.from_pandas(first, preserve_index=False)
+    schema = schema.with_metadata(
+        {**(schema.metadata or {}), b"opensearch-chaos.history": str(HISTORY_VERSION).encode()}
+    )
+    with pq.ParquetWriter(
+        target,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in times],
+        column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
+    ) as writer:
+        for frame in itertools.chain([first], frames):
+            writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False), row_group_size=ROW_GROUP)
+            written += len(frame)
+    return written
+
+
+def _check_version(schema: pa.Schema, path: Path) -> None:
+    version = (schema.metadata or {}).get(b"opensearch-chaos.history")
+    if version != str(HISTORY_VERSION).encode():
+        raise HistoryError(f"{path} holds history format {version!r}; this version reads {HISTORY_VERSION}")
+
+
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path} cannot be read: {error}") from error
-    version = (table.schema.metadata or {}).get(b"opensearch-chaos.history")
-    if version != str(HISTORY_VERSION).encode():
-        raise HistoryError(f"{path} holds history format {version!r}; this version reads {HISTORY_VERSION}")
+    _check_version(table.schema, path)
     frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
-    for name in ("op", "client", "node"):  # names of which there are none (no load was ever on) come back as objects
+    return _with_categoricals(frame)
+
+
+def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer made before would hold the whole file
+            _check_version(file.schema_arrow, path)
+            for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
+                frame = _with_categoricals(pa.Table.from_batches([batch]).to_pandas(split_blocks=True))
+                if "outcome" in frame and tuple(frame["outcome"].cat.categories) != OUTCOMES:
+                    frame["outcome"] = frame["outcome"].cat.set_categories(OUTCOMES)
+                yield frame
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path} cannot be read: {error}") from error
+
+
+def _with_categoricals(frame: pd.DataFrame) -> pd.DataFrame:
+    """Names of which there are none (no load was ever on) come back as objects."""
+    for name in {"op", "client", "node"} & set(frame.columns):
         if not isinstance(frame[name].dtype, pd.CategoricalDtype):
             frame[name] = pd.Categorical.from_codes(np.full(len(frame), -1, "i1"), categories=[])
     return frame
@@ -338,19 +414,38 @@ def _named(codes: np.ndarray, names: Any) -> pd.Categorical:
     return pd.Categorical.from_codes(signed, categories=categories)
 
 
-def _rows(path: Path, dtype: np.dtype) -> np.ndarray:
-    """All whole rows of a file; half a row at its end (the writer was killed) is left out."""
-    try:
-        count = path.stat().st_size // dtype.itemsize
-    except FileNotFoundError:
-        count = 0
-    if count == 0:
-        return np.zeros(0, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", shape=(count,))
+class _Rows:
+    """The packed rows of a file, read a block at a time. Half a row at its end (the writer was killed) is left out."""
 
+    BLOCK = 1 << 16
 
-def _highest(k: np.ndarray) -> int:
-    return int(k.max()) if len(k) else -1
+    def __init__(self, path: Path, dtype: np.dtype) -> None:
+        self._path, self._dtype = path, dtype
+        try:
+            self._length = path.stat().st_size // dtype.itemsize
+        except FileNotFoundError:
+            self._length = 0
+        blocks = (self._block(at)["k"] for at in range(0, self._length, self.BLOCK))
+        self._edges = np.array([(int(k.min()), int(k.max())) for k in blocks], np.uint64).reshape(-1, 2)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def highest(self) -> int:
+        """The highest number of an arrival, -1 when there is none."""
+        return int(self._edges[:, 1].max()) if len(self._edges) else -1
+
+    def between(self, first: int, end: int) -> Iterator[np.ndarray]:
+        """The rows of the arrivals with numbers in [first, end), in the file's order."""
+        for block in np.flatnonzero((self._edges[:, 1] >= first) & (self._edges[:, 0] < end)):
+            rows = self._block(int(block) * self.BLOCK)
+            yield rows[(rows["k"] >= first) & (rows["k"] < end)]
+
+    def _block(self, at: int) -> np.ndarray:
+        with open(self._path, "rb") as file:
+            file.seek(at * self._dtype.itemsize)
+            return np.fromfile(file, self._dtype, count=min(self.BLOCK, self._length - at))
 
 
 def _json(path: Path) -> Any:
@@ -367,18 +462,52 @@ def _json_or_none(path: Path) -> dict[str, Any] | None:
     return data
 
 
+class Slices(Sequence[Any]):
+    """The driver's ``processors``: (start ns, end ns, busy share or None) of consecutive moments, 24 bytes each.
+
+    ``table`` has them as columns ``start``, ``end`` and ``busy`` (NaN for None).
+    """
+
+    __slots__ = ("table",)
+    TABLE = np.dtype([("start", "<i8"), ("end", "<i8"), ("busy", "<f8")])
+
+    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Raises ``TypeError`` or ``ValueError`` when ``rows`` are something else."""
+        plain = [(start, end, math.nan if busy is None else busy) for start, end, busy in rows]
+        self.table = np.array(plain, self.TABLE)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = [(start, end, None if math.isnan(busy) else busy) for start, end, busy in self.table.tolist()]
+        return rows[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[:])
+
+
 def _json_lines(path: Path) -> list[dict[str, Any]]:
     """The events of a file by time. A torn line (its writer was killed) is left out."""
     events = []
     try:
-        lines = path.read_bytes().split(b"\n")
+        file = open(path, "rb")  # noqa: SIM115 - closed below
     except FileNotFoundError:
         return []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and "t" in event and "kind" in event:
-            events.append(event)
+    with file:
+        for line in file:
+            try:
+                event = json.loads(line, object_hook=_compact)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "t" in event and "kind" in event:
+                events.append(event)
     return sorted(events, key=lambda event: event["t"])
+
+
+def _compact(event: dict[str, Any]) -> dict[str, Any]:
+    """The same in less memory: a long run has hundreds of thousands of samples with the same keys."""
+    if event.get("processors"):
+        with suppress(TypeError, ValueError):
+            event["processors"] = Slices(event["processors"])
+    return {sys.intern(key): value for key, value in event.items()}

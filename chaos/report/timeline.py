@@ -422,17 +422,16 @@ def _statuses(axis: Axis, record: Record) -> tuple[Status, ...]:
 
 def _classes(arrivals: Arrivals) -> list[int]:
     """How many there are of each of :data:`KINDS`."""
-    unsent = int(np.isin(arrivals.outcome, [int(item) for item in NOT_SENT]).sum())
-    good = int(arrivals.good.sum())
-    late = int((arrivals.outcome == OUTCOMES["ok"]).sum()) - good
-    return [good, late, len(arrivals) - good - late - unsent, unsent]
+    counts = arrivals.counts
+    unsent = counts[list(NOT_SENT)]
+    good, late, unknown = counts[:, 1].sum() - unsent[:, 1].sum(), counts[OUTCOMES["ok"], 0], unsent.sum()
+    return [int(number) for number in (good, late, counts.sum() - good - late - unknown, unknown)]
 
 
 def _bins(arrivals: Arrivals, origin: int, size: float, number: int) -> list[Arrivals]:
     """The arrivals of ``number`` bins of ``size`` seconds from ``origin`` (ns) on."""
-    edges = np.searchsorted(arrivals.intended, [origin + i * int(size * SECOND) for i in range(number + 1)])
-    columns = [getattr(arrivals, name) for name in arrivals.__dataclass_fields__]
-    return [Arrivals(*(column[first:beyond] for column in columns)) for first, beyond in itertools.pairwise(edges)]
+    edges = [origin + i * int(size * SECOND) for i in range(number + 1)]
+    return [arrivals.between(start, end) for start, end in itertools.pairwise(edges)]
 
 
 def _y_latency(seconds: float) -> float:
@@ -490,7 +489,7 @@ def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
                 p99=_latency(q99),
             )
         )
-    good = int(arrivals.good.sum())
+    good = int(arrivals.counts[:, 1].sum())
     heat, heat_says = _heat(bins, axis, size)
     return Figure(
         op=op.name,

@@ -76,11 +76,6 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "visible.p99 <= 2s",  # twice the default refresh interval
         "cluster.recovered <= 3m",  # after a drawn plan
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one
-        "visible.p99 <= 2s",  # twice the default refresh interval
-        "cas.violations = 0",
-        "stale.reads = 0",
-        "dirty.reads = 0",
-        "documents.unexpected = 0",
         "write.good < 10%",  # not a target: it shows that the fault bites
     }
     for path in EXPERIMENTS:

@@ -169,3 +169,50 @@ def test_the_phase_of_an_arrival(run):
     assert phase[200:].isna().all()
     strict = History.open(run).phase_of_arrivals({"read": 0.0, "write": 0.0})
     assert set(strict[98:100]) == {"healthy"}
+
+
+@pytest.mark.parametrize("form", ["rows", "parquet", "memory"])
+def test_batches_are_the_arrivals_in_pieces(run, form, monkeypatch):
+    monkeypatch.setattr("chaos.history.reader.BATCH", 70)
+    monkeypatch.setattr("chaos.history.reader.ROW_GROUP", 300)
+    monkeypatch.setattr("chaos.history.reader._Rows.BLOCK", 64)
+    rows = schedule(run, 1000)
+    rng = np.random.default_rng(1)
+    order = np.argsort(np.arange(990) + rng.integers(0, 300, 990), kind="stable")  # answered in another order
+    finish(run, rows[order], outcome=rng.integers(0, 8, 990), node=rng.integers(0, 2, 990))
+    finish(run, rows[500:510], status=503)  # what was written last about an arrival counts
+    events(run, (9800 * MS, "load.stop", {}))
+    whole = History.open(run).arrivals
+    assert len(whole) == 990 and (whole.status[500:510] == 503).all()
+    if form == "parquet":
+        compact(run)
+        pd.testing.assert_frame_equal(History.open(run).arrivals, whole)
+    history = History.open(run)
+    if form == "memory":
+        _ = history.arrivals
+    batches = list(history.batches())
+    assert len(batches) >= 990 // 70
+    pd.testing.assert_frame_equal(pd.concat(batches, ignore_index=True), whole.drop(columns="latency_ms"))
+    assert list(next(history.batches(("end", "op"))).columns) == ["end", "op"]
+    assert np.array_equal(
+        np.concatenate([history.span_of(batch) for batch in batches]), history.span_of(history.arrivals)
+    )
+
+
+def test_a_number_far_beyond_the_schedule_is_damage(run):
+    rows = schedule(run, 10)
+    rows["k"][9] = 10**9
+    finish(run, rows)
+    with pytest.raises(HistoryError, match="damaged"):
+        list(History.open(run).batches())
+
+
+def test_the_drivers_slices_read_as_they_were_written(run):
+    given = [[10**18 + 1, 10**18 + 2, 0.5], [10**18 + 2, 10**18 + 3, None]]
+    with EventWriter(run / "history" / "driver.jsonl") as writer:
+        writer.write("self", cpu=0.1, processors=given)
+        writer.write("self", cpu=0.1, processors=[])
+        writer.write("self", cpu=0.1, processors="what is this")
+    first, second, third = (event["processors"] for event in History.open(run).driver)
+    assert [list(each) for each in first] == given and first[1] == tuple(given[1]) and len(first) == 2
+    assert second == [] and third == "what is this"
