@@ -91,21 +91,26 @@ def await_event(running: Cli, out: Path, matches: Callable[[dict], bool], second
 
 
 @contextmanager
-def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[None]:
-    """The Toxiproxies of these hosts replaced by ones that lie; see ``cluster/fake_toxiproxy.py``."""
+def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[Path]:
+    """The Toxiproxies of these hosts replaced by ones that lie; see ``cluster/fake_toxiproxy.py``.
+
+    On the way to the cluster they lie once the file that this yields is there.
+    """
     fakes = []
+    switch = lab.folder / "run" / "lie"
     try:
         for host in hosts:
             proxies = lab.folder / "run" / f"fake-{host.name}.json"
             proxies.write_text(json.dumps(ToxiproxyServer(host).proxies()))
             identity = json.loads((lab.folder / "run" / f"toxiproxy-{host.name}.json").read_text())
             assert processes.end([identity["pid"]]) == []
-            arguments = [sys.executable, str(DATA.parent / "fake_toxiproxy.py"), str(proxies), lie]
+            arguments = [sys.executable, str(DATA.parent / "fake_toxiproxy.py"), str(proxies), lie, str(switch)]
             with host.namespace.entered():
                 fakes.append(subprocess.Popen(arguments, start_new_session=True))
         assert await_green(lab, 120, stable=2)[0]
-        yield
+        yield switch
     finally:
+        switch.unlink(missing_ok=True)
         for fake in fakes:
             fake.kill()
             fake.wait()

@@ -1,7 +1,8 @@
 """Toxiproxies that lie: the sabotage that evidence and checks must see through.
 
 Answers 200 to everything on the API and does nothing of it, but forwards what the real one forwarded, so that the
-cluster lives on. Arguments: a JSON file with the real one's proxies; and how it lies on the way, if it does:
+cluster lives on. Arguments: a JSON file with the real one's proxies; how it lies on the way, if it does; and a file
+that must be there for it to lie:
 
 ``acknowledge``: every 20th document that is written is kept from the cluster and answered "created".
 ``partial``: every 20th search is answered with status 200 and a failed shard.
@@ -60,7 +61,7 @@ async def liar(reader, writer, there, back):
     try:
         while True:
             first, request = await message(reader)
-            if (lie := lie_to(first)) is not None:
+            if (lie := lie_to(first)) is not None and SWITCH.exists():
                 seen += 1
                 if seen % EVERY == 0:
                     status, body = lie[0], json.dumps(lie[1]).encode()
@@ -121,6 +122,7 @@ async def main():
 
 
 PROXIES = json.loads(Path(sys.argv[1]).read_text())
-LIE = sys.argv[2] if len(sys.argv) > 2 else ""
+LIE = sys.argv[2]
+SWITCH = Path(sys.argv[3])
 seen = 0
 asyncio.run(main())

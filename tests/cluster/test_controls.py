@@ -9,18 +9,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, cli, findings, impostors, run_folder
+from clusterkit import DATA, Cli, await_event, cli, events, findings, impostors, in_effect, run_folder
 
 from chaos.history import History
 from chaos.observe.proof import problems
 
-STEADY = DATA / "steady.yaml"
+LIED = DATA / "lied.yaml"
 
 
 def lied_to(tiny, out: Path, lie: str) -> dict[str, dict]:
-    """The findings of a run without a fault whose clients reach the cluster through a liar, by metric."""
-    with impostors(tiny, tiny.wiring.clients, lie):
-        code, output = cli("run", STEADY, "--out", out, "--on", tiny.id)
+    """The findings of a run in whose last phase clients reach the cluster through a liar, by metric."""
+    with impostors(tiny, tiny.wiring.clients, lie) as switch:
+        running = Cli("run", LIED, "--out", out, "--on", tiny.id)
+        await_event(running, out, in_effect)
+        switch.touch()
+        code, output = running.end()
     assert code == 1, output
     found = findings(out)
     assert found["outcome"] == "weakness" and found["clean"] is True
@@ -31,7 +34,7 @@ def lied_to(tiny, out: Path, lie: str) -> dict[str, dict]:
 def test_honest_go_betweens_are_no_weakness(tiny, out):
     """The control of the controls: the same proxies, telling the truth."""
     with impostors(tiny, tiny.wiring.clients, ""):
-        code, output = cli("run", STEADY, "--out", out, "--on", tiny.id)
+        code, output = cli("run", LIED, "--out", out, "--on", tiny.id)
     assert code in (0, 3), output
     assert not [each for each in findings(out)["findings"] if each["counts_as"] == "weakness"], output
 
@@ -39,9 +42,10 @@ def test_honest_go_betweens_are_no_weakness(tiny, out):
 def test_a_write_that_somebody_else_acknowledged_is_lost(tiny, out):
     found = lied_to(tiny, out, "acknowledge")
     arrivals = History.open(run_folder(out)).arrivals
-    writes = arrivals[arrivals["op"] == "write"]
+    begun = next(event["t"] for event in events(out) if in_effect(event))
+    swallowed = ((arrivals["op"] == "write") & (arrivals["intended"] >= begun)).sum() / 20
     assert found["acknowledged.lost"]["counts_as"] == "weakness"
-    assert abs(found["acknowledged.lost"]["measured"] - len(writes) / 20) <= 2
+    assert abs(found["acknowledged.lost"]["measured"] - swallowed) <= 3  # three liars, each with a count of its own
     assert found["read.good"]["counts_as"] != "weakness"
 
 
@@ -49,5 +53,5 @@ def test_a_write_that_somebody_else_acknowledged_is_lost(tiny, out):
 @pytest.mark.full
 def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, out, lie):
     found = lied_to(tiny, out, lie)
-    assert found["read.good"]["counts_as"] == "weakness" and 0.9 < found["read.good"]["measured"] <= 0.96
+    assert found["read.good"]["counts_as"] == "weakness" and 0.9 < found["read.good"]["measured"] < 0.97
     assert found["acknowledged.lost"]["counts_as"] == "pass"
