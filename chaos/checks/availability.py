@@ -19,15 +19,17 @@ arrival of which nobody recorded a client (no outcome) counts as a bad event of 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from chaos.checks import text
+from chaos.checks.arrivals import ranked
 from chaos.checks.good import FEWEST, needed
 from chaos.checks.measure import Measure
-from chaos.checks.record import SECOND, Arrivals, Bools, Floats, Ints, Record, Span, per_window, windows
+from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Bools, Floats, Ints, Record, Span, per_window, windows
 
 THETA = 0.95
 """A slice with at least this share of its arrivals good was up: one late answer of twenty does not take it down."""
@@ -35,6 +37,8 @@ PER_SLICE = 20
 """Arrivals that a slice must hold by the rate; at less than 20/s slices are wider than a second."""
 FEWEST_SLICES = 10
 CUT_OFF_QUANTILE = 0.99
+CHUNK = 1_000_000
+"""Arrivals of which user-uptime looks at about so many at a time."""
 WINDOWS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 """Window lengths (s) of the table; those that are longer than the phases together are left out."""
 WORST = 10
@@ -45,33 +49,43 @@ NO_ZONE = "none"
 # -- by zone -------------------------------------------------------------------------------------
 
 
-def zones(record: Record, op: str) -> tuple[tuple[str, ...], Ints]:
-    """Names of zones with ``none`` last, and for every arrival the position of the one that coordinated it.
+def zones(record: Record) -> tuple[str, ...]:
+    """Names of the zones that can coordinate a request, with ``none`` last."""
+    return (*record.zones, NO_ZONE)
 
-    That is the zone of the node that it was sent to; an arrival that was never sent belongs to its client's zone,
-    one without either to ``none``.
+
+def tally(record: Record, op: str) -> Ints:
+    """How many arrivals by zone, phase (the last row: none), outcome and goodness (not good, good).
+
+    The zone is that of the node that coordinated it, the one it was sent to; an arrival that was never sent belongs to
+    its client's zone, one without either to ``none``.
     """
-    names = (*record.zones, NO_ZONE)
+    names = zones(record)
     place = {zone: number for number, zone in enumerate(names)}
     nowhere = len(names) - 1
     of_node = [place.get(record.zone_of.get(node, NO_ZONE), nowhere) for node in record.nodes]
     of_client = [place.get(client.removeprefix("client-"), nowhere) for client in record.clients]
     by_node = np.array([*of_node, nowhere], np.int64)  # -1 picks the one at the end
     by_client = np.array([*of_client, nowhere], np.int64)
-    part = record.arrivals[op]
-    return names, np.where(part.node >= 0, by_node[part.node], by_client[part.client])
+    shape = (len(names), len(record.spans) + 1, len(OUTCOMES), 2)
+    found = np.zeros(math.prod(shape), np.int64)
+    for piece in record.arrivals[op].pieces():
+        node = piece.node
+        where = np.where(node >= 0, by_node[node], by_client[piece.client])
+        phase = np.where(piece.phase >= 0, piece.phase, len(record.spans))
+        at = np.ravel_multi_index((where, phase, piece.outcome, piece.good.astype(np.int64)), shape)
+        found += np.bincount(at, minlength=len(found))
+    return found.reshape(shape)
 
 
 def by_zone(record: Record, op: str) -> dict[str, dict[str, dict[str, float | int | None]]]:
     """zone → phase → good, scheduled, share; zones and phases without an arrival are left out."""
-    names, where = zones(record, op)
-    part = record.arrivals[op]
+    counts = tally(record, op).sum(axis=2)
     found: dict[str, dict[str, dict[str, float | int | None]]] = {}
-    for number, zone in enumerate(names):
+    for zone, rows in zip(zones(record), counts, strict=True):
         for span in record.spans:
-            here = (where == number) & (part.phase == span.index)
-            if scheduled := int(here.sum()):
-                found.setdefault(zone, {})[span.name] = _share(int(part.good[here].sum()), scheduled)
+            if scheduled := int(rows[span.index].sum()):
+                found.setdefault(zone, {})[span.name] = _share(int(rows[span.index, 1]), scheduled)
     return found
 
 
@@ -135,37 +149,80 @@ class Uptime:
         return float(np.clip(share.min(), 0.0, 1.0))
 
 
+Events = tuple[Ints, Bools]
+"""One user's events in order: their times (ns), and which of them were good."""
+Chunk = tuple[Ints, list[Events]]
+"""The edges of some slices in a row (ns), and each user's events in them, after the last one before them."""
+
+
 def uptime(record: Record, op: str, start: int, end: int) -> Uptime:
-    """User-uptime of [start, end) in ns."""
-    part = record.arrivals[op]
-    inside = (part.intended >= start) & (part.intended < end)
-    t, good, client = part.intended[inside], part.good[inside], part.client[inside]
-    users = [code for code in range(len(record.clients)) if (client == code).any()]
-    groups = [(client == code) | (client < 0) for code in users] or [np.ones(len(t), bool)]
-    return of_users([(t[mask], good[mask]) for mask in groups], start, end, slice_seconds(record, op))
+    """User-uptime of [start, end) in ns; in chunks of time, so that it takes little memory however long that is."""
+    part = record.arrivals[op].between(start, end)
+    width = slice_seconds(record, op)
+    seen = np.zeros(len(record.clients) + 1, np.int64)  # the first are those without a client
+    for piece in part.pieces():
+        seen += np.bincount(piece.client + 1, minlength=len(seen))
+    users = np.flatnonzero(seen[1:]).tolist()
+    edges = _edges(start, end, width)
+    step = max(1, int(CHUNK / max(1, len(part)) * (len(edges) - 1)))
+    return _uptime(lambda: _chunks(part, edges, users, step), edges, width, len(users) or 1)
 
 
-def of_users(users: list[tuple[Ints, Bools]], start: int, end: int, width: float) -> Uptime:
-    """Pure: each user's events (times in ns in order, which of them were good) to seconds up and down."""
+def _chunks(part: Arrivals, edges: Ints, users: list[int], step: int) -> Iterator[Chunk]:
+    """Arrivals without a client are events of every user; without any known client all are one user's."""
+    last: list[Events] = [(np.empty(0, np.int64), np.empty(0, np.bool_))] * (len(users) or 1)
+    for first in range(0, len(edges) - 1, step):
+        some = edges[first : first + step + 1]
+        near = part.between(int(some[0]), int(some[-1]))
+        t, good, client = near.intended, near.good, near.client
+        masks = [(client == user) | (client < 0) for user in users] or [np.ones(len(t), bool)]
+        events = [
+            (np.concatenate([before, t[mask]]), np.concatenate([was, good[mask]]))
+            for (before, was), mask in zip(last, masks, strict=True)
+        ]
+        last = [(times[-1:], goods[-1:]) for times, goods in events]
+        yield some, events
+
+
+def of_users(users: list[Events], start: int, end: int, width: float) -> Uptime:
+    """Pure: each user's events to seconds up and down."""
+    edges = _edges(start, end, width)
+    return _uptime(lambda: iter([(edges, users)]), edges, width, len(users))
+
+
+def _edges(start: int, end: int, width: float) -> Ints:
+    """The edges of the slices; a rest that is shorter than a slice joins the last."""
     number = max(1, int((end - start) // (width * SECOND)))
     edges = start + np.arange(number + 1) * int(width * SECOND)
-    edges[-1] = end  # a rest that is shorter than a slice joins the last
-    gaps = [np.diff(t) for t, _ in users if len(t) > 1]
-    every = np.concatenate(gaps) if gaps else np.empty(0, np.int64)
-    cut_off = float(np.quantile(every, CUT_OFF_QUANTILE, method="inverted_cdf")) if len(every) else float(end - start)
-    up, down = np.zeros(number), np.zeros(number)
-    for t, good in users:
-        if not len(t):
-            continue
-        active = np.minimum(np.diff(np.append(t, end)), cut_off)
-        knots = np.empty(2 * len(t), np.float64)
-        knots[0::2], knots[1::2] = t - start, t - start + active  # beside the origin floats are exact enough
-        for sums, which in ((up, good), (down, ~good)):
-            summed = np.concatenate([[0.0], np.cumsum(np.where(which, active, 0.0))])
-            levels = np.empty(2 * len(t), np.float64)
-            levels[0::2], levels[1::2] = summed[:-1], summed[1:]
-            sums += np.diff(np.interp(edges - start, knots, levels)) / SECOND
-    return Uptime(up, down, width, len(users))
+    edges[-1] = end
+    return edges
+
+
+def _uptime(chunks: Callable[[], Iterator[Chunk]], edges: Ints, width: float, users: int) -> Uptime:
+    """``chunks`` gives the same chunks each time; they follow each other and cover ``edges``."""
+
+    def gaps() -> Iterator[Floats]:
+        return (np.diff(t).astype(np.float64) for _, events in chunks() for t, _ in events)
+
+    number = sum(len(some) for some in gaps())
+    whole = float(edges[-1] - edges[0])
+    cut_off = ranked(gaps, [max(1, math.ceil(CUT_OFF_QUANTILE * number - 1e-9))])[0] if number else whole
+    up, down = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+    at = 0
+    for some, events in chunks():
+        slices = slice(at, at := at + len(some) - 1)
+        for t, good in events:
+            if not len(t):
+                continue
+            active = np.minimum(np.diff(np.append(t, some[-1])), cut_off)
+            knots = np.empty(2 * len(t), np.float64)
+            knots[0::2], knots[1::2] = t - some[0], t - some[0] + active  # beside the origin floats are exact enough
+            for sums, which in ((up, good), (down, ~good)):
+                summed = np.concatenate([[0.0], np.cumsum(np.where(which, active, 0.0))])
+                levels = np.empty(2 * len(t), np.float64)
+                levels[0::2], levels[1::2] = summed[:-1], summed[1:]
+                sums[slices] += np.diff(np.interp(some - some[0], knots, levels)) / SECOND
+    return Uptime(up, down, width, users)
 
 
 def measure_uptime(record: Record, op: str, span: Span) -> Measure:
@@ -195,8 +252,8 @@ def measure_worst(record: Record, op: str, span: Span) -> Measure:
 
 def table(record: Record, op: str) -> dict[str, Any]:
     """The figures of one operation over all phases together."""
-    part = record.arrivals[op]
-    judged = part.phase >= 0
+    judged = [record.in_phase(op, span).counts.sum(axis=0) for span in record.spans]
+    bad, kept = (int(number) for number in np.sum(judged, axis=0)) if judged else (0, 0)
     width = slice_seconds(record, op)
     up = [
         slices_up(record.in_phase(op, span), frames)
@@ -205,7 +262,7 @@ def table(record: Record, op: str) -> dict[str, Any]:
     ]
     good, total = int(sum(each.sum() for each in up)), sum(len(each) for each in up)
     row: dict[str, Any] = {
-        "request": _share(int(part.good[judged].sum()), int(judged.sum())),
+        "request": _share(kept, bad + kept),
         "slices": {
             "theta": THETA,
             "seconds": width,

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from chaos.checks import evidence, latency, recovered, regained, text
+from chaos.checks.arrivals import ranked
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
@@ -314,9 +315,15 @@ def _routing(record: Record) -> tuple[int, int]:
 
 def _good_writes(record: Record, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
     """For each shard, when its good writes were answered, in order."""
-    part = record.arrivals["write"]
-    mine = part.good & (part.end > begin) & (part.end < stop)
-    ends, numbers = part.end[mine], part.k[mine]
+    kept: list[tuple[Ints, Ints]] = []
+    for piece in record.arrivals["write"].pieces():
+        answered = piece.end
+        mine = piece.good & (answered > begin) & (answered < stop)
+        if mine.any():
+            kept.append((answered[mine], piece.k[mine]))
+    if not kept:
+        return [np.empty(0, np.int64)] * shards
+    ends, numbers = (np.concatenate(each) for each in zip(*kept, strict=True))
     # w-<k> is the id of arrival k's document: chaos/load/workload.py
     where = np.fromiter((shard_of(f"w-{k}", shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
     return [np.sort(ends[where == shard]) for shard in range(shards)]
@@ -349,10 +356,12 @@ def latency_back(ladder: Ladder) -> Measure:
 
     def of(op: str) -> Measure:
         part = record.arrivals[op]
-        healthy = part.latency[np.isin(part.phase, [span.index for span in record.healthy])]
-        if len(healthy) < latency.needed(0.99):
+        healthy = [record.in_phase(op, span) for span in record.healthy]
+        number = sum(len(each) for each in healthy)
+        if number < latency.needed(0.99):
             return Measure.missing("seconds", f"no healthy phase with enough {op}s to take a baseline from")
-        baseline = latency.quantile(healthy, 0.99)
+        latencies = lambda: (piece.latency for each in healthy for piece in each.pieces())  # noqa: E731
+        (baseline,) = ranked(latencies, [latency.rank(number, 0.99)])
         if not math.isfinite(baseline):
             return Measure.missing("seconds", f"more than 1 % of the healthy phases' {op}s had no answer")
         limit = (1 + DELTA) * baseline

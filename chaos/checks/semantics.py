@@ -26,8 +26,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from chaos.checks import availability
 from chaos.checks.record import OUTCOMES, Ints, Record, Span
 
@@ -47,34 +45,26 @@ NAMES = (
 _RENAMED = {"timeout": "timed_out"}
 
 
-def codes(record: Record, op: str) -> Ints:
-    """For every arrival the position of its outcome in :data:`NAMES`."""
-    part = record.arrivals[op]
-    table = np.zeros(len(OUTCOMES), np.int64)
+def _words(counts: Ints) -> dict[str, int]:
+    """From counts by outcome and goodness to those of :data:`NAMES` that occur, in their order."""
+    found = {"full": int(counts[:, 1].sum())}
     for name, code in OUTCOMES.items():
-        table[code] = NAMES.index("late" if name == "ok" else _RENAMED.get(name, name))
-    return np.where(part.good, NAMES.index("full"), table[part.outcome])
-
-
-def _counts(found: Ints) -> dict[str, int]:
-    numbers = np.bincount(found, minlength=len(NAMES))
-    return {name: int(number) for name, number in zip(NAMES, numbers, strict=True) if number}
+        found["late" if name == "ok" else _RENAMED.get(name, name)] = int(counts[code, 0])
+    return {name: found[name] for name in NAMES if found[name]}
 
 
 def by_phase(record: Record, op: str) -> dict[str, dict[str, int]]:
     """phase → outcome → count; every scheduled arrival of the phase is in exactly one."""
-    found, phase = codes(record, op), record.arrivals[op].phase
-    return {span.name: _counts(found[phase == span.index]) for span in record.spans}
+    counts = availability.tally(record, op).sum(axis=0)
+    return {span.name: _words(counts[span.index]) for span in record.spans}
 
 
 def by_zone(record: Record, op: str) -> dict[str, dict[str, dict[str, int]]]:
     """zone that coordinated it → phase → outcome → count; what has no arrival is left out."""
-    names, where = availability.zones(record, op)
-    found, phase = codes(record, op), record.arrivals[op].phase
     table: dict[str, dict[str, dict[str, int]]] = {}
-    for number, zone in enumerate(names):
+    for zone, rows in zip(availability.zones(record), availability.tally(record, op), strict=True):
         for span in record.spans:
-            if counts := _counts(found[(where == number) & (phase == span.index)]):
+            if counts := _words(rows[span.index]):
                 table.setdefault(zone, {})[span.name] = counts
     return table
 

@@ -292,3 +292,14 @@ def test_more_loss_or_another_fault_never_projects_a_better_year(given_costs: An
 
 def test_twice_a_year_one_hour_is_three_nines() -> None:
     assert projection.project({"zone loss": (2.0, 3600.0)}) == pytest.approx(0.999772, abs=1e-6)
+
+
+def test_uptime_in_small_chunks_is_that_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = record(hit(constant(Outcome.TIMEOUT, 1.0)))
+    start, end = found.spans[0].start, found.spans[-1].end
+    whole = availability.uptime(found, "write", start, end)
+    monkeypatch.setattr(availability, "CHUNK", 100)
+    parts = availability.uptime(found, "write", start, end)
+    assert parts.users == whole.users and 0 < whole.share < 1
+    np.testing.assert_allclose(parts.up, whole.up, atol=1e-6)
+    np.testing.assert_allclose(parts.down, whole.down, atol=1e-6)
