@@ -6,8 +6,8 @@ more than 99.9 % of the arrivals. Fewer than 100 arrivals/s only widen the windo
 the first fault belongs to the instruments too: without one there is nothing to compare with. Anything that
 was not measured is not valid.
 
-Two more concern the runner's own side, both from the sampler's record (histories from before it was recorded have
-neither condition):
+Two more concern the runner's own side, both from the sampler's record (histories whose samples are from before it was
+recorded have neither condition; a history without samples has not measured them):
 
 * *The path that it looks on is not affected by the fault.* While faults of the network are in effect, every node that
   was answering must answer the sampler as before: a fault that had leaked onto the direct path would show there by the
@@ -49,6 +49,8 @@ NETWORK = ("network.", "zone.isolation", "zone.partition", "zone.slowness")
 LATE_P99 = 0.25
 LATEST = 2.0
 """Seconds by which the runner's own ticks may be late."""
+SILENT = 10.0
+"""Seconds of the phases without a line of an instrument that writes one every second, after which it has not measured."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
@@ -194,17 +196,19 @@ def _machine(record: Record) -> list[Condition]:
 def _runner(record: Record) -> list[Condition]:
     """The runner's own ticks, and the path on which it looks. Empty for a history that did not record them."""
     samples = record.of_kind("sample")
-    if not any("answers" in sample or "late_ms" in sample for sample in samples):
+    if samples and not any("answers" in sample or "late_ms" in sample for sample in samples):
         return []
     late = np.array([float(sample["late_ms"]) / 1000 for sample in samples if sample.get("late_ms") is not None])
     p99 = latency.quantile(late, 0.99) if len(late) else None
     most = float(late.max()) if len(late) else None
+    gap = record.longest_gap(samples)
+    measured = "not measured" if p99 is None or most is None else f"{text.seconds(p99)}, {text.seconds(most)}"
     woke = Condition(
         "runner",
         "lateness of the runner's own ticks (99th percentile, and the latest)",
-        "not measured" if p99 is None or most is None else f"{text.seconds(p99)}, {text.seconds(most)}",
+        measured if gap <= SILENT else f"{measured}; no tick for {text.seconds(gap)}",
         f"at most {text.seconds(LATE_P99)}, and none above {text.seconds(LATEST)}",
-        p99 is not None and most is not None and p99 <= LATE_P99 and most <= LATEST,
+        p99 is not None and most is not None and p99 <= LATE_P99 and most <= LATEST and gap <= SILENT,
     )
     return [woke, *_path(record, samples)]
 
