@@ -78,6 +78,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
     cpu = np.array([float(event["cpu"]) for event in samples if event.get("cpu") is not None])
     lag = _lag(parts)
     busy = latency.quantile(cpu, 0.95) if len(cpu) else None
+    gap = record.longest_gap(samples)
 
     def share(*names: str) -> float | None:
         codes = [OUTCOMES[name] for name in names]
@@ -95,9 +96,10 @@ def conditions(record: Record) -> tuple[Condition, ...]:
         Condition(
             "cpu",
             "driver's use of one core (95th percentile)",
-            _shown(busy, lambda value: f"{value:.0%}".replace("%", " %")),
+            _shown(busy, lambda value: f"{value:.0%}".replace("%", " %"))
+            + (f"; not measured for {text.seconds(gap)}" if busy is not None and gap > SILENT else ""),
             f"below {CPU_P95:.0%}".replace("%", " %"),
-            busy is not None and busy < CPU_P95,
+            busy is not None and busy < CPU_P95 and gap <= SILENT,
         ),
         *_machine(record),
         *_runner(record),
