@@ -17,6 +17,10 @@ from chaos.checks.evidence import Gap
 from chaos.checks.measure import Measure
 from chaos.checks.record import Record, Span
 
+SILENT = 10.0
+"""Seconds of the phases in which none was begun, after which compare-and-set or probes were not recorded: at least 20
+of them, at fewer a second."""
+
 
 def of_run(record: Record, metric: str) -> Measure:
     """A metric of the whole run."""
@@ -55,7 +59,7 @@ def violations(record: Record) -> list[str]:
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Operations of the plan that never succeeded: nothing was shown about them."""
+    """Operations of the plan that never succeeded, or of which a stretch is missing: nothing was shown about them."""
     found = []
     if planned(record, "cas") is not None:
         done = operations(record.cas)
@@ -69,7 +73,24 @@ def gaps(record: Record) -> tuple[Gap, ...]:
             found.append("no document of the probes of visibility was ever acknowledged")
         elif "seen" not in kinds:
             found.append("no document of the probes of visibility was ever found by a search")
-    return tuple(Gap(says, None) for says in found)
+    return (*(Gap(says, None) for says in found), *_stretches(record))
+
+
+def _stretches(record: Record) -> list[Gap]:
+    """Compare-and-set and probes keep their rate whatever the cluster does: a stretch without any was not recorded."""
+    found = []
+    kinds = (
+        ("cas", "compare-and-set", [line for line in record.cas if line["kind"] == "invoke"]),
+        ("visibility", "probe of visibility", [line for line in record.probes if line["kind"] == "write"]),
+    )
+    for name, what, begun in kinds:
+        rate = float((planned(record, name) or {}).get("rate") or 0)
+        if not begun or rate <= 0:
+            continue
+        gap = record.longest_gap(begun)
+        if gap > max(SILENT, 20 / rate):
+            found.append(Gap(f"no {what} is recorded for {text.seconds(gap)} of the phases", None))
+    return found
 
 
 def tables(record: Record) -> dict[str, Any]:
