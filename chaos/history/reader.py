@@ -302,6 +302,7 @@ def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int 
         done[where] = True
         for name, column in columns.items():
             column[where] = rows[name]
+    columns["outcome"][done & ~known] = Outcome.UNKNOWN  # the schedule is written first: it is damaged there
     keep = known | done
     if stopped is not None:  # what was planned ahead for after the stop was never due
         keep &= done | (columns["intended"] <= stopped)
