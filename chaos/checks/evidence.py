@@ -100,8 +100,9 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
     return tuple(found)
 
 
-def _undone(record: Record, span: Span) -> int:
-    return len({event.get("fault") for event in record.within(span, "fault.undo")})
+def _different(record: Record, span: Span, kind: str, name: str) -> int:
+    """Events of a kind in a phase; one that is recorded twice is one."""
+    return len({event.get(name) for event in record.within(span, kind)})
 
 
 def step_gaps(record: Record) -> tuple[Gap, ...]:
@@ -118,9 +119,9 @@ def step_gaps(record: Record) -> tuple[Gap, ...]:
             gaps.append(Gap(f"the phase {name} {how}", span.start))
         undo = planned.get("undo") or []
         wanted = {
-            "inject": (len(planned.get("inject") or []), len(record.within(span, "fault.command"))),
-            "action": (len(planned.get("do") or []), len(record.within(span, "action.command"))),
-            "undo": (1 if "all" in undo else len(undo), _undone(record, span)),
+            "inject": (len(planned.get("inject") or []), _different(record, span, "fault.command", "fault")),
+            "action": (len(planned.get("do") or []), _different(record, span, "action.command", "action")),
+            "undo": (1 if "all" in undo else len(undo), _different(record, span, "fault.undo", "fault")),
         }
         for step, (expected, seen) in wanted.items():
             if seen < expected:
