@@ -45,6 +45,8 @@ class FaultRecord:
     gone: int | None
     stages: Mapping[str, Mapping[str, Any]]
     failures: tuple[str, ...]
+    pulses: bool = False
+    """It came and went, so each time must be proven."""
 
     @property
     def proven(self) -> bool:
@@ -54,7 +56,7 @@ class FaultRecord:
     def gaps(self) -> tuple[Gap, ...]:
         found = []
         due = {"effect": self.command, "gone": self.undo or self.gone or self.command, "pulses": self.command}
-        for stage in (*REQUIRED, *({"pulses"} & set(self.stages))):
+        for stage in (*REQUIRED, *(("pulses",) if self.pulses or "pulses" in self.stages else ())):
             evidence = self.stages.get(stage)
             if evidence is not None and evidence.get("proven") is True:
                 continue
@@ -92,6 +94,7 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
                 undo=when("fault.undo"),
                 gone=when("fault.gone"),
                 stages=stages,
+                pulses=command.get("pulses") is True,
                 failures=tuple(
                     f"{event.get('stage')}: {event.get('says')}" for event in own if event["kind"] == "fault.failed"
                 ),
