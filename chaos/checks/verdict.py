@@ -203,6 +203,8 @@ def evaluate(history: HistoryLike) -> Findings:
     if not findings:
         nothing = "the experiment expects nothing, so nothing was tested"
         reasons.append(Reason(Outcome.INCONCLUSIVE, str(record.plan.get("judged_by") or nothing)))
+    if record.readback is None and _end_of(record) == "finished":
+        reasons.append(Reason(Outcome.INCONCLUSIVE, "There is no read-back, so nobody knows what the cluster held"))
     outcome = worst([reason.outcome for reason in reasons])
     tables = _tables(record)
     shown = [_fault_json(record, fault) for fault in faults]
@@ -268,6 +270,12 @@ def _run_reasons(record: Record) -> list[Reason]:
     if end is not None and end.get("reason") == "aborted":
         reasons.append(Reason(Outcome.ABORTED, "The run was aborted"))
     return reasons
+
+
+def _end_of(record: Record) -> str | None:
+    """How the run ended, as the runner says; None when it never did."""
+    end = record.first("run.end")
+    return None if end is None else str(end.get("reason"))
 
 
 def _clean(record: Record) -> bool | None:
