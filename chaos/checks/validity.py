@@ -19,6 +19,7 @@ recorded have neither condition; a history without samples has not measured them
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -128,6 +129,23 @@ def conditions(record: Record) -> tuple[Condition, ...]:
 def client_errors(record: Record) -> int:
     """Requests refused as wrong (4xx but 429): the suite's own mistake, never the cluster's."""
     return sum(int(part.counts[OUTCOMES["client_error"]].sum()) for part in record.arrivals.values())
+
+
+def hopeful(record: Record) -> Record | None:
+    """The record with every arrival as good that the driver dropped or recorded no outcome of; None: there is none.
+
+    As a rule such an arrival counts as not good. Where an expectation wants a fault to bite, that would be evidence
+    made of nothing: a pass must hold either way.
+    """
+    lost = [OUTCOMES["dropped"], OUTCOMES["unknown"]]
+    if not any(part.counts[lost].any() for part in record.arrivals.values()):
+        return None
+    other = copy.copy(record)
+    other.arrivals = {
+        op.name: record.arrivals[op.name].forgiving(lambda part: np.isin(part.outcome, lost), op.good_within)
+        for op in record.operations
+    }
+    return other
 
 
 def _lag(parts: list[Arrivals]) -> float | None:
