@@ -51,7 +51,7 @@ LATE_P99 = 0.25
 LATEST = 2.0
 """Seconds by which the runner's own ticks may be late."""
 SILENT = 10.0
-"""Seconds of the phases without a line of an instrument that writes one every second, after which it has not measured."""
+"""Seconds of the phases without a line of an instrument that writes one a second: after that it has not measured."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 

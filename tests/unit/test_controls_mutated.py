@@ -93,6 +93,31 @@ def wanted(metric: str, target: str, phase: str | None = None, known: str | None
     }
 
 
+# -- no fault, no finding --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_run_without_a_fault_gives_no_finding(seed: int) -> None:
+    """Real phase lengths, one late answer of ten thousand, everything expected that needs no command."""
+    quiet = [Chapter(name, seconds, *_quiet()) for name, seconds in (("healthy", 30), ("dead", 60), ("returned", 45))]
+    story = Story(chapters=quiet, seed=seed, cas=Compared(), visibility=Probed())
+    story.expect = [
+        wanted(metric, target, chapter.name if phase else None)
+        for metric, (target, phase) in TARGETS.items()
+        if not metric.startswith(("recovery.", "cluster."))
+        for chapter in (quiet if phase else quiet[:1])
+    ]
+    story.expect += [wanted(f"{op}.good", ">= 99.9%", chapter.name) for op in ("read", "write") for chapter in quiet]
+    story.expect += [wanted(f"{op}.regained", "<= 1s", chapter.name) for op in ("read", "write") for chapter in quiet]
+    findings = evaluate(story.history())
+    assert findings.outcome is Run.PASS and findings.reasons == ()
+    assert set(counts(findings).values()) == {"pass"} and len(findings.findings) > 80
+
+
+def _quiet() -> tuple[synthetic.Behaviour, synthetic.Behaviour]:
+    return synthetic.healthy(9, late=0.0001), synthetic.healthy(13, late=0.0001)
+
+
 # -- what a broken cluster leaves in the record ----------------------------------------------------
 
 TARGETS: dict[str, tuple[str, str | None]] = {
@@ -156,7 +181,7 @@ def _of_load(op: str) -> None:
         run.hit(op, "dead", 5, 25, share=0.05, outcome=Outcome.PARTIAL, seconds=0.01)
 
     @breaks(f"{op}.good", f"{op}.uptime")
-    def one_zone_s_clients_were_refused(run: Stored) -> None:
+    def clients_of_one_zone_were_refused(run: Stored) -> None:
         run.hit(op, "dead", 5, 10, share=0.2, outcome=Outcome.REFUSED, seconds=0.002, client="client-a")
 
     @breaks(f"{op}.regained", "recovery.regained")
@@ -177,10 +202,10 @@ def _of_load(op: str) -> None:
 
     for quantile, share, seconds in (("p50", 0.6, 0.04), ("p90", 0.2, 0.06), ("p99", 0.03, 0.09), ("p99.9", 0.003, 1)):
 
-        def slower(run: Stored, share: float = share, seconds: float = seconds) -> None:
+        def a_share_of_answers_slower(run: Stored, share: float = share, seconds: float = seconds) -> None:
             run.hit(op, "returned", share=share, outcome=Outcome.OK, seconds=seconds)
 
-        breaks(f"{op}.{quantile}")(slower)
+        breaks(f"{op}.{quantile}")(a_share_of_answers_slower)
 
     @breaks("recovery.latency")
     def latency_stayed_high(run: Stored) -> None:
@@ -452,7 +477,7 @@ def the_driver_dropped_arrivals(run: Stored) -> None:
 
 
 @blinds(*METRICS)
-def half_of_the_driver_s_lines_are_missing(run: Stored) -> None:
+def half_of_the_lines_of_the_driver_are_missing(run: Stored) -> None:
     run.driver = run.driver[: len(run.driver) // 2]
 
 
@@ -843,6 +868,17 @@ def test_a_fault_that_came_and_went_without_proof_of_each_time_is_not_proven() -
         run.of_kind("fault.command")[0]["pulses"] = True
 
     assert _sound().changed(flaps).judged(expected("read.good")).outcome is Run.INCONCLUSIVE
+
+
+def test_half_of_the_driver_s_samples_are_too_few_on_a_lab_elsewhere_too() -> None:
+    """There the machine's processors are not judged, which would have noticed."""
+
+    def elsewhere(run: Stored) -> None:
+        run.plan["lab"]["kind"] = "docker"
+
+    assert _sound().changed(elsewhere).judged(expected("read.good")).outcome is Run.PASS
+    cut = _sound().changed(elsewhere, half_of_the_lines_of_the_driver_are_missing)
+    assert cut.judged(expected("read.good")).outcome is Run.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("file", ["arrivals.bin", "scheduled.bin"])
