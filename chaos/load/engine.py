@@ -263,7 +263,7 @@ class Engine:
             self._stale.close()
         self._rows.close()
         self._plan_rows.close()
-        last = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
+        last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
         self._events.write("driver.stop", reason=reason, **last)
         self._events.close()
 
