@@ -45,6 +45,8 @@ class FaultRecord:
     gone: int | None
     stages: Mapping[str, Mapping[str, Any]]
     failures: tuple[str, ...]
+    pulses: bool = False
+    """It came and went, so each time must be proven."""
 
     @property
     def proven(self) -> bool:
@@ -54,7 +56,7 @@ class FaultRecord:
     def gaps(self) -> tuple[Gap, ...]:
         found = []
         due = {"effect": self.command, "gone": self.undo or self.gone or self.command, "pulses": self.command}
-        for stage in (*REQUIRED, *({"pulses"} & set(self.stages))):
+        for stage in (*REQUIRED, *(("pulses",) if self.pulses or "pulses" in self.stages else ())):
             evidence = self.stages.get(stage)
             if evidence is not None and evidence.get("proven") is True:
                 continue
@@ -92,6 +94,7 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
                 undo=when("fault.undo"),
                 gone=when("fault.gone"),
                 stages=stages,
+                pulses=command.get("pulses") is True,
                 failures=tuple(
                     f"{event.get('stage')}: {event.get('says')}" for event in own if event["kind"] == "fault.failed"
                 ),
@@ -100,8 +103,9 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
     return tuple(found)
 
 
-def _undone(record: Record, span: Span) -> int:
-    return len({event.get("fault") for event in record.within(span, "fault.undo")})
+def _different(record: Record, span: Span, kind: str, name: str) -> int:
+    """Events of a kind in a phase; one that is recorded twice is one."""
+    return len({event.get(name) for event in record.within(span, kind)})
 
 
 def step_gaps(record: Record) -> tuple[Gap, ...]:
@@ -118,9 +122,9 @@ def step_gaps(record: Record) -> tuple[Gap, ...]:
             gaps.append(Gap(f"the phase {name} {how}", span.start))
         undo = planned.get("undo") or []
         wanted = {
-            "inject": (len(planned.get("inject") or []), len(record.within(span, "fault.command"))),
-            "action": (len(planned.get("do") or []), len(record.within(span, "action.command"))),
-            "undo": (1 if "all" in undo else len(undo), _undone(record, span)),
+            "inject": (len(planned.get("inject") or []), _different(record, span, "fault.command", "fault")),
+            "action": (len(planned.get("do") or []), _different(record, span, "action.command", "action")),
+            "undo": (1 if "all" in undo else len(undo), _different(record, span, "fault.undo", "fault")),
         }
         for step, (expected, seen) in wanted.items():
             if seen < expected:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -214,6 +214,14 @@ class Record:
 
     def span(self, phase: str) -> Span | None:
         return next((span for span in self.spans if span.name == phase), None)
+
+    def longest_gap(self, events: Iterable[Mapping[str, Any]]) -> float:
+        """The longest stretch of the phases (s) without one of these events; 0 when no phase has begun."""
+        if not self.spans:
+            return 0.0
+        start, end = self.spans[0].start, self.spans[-1].end
+        inside = sorted(int(event["t"]) for event in events if start <= int(event["t"]) < end)
+        return max(b - a for a, b in itertools.pairwise([start, *inside, end])) / SECOND
 
     def triggers(self, span: Span) -> list[dict[str, Any]]:
         return self.within(span, *TRIGGERS)

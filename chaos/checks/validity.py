@@ -6,8 +6,8 @@ more than 99.9 % of the arrivals. Fewer than 100 arrivals/s only widen the windo
 the first fault belongs to the instruments too: without one there is nothing to compare with. Anything that
 was not measured is not valid.
 
-Two more concern the runner's own side, both from the sampler's record (histories from before it was recorded have
-neither condition):
+Two more concern the runner's own side, both from the sampler's record (histories whose samples are from before it was
+recorded have neither condition; a history without samples has not measured them):
 
 * *The path that it looks on is not affected by the fault.* While faults of the network are in effect, every node that
   was answering must answer the sampler as before: a fault that had leaked onto the direct path would show there by the
@@ -19,6 +19,7 @@ neither condition):
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -49,6 +50,8 @@ NETWORK = ("network.", "zone.isolation", "zone.partition", "zone.slowness")
 LATE_P99 = 0.25
 LATEST = 2.0
 """Seconds by which the runner's own ticks may be late."""
+SILENT = 10.0
+"""Seconds of the phases without a line of an instrument that writes one a second: after that it has not measured."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
@@ -76,6 +79,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
     cpu = np.array([float(event["cpu"]) for event in samples if event.get("cpu") is not None])
     lag = _lag(parts)
     busy = latency.quantile(cpu, 0.95) if len(cpu) else None
+    gap = record.longest_gap(samples)
 
     def share(*names: str) -> float | None:
         codes = [OUTCOMES[name] for name in names]
@@ -93,9 +97,10 @@ def conditions(record: Record) -> tuple[Condition, ...]:
         Condition(
             "cpu",
             "driver's use of one core (95th percentile)",
-            _shown(busy, lambda value: f"{value:.0%}".replace("%", " %")),
+            _shown(busy, lambda value: f"{value:.0%}".replace("%", " %"))
+            + (f"; not measured for {text.seconds(gap)}" if busy is not None and gap > SILENT else ""),
             f"below {CPU_P95:.0%}".replace("%", " %"),
-            busy is not None and busy < CPU_P95,
+            busy is not None and busy < CPU_P95 and gap <= SILENT,
         ),
         *_machine(record),
         *_runner(record),
@@ -124,6 +129,23 @@ def conditions(record: Record) -> tuple[Condition, ...]:
 def client_errors(record: Record) -> int:
     """Requests refused as wrong (4xx but 429): the suite's own mistake, never the cluster's."""
     return sum(int(part.counts[OUTCOMES["client_error"]].sum()) for part in record.arrivals.values())
+
+
+def hopeful(record: Record) -> Record | None:
+    """The record with every arrival as good that the driver dropped or recorded no outcome of; None: there is none.
+
+    As a rule such an arrival counts as not good. Where an expectation wants a fault to bite, that would be evidence
+    made of nothing: a pass must hold either way.
+    """
+    lost = [OUTCOMES["dropped"], OUTCOMES["unknown"]]
+    if not any(part.counts[lost].any() for part in record.arrivals.values()):
+        return None
+    other = copy.copy(record)
+    other.arrivals = {
+        op.name: record.arrivals[op.name].forgiving(lambda part: np.isin(part.outcome, lost), op.good_within)
+        for op in record.operations
+    }
+    return other
 
 
 def _lag(parts: list[Arrivals]) -> float | None:
@@ -194,17 +216,19 @@ def _machine(record: Record) -> list[Condition]:
 def _runner(record: Record) -> list[Condition]:
     """The runner's own ticks, and the path on which it looks. Empty for a history that did not record them."""
     samples = record.of_kind("sample")
-    if not any("answers" in sample or "late_ms" in sample for sample in samples):
+    if samples and not any("answers" in sample or "late_ms" in sample for sample in samples):
         return []
     late = np.array([float(sample["late_ms"]) / 1000 for sample in samples if sample.get("late_ms") is not None])
     p99 = latency.quantile(late, 0.99) if len(late) else None
     most = float(late.max()) if len(late) else None
+    gap = record.longest_gap(samples)
+    measured = "not measured" if p99 is None or most is None else f"{text.seconds(p99)}, {text.seconds(most)}"
     woke = Condition(
         "runner",
         "lateness of the runner's own ticks (99th percentile, and the latest)",
-        "not measured" if p99 is None or most is None else f"{text.seconds(p99)}, {text.seconds(most)}",
+        measured if gap <= SILENT else f"{measured}; no tick for {text.seconds(gap)}",
         f"at most {text.seconds(LATE_P99)}, and none above {text.seconds(LATEST)}",
-        p99 is not None and most is not None and p99 <= LATE_P99 and most <= LATEST,
+        p99 is not None and most is not None and p99 <= LATE_P99 and most <= LATEST and gap <= SILENT,
     )
     return [woke, *_path(record, samples)]
 

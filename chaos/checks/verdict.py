@@ -203,6 +203,8 @@ def evaluate(history: HistoryLike) -> Findings:
     if not findings:
         nothing = "the experiment expects nothing, so nothing was tested"
         reasons.append(Reason(Outcome.INCONCLUSIVE, str(record.plan.get("judged_by") or nothing)))
+    if record.readback is None and _end_of(record) == "finished":
+        reasons.append(Reason(Outcome.INCONCLUSIVE, "There is no read-back, so nobody knows what the cluster held"))
     outcome = worst([reason.outcome for reason in reasons])
     tables = _tables(record)
     shown = [_fault_json(record, fault) for fault in faults]
@@ -270,6 +272,12 @@ def _run_reasons(record: Record) -> list[Reason]:
     return reasons
 
 
+def _end_of(record: Record) -> str | None:
+    """How the run ended, as the runner says; None when it never did."""
+    end = record.first("run.end")
+    return None if end is None else str(end.get("reason"))
+
+
 def _clean(record: Record) -> bool | None:
     if record.clean is None:
         return None
@@ -323,11 +331,12 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         return name if used[name] == 1 else f"{name}#{used[name]}"
 
     forgiving = data.forgiving(record, starved.forgiving(record)) if starved.applies(record) else None
+    hopeful = validity.hopeful(record)
     for expectation in record.expectations:
         group = []
         for phase in expectation.phases or (None,):
             try:
-                measure, verdict, says = _judged(record, forgiving, expectation, phase, gaps)
+                measure, verdict, says = _judged(record, forgiving, hopeful, expectation, phase, gaps)
             except Exception as error:  # a broken check must not lose the others' findings
                 broken.append(f"the check of {expectation.text} failed: {type(error).__name__}: {error}")
                 measure = Measure.missing("count", broken[-1])
@@ -356,6 +365,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
 def _judged(
     record: Record,
     forgiving: Record | None,
+    hopeful: Record | None,
     expectation: Expectation,
     phase: str | None,
     gaps: list[evidence.Gap],
@@ -381,6 +391,11 @@ def _judged(
                 f"{measure.says}; does not count, because it would be {other.text} without the answers that were late"
             )
             return measure, Verdict.INCONCLUSIVE, f"{says} while none of this machine's processors was free"
+    if hopeful is not None and of_load and verdict is Verdict.PASS:
+        other = _measure(hopeful, expectation, span)
+        if judge(other, expectation.comparison, expectation.value) is not verdict:
+            says = f"{measure.says}; does not count, because it would be {other.text} if the arrivals were good"
+            return measure, Verdict.INCONCLUSIVE, f"{says} that the driver dropped or recorded no outcome of"
     return _undermined(measure, verdict, span, gaps)
 
 

@@ -2,7 +2,8 @@
 
 ``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only, or other versions of a
 compare-and-set key on them) + wrong content. A copy that could not be read can hide a loss, so without a complete
-read-back the value is only known from below: losses seen stand, no losses seen prove nothing. A shard without a live
+read-back, or one that looked for fewer writes than the history knows to be acknowledged, the value is only known from
+below: losses seen stand, no losses seen prove nothing. A shard without a live
 copy is unavailable, which is not lost, and not a pass.
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
@@ -17,7 +18,7 @@ from typing import Any
 
 from chaos.checks import text
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Record
+from chaos.checks.record import OUTCOMES, Record
 
 SHOWN = 100
 """Ids named in the evidence; the counts are always whole."""
@@ -55,6 +56,8 @@ def measure(record: Record) -> Measure:
         gaps.append(f"the read-back is not complete ({readback.get('reason') or 'no reason given'})")
     if counts["unavailable"]:
         gaps.append(f"{text.plural(counts['unavailable'], 'write')} on shards without a live copy")
+    if acknowledged < (known := _recorded(record)):
+        gaps.append(f"it looked for {text.count(acknowledged)} of {text.count(known)} acknowledged writes")
     if acknowledged == 0:
         gaps.append("no write was acknowledged, so none could be lost")
     if lost == 0 and _read(readback) == 0:
@@ -96,6 +99,12 @@ def unexpected(record: Record) -> Measure:
     if total == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
     return _known(total, found, gaps, evidence)
+
+
+def _recorded(record: Record) -> int:
+    """Writes of the load that the history knows to be acknowledged (ok and partial: chaos/observe/written.py)."""
+    writes = record.arrivals.get("write")
+    return 0 if writes is None else int(writes.counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
 
 
 def _read(readback: dict[str, Any]) -> int:

@@ -150,6 +150,7 @@ class Lifecycle:
             colour=fault.colour,
             targets=list(fault.targets),
             links=[list(link) for link in fault.links],
+            pulses=fault.pulse is not None,
         )
 
     def _make(self, active: Active) -> list[str]:

@@ -75,8 +75,7 @@ class History:
 
     @cached_property
     def plan(self) -> dict[str, Any]:
-        plan: dict[str, Any] = _json(self.folder / "plan.json")
-        return plan
+        return _object(self.folder / "plan.json")
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
@@ -302,6 +301,7 @@ def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int 
         done[where] = True
         for name, column in columns.items():
             column[where] = rows[name]
+    columns["outcome"][done & ~known] = Outcome.UNKNOWN  # the schedule is written first: it is damaged there
     keep = known | done
     if stopped is not None:  # what was planned ahead for after the stop was never due
         keep &= done | (columns["intended"] <= stopped)
@@ -458,7 +458,13 @@ def _json(path: Path) -> Any:
 def _json_or_none(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
-    data: dict[str, Any] = _json(path)
+    return _object(path)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    data = _json(path)
+    if not isinstance(data, dict):
+        raise HistoryError(f"{path} cannot be read: expected a JSON object")
     return data
 
 
@@ -500,7 +506,7 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
                 event = json.loads(line, object_hook=_compact)
             except ValueError:
                 continue
-            if isinstance(event, dict) and "t" in event and "kind" in event:
+            if isinstance(event, dict) and isinstance(event.get("t"), int | float) and "kind" in event:
                 events.append(event)
     return sorted(events, key=lambda event: event["t"])
 

@@ -147,6 +147,7 @@ class Engine:
         self._slices: list[tuple[int, int, float | None]] = []
         self._sent = self._dropped = self._surprises = 0
         self._stale: EventWriter | None = None
+        self._stale_reads = 0
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:
@@ -262,7 +263,8 @@ class Engine:
             self._stale.close()
         self._rows.close()
         self._plan_rows.close()
-        self._events.write("driver.stop", reason=reason, stopped_ns=self._stop_ns, processors=self._slices)
+        last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
+        self._events.write("driver.stop", reason=reason, **last)
         self._events.close()
 
     def _spawn(self, work: Callable[..., None], *args: Any) -> None:
@@ -401,6 +403,7 @@ class Engine:
         if self._stale is None:
             self._stale = EventWriter(Path(self._config.out) / STALE)
         node = None if trace.node is None else self._config.targets[trace.node].node
+        self._stale_reads += 1
         self._stale.write("stale", k=k, op=self._config.operations[op].name, node=node)
 
     def _surprise(self, error: BaseException) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, events, findings, impostors, in_effect, run_folder
+from clusterkit import DATA, ROOT, Cli, await_event, cli, events, findings, impostors, in_effect, run_folder
+from controls import PLANTED
 
 from chaos.history import History
 from chaos.observe.proof import problems
@@ -55,3 +56,14 @@ def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, ou
     found = lied_to(tiny, out, lie)
     assert found["read.good"]["counts_as"] == "weakness" and 0.9 < found["read.good"]["measured"] < 0.97
     assert found["acknowledged.lost"]["counts_as"] == "pass"
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.full
+def test_a_planted_weakness_is_found(out, spotless, name):
+    """Every control of experiments/controls, by the finding that docs/controls.md names for it."""
+    code, output = cli("run", ROOT / "experiments" / "controls" / f"{name}.yaml", "--out", out, timeout=900)
+    assert code == 1, output
+    found = findings(out)
+    assert found["outcome"] == "weakness" and found["clean"] is True
+    assert {each["id"]: each["counts_as"] for each in found["findings"]}[PLANTED[name]] == "weakness"

@@ -73,6 +73,7 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
         "cas.violations = 0",
         "stale.reads = 0",
         "dirty.reads = 0",
+        "write.outage <= 10s",  # of five blips of one second each
         "visible.p99 <= 2s",  # twice the default refresh interval
         "cluster.recovered <= 3m",  # after a drawn plan
         "recovery.leader_elected <= 30s",  # as soon as writes, which may need one

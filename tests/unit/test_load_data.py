@@ -14,9 +14,11 @@ from load_stub import REFRESH, Server, serving
 from opensearchpy.exceptions import ConflictError, NotFoundError, TransportError
 from test_load_driver import config, wait_for
 
+from chaos.checks import data
 from chaos.checks.data import cas as cas_check
 from chaos.checks.data import staleness, visibility
 from chaos.checks.data.operations import by_key, operations
+from chaos.checks.record import Record
 from chaos.history import History
 from chaos.history.format import Outcome
 from chaos.load.cas import of_read, of_write
@@ -152,6 +154,8 @@ def test_stale_answers_are_seen_in_all_three_places(run: Path, drive: Drive) -> 
         wait_for(lambda: count(run, "stale.jsonl") > 5 and count(run, "probes.jsonl", kind="get", found=False) > 2)
         assert driver.stop()
     found = record(run, held(run))
+    (last,) = [line for line in lines(run, "driver.jsonl") if line["kind"] == "driver.stop"]
+    assert last["stale"] == count(run, "stale.jsonl")
     stale, looked = staleness.stale(found)
     said = {each.what for each in stale}
     assert said == {"get", "read", "other"} and looked > len([each for each in stale if each.what == "get"])
@@ -182,6 +186,18 @@ def test_a_write_that_was_seen_and_never_acknowledged_is_dirty_only_if_it_is_gon
     assert measure.value and measure.value >= 4 and "on no copy in the end" in measure.says
     found.readback["watched"] = {"count": len(ids), "absent": [], "unknown": sorted(ids)}
     assert staleness.dirty_measure(found).value is None
+
+
+def test_a_store_that_takes_no_writes_has_shown_nothing(run: Path, drive: Drive) -> None:
+    with serving() as server:
+        server.mode("shut")
+        driver = drive(server, server)
+        wait_for(lambda: count(run, "cas.jsonl", kind="info") > 9 and count(run, "probes.jsonl", kind="written") > 3)
+        assert driver.stop()
+    says = " ".join(gap.says for gap in data.gaps(Record(History.open(run))))
+    assert "no compare-and-set was ever acknowledged" in says and "of visibility was ever acknowledged" in says
+    measure = cas_check.measure(record(run, held(run)))
+    assert measure.value is None and measure.evidence["acknowledged"] == 0
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("hidden", "unseen"), ("twice", "seen")])

@@ -17,6 +17,10 @@ from chaos.checks.evidence import Gap
 from chaos.checks.measure import Measure
 from chaos.checks.record import Record, Span
 
+SILENT = 10.0
+"""Seconds of the phases in which none was begun, after which compare-and-set or probes were not recorded: at least 20
+of them, at fewer a second."""
+
 
 def of_run(record: Record, metric: str) -> Measure:
     """A metric of the whole run."""
@@ -55,8 +59,11 @@ def violations(record: Record) -> list[str]:
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Operations of the plan that never succeeded: nothing was shown about them."""
+    """Operations of the plan that never succeeded, or of which a stretch is missing: nothing was shown about them."""
     found = []
+    counted = max((int(e.get("stale") or 0) for e in record.driver if e.get("kind") == "driver.stop"), default=0)
+    if len(record.stale) < counted:
+        found.append(f"only {len(record.stale)} of {text.plural(counted, 'stale read')} of the load are recorded")
     if planned(record, "cas") is not None:
         done = operations(record.cas)
         if not any(each.acknowledged for each in done):
@@ -69,7 +76,24 @@ def gaps(record: Record) -> tuple[Gap, ...]:
             found.append("no document of the probes of visibility was ever acknowledged")
         elif "seen" not in kinds:
             found.append("no document of the probes of visibility was ever found by a search")
-    return tuple(Gap(says, None) for says in found)
+    return (*(Gap(says, None) for says in found), *_stretches(record))
+
+
+def _stretches(record: Record) -> list[Gap]:
+    """Compare-and-set and probes keep their rate whatever the cluster does: a stretch without any was not recorded."""
+    found = []
+    kinds = (
+        ("cas", "compare-and-set", [line for line in record.cas if line["kind"] == "invoke"]),
+        ("visibility", "probe of visibility", [line for line in record.probes if line["kind"] == "write"]),
+    )
+    for name, what, begun in kinds:
+        rate = float((planned(record, name) or {}).get("rate") or 0)
+        if not begun or rate <= 0:
+            continue
+        gap = record.longest_gap(begun)
+        if gap > max(SILENT, 20 / rate):
+            found.append(Gap(f"no {what} is recorded for {text.seconds(gap)} of the phases", None))
+    return found
 
 
 def tables(record: Record) -> dict[str, Any]:
