@@ -12,6 +12,7 @@ from hypothesis import given
 from test_definitions_experiments import EXAMPLE, SHAPE
 from test_selectors import link_selectors, node_selectors
 
+from chaos.checks.good import needed
 from chaos.definitions import (
     ACTIONS,
     FAULTS,
@@ -89,6 +90,17 @@ def test_the_fixed_targets_are_the_same_everywhere() -> None:
                 assert {step.kind for name in expectation.phases for step in experiment.phase(name).do} == {
                     "decommission"
                 }
+
+
+def test_every_phase_lasts_long_enough_for_its_target() -> None:
+    """A phase that ends before a share can be told is inconclusive, however well the cluster did."""
+    for path in EXPERIMENTS:
+        experiment = load_experiment(path)
+        for expectation in experiment.expect:
+            rate = experiment.load.read.rate if experiment.load.read else 0.0
+            for phase in map(experiment.phase, expectation.phases if expectation.metric == "read.good" else ()):
+                seconds = phase.duration if phase.until is None else phase.until.stable
+                assert float(seconds) * float(rate) >= needed(expectation.comparison, expectation.value), phase.name
 
 
 def test_controls_are_told_apart_by_tag_and_by_folder() -> None:
