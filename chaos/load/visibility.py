@@ -12,7 +12,8 @@ that it answers from its own copy where it has one:
 Lines of ``history/probes.jsonl``, times in CLOCK_MONOTONIC ns: ``write`` (``n``, ``id``, ``zone``), before it is
 sent; ``written`` (``n``, ``acknowledged``, ``outcome``, ``status``, ``node``); ``get`` (``n``, ``node``, ``zone``,
 ``began``, ``found``: true, false or null for no answer), while the write is under way only the first that found it;
-``seen`` (``n``, ``node``, ``zone``, ``began``, ``hits``, ``searches``); ``unseen`` (``n``, ``node``, ``zone``,
+``seen`` (``n``, ``node``, ``zone``, ``began``, ``hits``, ``searches``, ``silent``: when the last search before it was
+asked for if the node gave no whole answer to any, else null); ``unseen`` (``n``, ``node``, ``zone``,
 ``missed``: when the last whole answer without it was asked for, null when no node gave one). ``t`` is when the
 answer was there.
 """
@@ -132,15 +133,18 @@ class Visibility(Paced):
         )
         query = json.dumps({"size": 0, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
         deadline = time.monotonic() + self._within_s
-        missed, searches = None, 0
+        missed, silent, searches = None, None, 0
         while self._events is not None:
             began = time.monotonic_ns()
             hits = hits_of(ask(send, "POST", path, query, self._timeout_s).data)
             searches += 1
             if hits:
-                self._note("seen", **where, began=began, hits=hits, searches=searches)
+                self._note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)
                 return
-            missed = began if hits == 0 else missed
+            if hits == 0:
+                missed, silent = began, None
+            elif missed is None:
+                silent = began
             if time.monotonic() >= deadline:
                 break
             gevent.sleep(_SEARCH_S)

@@ -401,6 +401,23 @@ def test_a_node_that_never_answered_says_nothing_and_too_few_looks_are_no_data()
     assert verdicts(judged(story))["visible.p99@slow"] == "inconclusive"
 
 
+@pytest.mark.parametrize(("silent", "verdict"), [(True, "pass"), (False, "weakness")])
+def test_a_node_that_was_away_and_then_had_it_is_not_late_and_one_that_answered_all_the_time_is(
+    silent: bool, verdict: str
+) -> None:
+    story = kept(expect("visible.p99", "<=", 2, ("slow",)))
+    assert story.visibility is not None
+
+    def later(lines: Lines) -> Lines:
+        for line in lines:
+            if line["kind"] == "seen" and line["node"] == "c-data":
+                line |= {"t": line["t"] + 20 * S, "silent": line["t"] + 20 * S - S // 5 if silent else None}
+        return lines
+
+    story.visibility.change = later
+    assert verdicts(judged(story))["visible.p99@slow"] == verdict
+
+
 def test_what_only_the_machine_made_late_is_no_weakness() -> None:
     story = kept(expect("visible.p99", "<=", 2, ("slow",)))
     assert story.visibility is not None
