@@ -14,8 +14,8 @@ sent; ``written`` (``n``, ``acknowledged``, ``outcome``, ``status``, ``node``); 
 ``began``, ``found``: true, false or null for no answer), while the write is under way only the first that found it;
 ``seen`` (``n``, ``node``, ``zone``, ``began``, ``hits``, ``searches``, ``silent``: when the last search before it was
 asked for if the node gave no whole answer to any, else null); ``unseen`` (``n``, ``node``, ``zone``,
-``missed``: when the last whole answer without it was asked for, null when no node gave one). ``t`` is when the
-answer was there.
+``missed``: when the last whole answer without it was asked for, null when no node gave one; ``away``: the last search
+had no whole answer). ``t`` is when the answer was there.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Visibility(Paced):
         )
         query = json.dumps({"size": 0, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
         deadline = time.monotonic() + self._within_s
-        missed, silent, searches = None, None, 0
+        missed, silent, searches, hits = None, None, 0, None
         while self._events is not None:
             began = time.monotonic_ns()
             hits = hits_of(ask(send, "POST", path, query, self._timeout_s).data)
@@ -148,7 +148,7 @@ class Visibility(Paced):
             if time.monotonic() >= deadline:
                 break
             gevent.sleep(_SEARCH_S)
-        self._note("unseen", **where, missed=missed, searches=searches)
+        self._note("unseen", **where, missed=missed, searches=searches, away=hits is None)
 
     def _note(self, kind: str, **fields: Any) -> None:
         if self._events is not None:

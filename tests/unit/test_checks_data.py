@@ -401,6 +401,21 @@ def test_a_node_that_never_answered_says_nothing_and_too_few_looks_are_no_data()
     assert verdicts(judged(story))["visible.p99@slow"] == "inconclusive"
 
 
+@pytest.mark.parametrize(("away", "verdict"), [(True, "pass"), (False, "inconclusive")])
+def test_a_node_that_went_away_says_nothing_about_what_it_did_not_have_yet(away: bool, verdict: str) -> None:
+    story = kept(expect("visible.p99", "<=", 2, ("slow",)))
+    assert story.visibility is not None
+
+    def gone(lines: Lines) -> Lines:
+        for line in lines:
+            if line["kind"] == "seen" and line["n"] % 10 == 0:
+                line |= {"kind": "unseen", "missed": line["t"], "away": away}
+        return lines
+
+    story.visibility.change = gone
+    assert verdicts(judged(story))["visible.p99@slow"] == verdict
+
+
 @pytest.mark.parametrize(("silent", "verdict"), [(True, "pass"), (False, "weakness")])
 def test_a_node_that_was_away_and_then_had_it_is_not_late_and_one_that_answered_all_the_time_is(
     silent: bool, verdict: str

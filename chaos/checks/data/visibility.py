@@ -2,11 +2,12 @@
 
 One value for each document and node that answered: from the acknowledgement to the first answer that had it (the
 truth is at most one pause between searches earlier). A node that never gave a whole answer about a document says
-nothing about it. One that gave none for a time and then one with the document was away: its clock runs from the last
-search that it did not answer. One that answered without the document is censored: visible later than the last such
-search was sent. A quantile over censored values is exact only where it would be the same however late they came; else
-it is known from below. A document counts for the phase in which it was acknowledged. A verdict that would be another
-one without the time in which no processor of the machine was free does not count (:mod:`chaos.checks.starved`).
+nothing about it, nor does one that gave no more of them until the document was given up on: it went away. One that gave
+none for a time and then one with the document was away: its clock runs from the last search that it did not answer.
+One that answered without the document to the end is censored: visible later than the last such search was sent. A
+quantile over censored values is exact only where it would be the same however late they came; else it is known from
+below. A document counts for the phase in which it was acknowledged. A verdict that would be another one without the
+time in which no processor of the machine was free does not count (:mod:`chaos.checks.starved`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def looks(record: Record) -> list[Look]:
             continue
         seen = event["kind"] == "seen"
         until = event["t"] if seen else event["missed"]
-        if until is not None:
+        if until is not None and not event.get("away"):
             since = max(began, int(event.get("silent") or 0)) if seen else began
             seconds = max(0.0, (int(until) - since) / SECOND)
             hits = int(event.get("hits") or 0)
