@@ -188,20 +188,30 @@ def term(lab: Lab) -> int | None:
         return max((each for each in pool.map(ask, names) if each is not None), default=None)
 
 
+REJECTED_SECONDS = 20.0
+"""For how long an administrative request that is rejected is asked again."""
+
+
 def administer(
     lab: Lab, method: str, path: str, body: Any = None, timeout: float = 60.0, through: str | None = None
 ) -> tuple[int, Any]:
     """One administrative request, through the elected manager (or ``through``), or else any node that answers.
 
-    Raises LabError when no node takes it.
+    One that is rejected (429: a full heap, a full queue) is asked again for a while: heaps are collected. Raises
+    LabError when no node takes it.
     """
+    deadline = time.monotonic() + REJECTED_SECONDS
     leader = through or elected(lab)
     order = ([leader] if leader else []) + [n.name for n in lab.topology.nodes if n.name != leader]
     last = "no node answers"
     for name in order:
         client = lab.client(name, timeout=timeout)
         try:
-            return client.request(method, path, body=body)
+            status, answer = client.request(method, path, body=body)
+            while status == 429 and time.monotonic() < deadline:
+                time.sleep(0.25)
+                status, answer = client.request(method, path, body=body)
+            return status, answer
         except urllib3.exceptions.ConnectTimeoutError as error:
             last = str(error)
         except urllib3.exceptions.NewConnectionError as error:

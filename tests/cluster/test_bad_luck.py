@@ -168,6 +168,7 @@ def tmpfs(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.full
 def test_a_disk_that_is_full_when_the_ledger_is_written(tiny, tmp_path):
     """Nothing is injected that is not written down, and the run ends without a trace on the lab."""
     with tmpfs(tmp_path / "small", "3m") as small:

@@ -32,6 +32,7 @@ def lied_to(tiny, out: Path, lie: str) -> dict[str, dict]:
     return {finding["metric"]: finding for finding in found["findings"]}
 
 
+@pytest.mark.full
 def test_honest_go_betweens_are_no_weakness(tiny, out):
     """The control of the controls: the same proxies, telling the truth."""
     with impostors(tiny, tiny.wiring.clients, ""):

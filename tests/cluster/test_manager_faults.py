@@ -174,6 +174,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.full
 def test_recover_after_a_sigkill_restores_settings_and_deletes_the_storms_indices(lab, tmp_path):
     """The lab lives on: its owner is this process. The runner is another one, and dies in mid-storm."""
     before = (explicit_settings(lab, None), explicit_settings(lab, INDEX))

@@ -13,7 +13,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.ledger import standing
 from chaos.faults.select import ready
 from chaos.lab.local import LocalLab
-from chaos.observe.cluster import await_green, elected
+from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.proof import problems
 
 NODES = ("a-all", "b-all", "c-all")
@@ -28,7 +28,7 @@ def made(lab: LocalLab, kind: str, **parameters: object) -> Fault:
 
 
 def indices(lab: LocalLab) -> list[str]:
-    _, rows = lab.client(NODES[0]).request("GET", "/_cat/indices?format=json&h=index")
+    _, rows = administer(lab, "GET", "/_cat/indices?format=json&h=index")
     return [row["index"] for row in rows]
 
 

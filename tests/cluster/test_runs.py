@@ -79,6 +79,7 @@ def test_kill_9_in_mid_fault_on_a_lab_that_is_to_live_on(tiny, out):
     assert code == 0 and "nothing is left behind" in output
 
 
+@pytest.mark.full
 def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
     stages = {
         "while the lab starts": lambda e: e["kind"] == "run.start",

@@ -247,3 +247,17 @@ def test_no_node_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "elected", lambda lab: None)
     with pytest.raises(LabError, match="refused"):
         administer(Nodes({}), "GET", "/")  # type: ignore[arg-type]
+
+
+def test_an_administrative_request_that_is_rejected_is_asked_again(monkeypatch) -> None:
+    """Seen: the index of a heap fault could not be deleted while the heap that it had filled was not collected yet."""
+    from types import SimpleNamespace
+
+    from chaos.observe import cluster
+
+    answers = [(429, "too large"), (429, "too large"), (200, "done"), (429, "never used")]
+    client = SimpleNamespace(request=lambda *_, **__: answers.pop(0), close=lambda: None)
+    lab = SimpleNamespace(topology=SimpleNamespace(nodes=()), client=lambda name, timeout: client)
+    assert cluster.administer(lab, "DELETE", "/x", through="a") == (200, "done")
+    monkeypatch.setattr(cluster, "REJECTED_SECONDS", 0.0)
+    assert cluster.administer(lab, "DELETE", "/x", through="a") == (429, "never used")
