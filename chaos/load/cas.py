@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history.format import Outcome
-from chaos.history.writer import CAS, EventWriter
+from chaos.history.writer import CAS
 from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
 from chaos.load.workload import cas_id, cas_source
@@ -49,13 +49,12 @@ class CompareAndSet(Paced):
         sender: Callable[[int], Send],
         timeout_s: float,
     ) -> None:
-        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)))
+        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS)
         self._keys = config.keys
         self._index = index
         self._zones, self._nodes = zones, nodes
         self._sender = sender
         self._timeout_s = timeout_s
-        self._events: EventWriter | None = EventWriter(out / CAS)
 
     def due(self, number: int) -> float:
         """Two attempts at the same moment, then two intervals of rest."""
@@ -85,21 +84,12 @@ class CompareAndSet(Paced):
             condition = f"if_seq_no={read['seq_no']}&if_primary_term={read['primary_term']}"
             path = f"/{self._index}/_doc/{key}?{condition}&{_WRITE}"
             body = json.dumps(cas_source(key, value), separators=(",", ":"))
-        self._note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
+        self.note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
         answer = ask(self._sender(zone), "PUT" if body else "GET", path, body, self._timeout_s)
         kind, found = (of_read if read is None else of_write)(answer)
         node = None if answer.node is None else self._nodes[answer.node]
-        self._note(kind, op=op, outcome=Outcome(answer.outcome).name.lower(), status=answer.status, node=node, **found)
+        self.note(kind, op=op, outcome=Outcome(answer.outcome).name.lower(), status=answer.status, node=node, **found)
         return found if kind == "ok" and found.get("seq_no") is not None else None
-
-    def _note(self, kind: str, **fields: Any) -> None:
-        if self._events is not None:
-            self._events.write(kind, **fields)
-
-    def close(self) -> None:
-        events, self._events = self._events, None
-        if events is not None:
-            events.close()
 
 
 def of_read(answer: Answer) -> tuple[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -19,6 +20,7 @@ from gevent.pool import Pool
 from opensearchpy.exceptions import TransportError
 
 from chaos.history.format import Outcome
+from chaos.history.writer import EventWriter
 from chaos.load.clients import Trace
 from chaos.load.outcomes import of_error, of_status
 from chaos.load.schedule import SECOND
@@ -68,14 +70,15 @@ def ask(send: Send, method: str, path: str, body: str | None, timeout_s: float) 
 
 
 class Paced:
-    """Something done ``rate`` times a second, each time in a greenlet of its own, until stopped.
+    """Something done ``rate`` times a second, each time in a greenlet of its own, until stopped; noted in ``file``.
 
     ``at_once`` at most: when so many are under way the next waits, and turns that have gone by are left out, so
     that nothing is made up for in a burst.
     """
 
-    def __init__(self, rate: float, at_once: int) -> None:
+    def __init__(self, rate: float, at_once: int, file: Path) -> None:
         self._rate = rate
+        self._events: EventWriter | None = EventWriter(file)
         self._pool = Pool(at_once)
         self._stopped = False
 
@@ -108,5 +111,17 @@ class Paced:
         """Wait for what is under way, in seconds at most."""
         self._pool.join(timeout=timeout)
 
+    def note(self, kind: str, **fields: Any) -> None:
+        """Write down one event; after :meth:`close` nothing more."""
+        if self._events is not None:
+            self._events.write(kind, **fields)
+
+    @property
+    def closed(self) -> bool:
+        return self._events is None
+
     def close(self) -> None:
         """Write what there is."""
+        events, self._events = self._events, None
+        if events is not None:
+            events.close()

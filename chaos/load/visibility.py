@@ -30,7 +30,7 @@ import gevent
 from gevent.event import Event
 
 from chaos.history.format import Outcome
-from chaos.history.writer import PROBES, EventWriter
+from chaos.history.writer import PROBES
 from chaos.load.config import VisibilityConfig
 from chaos.load.exchange import Paced, Send, ask
 from chaos.load.workload import body, probe_id
@@ -68,13 +68,14 @@ class Visibility(Paced):
         direct: Callable[[int, int], Send],
         timeout_s: float,
     ) -> None:
-        super().__init__(config.rate, at_once=max(10, int(config.rate * (config.within_s + 2 * timeout_s))))
+        super().__init__(
+            config.rate, at_once=max(10, int(config.rate * (config.within_s + 2 * timeout_s))), file=out / PROBES
+        )
         self._within_s = config.within_s
         self._index = index
         self._zones, self._nodes = zones, nodes
         self._sender, self._direct = sender, direct
         self._timeout_s = timeout_s
-        self._events: EventWriter | None = EventWriter(out / PROBES)
 
     def turn(self, number: int) -> None:
         """Write one document and look for it everywhere."""
@@ -82,11 +83,11 @@ class Visibility(Paced):
         zone = number % len(self._zones)
         looks = [gevent.spawn(self._look, number, node, written) for node in range(len(self._nodes))]
         id = probe_id(number)
-        self._note("write", n=number, id=id, zone=self._zones[zone])
+        self.note("write", n=number, id=id, zone=self._zones[zone])
         path = f"/{self._index}/_doc/{id}?filter_path=result,_shards"
         answer = ask(self._sender(zone), "PUT", path, body(id), self._timeout_s)
         written.acknowledged = 200 <= answer.status < 300
-        self._note(
+        self.note(
             "written",
             n=number,
             acknowledged=written.acknowledged,
@@ -122,7 +123,7 @@ class Visibility(Paced):
         said = answer.data.get("found") if isinstance(answer.data, dict) else None
         found = said if isinstance(said, bool) else None
         if found or not only_found:
-            self._note("get", **where, began=began, found=found)
+            self.note("get", **where, began=began, found=found)
         return found
 
     def _search(self, send: Send, where: dict[str, Any]) -> None:
@@ -134,12 +135,12 @@ class Visibility(Paced):
         query = json.dumps({"size": 0, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
         deadline = time.monotonic() + self._within_s
         missed, silent, searches, hits = None, None, 0, None
-        while self._events is not None:
+        while not self.closed:
             began = time.monotonic_ns()
             hits = hits_of(ask(send, "POST", path, query, self._timeout_s).data)
             searches += 1
             if hits:
-                self._note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)
+                self.note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)
                 return
             if hits == 0:
                 missed, silent = began, None
@@ -148,16 +149,7 @@ class Visibility(Paced):
             if time.monotonic() >= deadline:
                 break
             gevent.sleep(_SEARCH_S)
-        self._note("unseen", **where, missed=missed, searches=searches, away=hits is None)
-
-    def _note(self, kind: str, **fields: Any) -> None:
-        if self._events is not None:
-            self._events.write(kind, **fields)
-
-    def close(self) -> None:
-        events, self._events = self._events, None
-        if events is not None:
-            events.close()
+        self.note("unseen", **where, missed=missed, searches=searches, away=hits is None)
 
 
 def hits_of(data: Any) -> int | None:
