@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_definitions_experiments import EXAMPLE, changed, load, says
+from test_definitions_experiments import EXAMPLE, changed, here, load, says  # noqa: F401 ("here" is a fixture)
 
 from chaos.definitions import Experiment
 from chaos.plan import digest
