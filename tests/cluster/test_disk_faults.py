@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clusterkit import ROOT, failed, lifecycle, nothing_left
+from clusterkit import ROOT, failed, kept_lab_id, lifecycle, nothing_left
 
 from chaos import places
 from chaos.definitions import FAULTS, load_topology
@@ -42,7 +42,7 @@ CASES = [
 def disky() -> Iterator[LocalLab]:
     """The three-zone cluster whose nodes have disks, started once; it lives on whatever happens to whoever uses it."""
     topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id(), lease=True)
+    lab = LocalLab.create(topology, supply.parts(topology), id=kept_lab_id(), lease=True)
     try:
         lab.up()
         (lab.folder / "leased").touch()
@@ -220,7 +220,7 @@ def test_what_a_dead_holder_did_to_nodes_is_recovered_on_a_lab_that_lives_on(dis
 def bare() -> Iterator[LocalLab]:
     """Hosts and disks of the three-zone topology, and no node on them."""
     topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, PARTS, id=new_lab_id(), lease=True)
+    lab = LocalLab.create(topology, PARTS, id=kept_lab_id(), lease=True)
     try:
         network.build(lab.wiring)
         lab.groups.build(topology.zones, {(node.zone, node.name): 1 for node in topology.nodes})

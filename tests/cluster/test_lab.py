@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, cli, nothing_left
+from clusterkit import DATA, cli, kept_lab_id, nothing_left
 
 from chaos.definitions import load_topology
 from chaos.errors import InvalidInput, LabError
@@ -40,7 +40,7 @@ def test_nodes_run_without_privileges_in_their_own_namespaces(playground):
 
 
 def test_two_labs_side_by_side_and_a_loopback_port(playground, spotless):
-    name = new_lab_id()
+    name = kept_lab_id()
     code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
     assert code == 0, output
     try:

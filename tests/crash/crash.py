@@ -195,7 +195,7 @@ class Crash:
         if topology not in self.labs:
             for other in list(self.labs):  # memory is for one
                 self.down(other)
-            name = f"crash-{len(self.kills)}"
+            name = f"test{os.getpid()}-{len(self.kills):04x}"  # the next run of the tests knows whose it was
             code, output = cli("lab", "up", str(topology_file(topology)), "--name", name)
             if code:
                 raise ChaosError(f"no lab of {topology}: {output.strip()[-600:]}")
