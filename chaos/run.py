@@ -8,7 +8,6 @@ Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same und
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import secrets
@@ -60,8 +59,6 @@ from chaos.observe.sampler import Sampler
 from chaos.observe.written import Written
 from chaos.places import ProcessIdentity, write_json
 
-FEWEST_AT_ONCE = 2000
-"""Requests that the driver can have under way, at least; more where every arrival may wait for the client's timeout."""
 GREEN_SECONDS = 60.0
 """How long the cluster may take to be green with the load's index in it."""
 ALLOCATE_SECONDS = 5.0
@@ -419,7 +416,6 @@ class Execution:
     def driver_config(self) -> DriverConfig:
         topology, load = self.experiment.topology, self.experiment.load
         probe = plan.WEIGHED_PROBE_PATH if topology.weights else plan.PROBE_PATH
-        timeout = float(load.client.timeout)
         return DriverConfig(
             seed=self.seed,
             out=(self.folder / "history").absolute(),
@@ -436,7 +432,7 @@ class Execution:
             else None,
             client=ClientConfig(
                 kind=load.client.kind,
-                timeout_s=timeout,
+                timeout_s=float(load.client.timeout),
                 node=load.client.node,
                 probe=ProbeConfig(path=probe),
             ),
@@ -448,7 +444,6 @@ class Execution:
                 Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
                 for n in topology.data_nodes
             ),
-            pool=max(FEWEST_AT_ONCE, math.ceil(1.2 * sum(float(o.rate) for o in load.operations) * timeout)),
         )
 
     def load_on(self) -> None:

@@ -78,11 +78,10 @@ def tally(record: Record, op: str) -> Ints:
     return found.reshape(shape)
 
 
-def by_zone(record: Record, op: str) -> dict[str, dict[str, dict[str, float | int | None]]]:
-    """zone → phase → good, scheduled, share; zones and phases without an arrival are left out."""
-    counts = tally(record, op).sum(axis=2)
+def by_zone(record: Record, counts: Ints) -> dict[str, dict[str, dict[str, float | int | None]]]:
+    """zone → phase → good, scheduled, share; zones and phases without an arrival are left out. ``counts``: a tally."""
     found: dict[str, dict[str, dict[str, float | int | None]]] = {}
-    for zone, rows in zip(zones(record), counts, strict=True):
+    for zone, rows in zip(zones(record), counts.sum(axis=2), strict=True):
         for span in record.spans:
             if scheduled := int(rows[span.index].sum()):
                 found.setdefault(zone, {})[span.name] = _share(int(rows[span.index, 1]), scheduled)
@@ -250,10 +249,9 @@ def measure_worst(record: Record, op: str, span: Span) -> Measure:
 # -- the table -----------------------------------------------------------------------------------
 
 
-def table(record: Record, op: str) -> dict[str, Any]:
-    """The figures of one operation over all phases together."""
-    judged = [record.in_phase(op, span).counts.sum(axis=0) for span in record.spans]
-    bad, kept = (int(number) for number in np.sum(judged, axis=0)) if judged else (0, 0)
+def table(record: Record, op: str, counts: Ints) -> dict[str, Any]:
+    """The figures of one operation over all phases together. ``counts``: its :func:`tally`."""
+    bad, kept = (int(number) for number in counts[:, :-1].sum(axis=(0, 1, 2)))
     width = slice_seconds(record, op)
     up = [
         slices_up(record.in_phase(op, span), frames)
@@ -272,7 +270,7 @@ def table(record: Record, op: str) -> dict[str, Any]:
         },
         "user_uptime": {"share": None, "users": 0, "says": "no phase has begun"},
         "minimum": [],
-        "zones": by_zone(record, op),
+        "zones": by_zone(record, counts),
     }
     if record.spans:
         found = uptime(record, op, record.spans[0].start, record.spans[-1].end)

@@ -53,19 +53,22 @@ def _words(counts: Ints) -> dict[str, int]:
     return {name: found[name] for name in NAMES if found[name]}
 
 
-def by_phase(record: Record, op: str) -> dict[str, dict[str, int]]:
-    """phase → outcome → count; every scheduled arrival of the phase is in exactly one."""
-    counts = availability.tally(record, op).sum(axis=0)
-    return {span.name: _words(counts[span.index]) for span in record.spans}
+def by_phase(record: Record, counts: Ints) -> dict[str, dict[str, int]]:
+    """phase → outcome → count; every scheduled arrival of the phase is in exactly one.
+
+    ``counts``: the operation's :func:`chaos.checks.availability.tally`.
+    """
+    phases = counts.sum(axis=0)
+    return {span.name: _words(phases[span.index]) for span in record.spans}
 
 
-def by_zone(record: Record, op: str) -> dict[str, dict[str, dict[str, int]]]:
+def by_zone(record: Record, counts: Ints) -> dict[str, dict[str, dict[str, int]]]:
     """zone that coordinated it → phase → outcome → count; what has no arrival is left out."""
     table: dict[str, dict[str, dict[str, int]]] = {}
-    for zone, rows in zip(availability.zones(record), availability.tally(record, op), strict=True):
+    for zone, rows in zip(availability.zones(record), counts, strict=True):
         for span in record.spans:
-            if counts := _words(rows[span.index]):
-                table.setdefault(zone, {})[span.name] = counts
+            if words := _words(rows[span.index]):
+                table.setdefault(zone, {})[span.name] = words
     return table
 
 

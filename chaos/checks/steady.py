@@ -21,7 +21,7 @@ def table(record: Record) -> dict[str, dict[str, Any]]:
     for op in record.operations:
         for span in record.healthy:
             arrivals = record.in_phase(op.name, span)
-            good, scheduled = int(arrivals.good.sum()), len(arrivals)
+            good, scheduled = int(arrivals.counts[:, 1].sum()), len(arrivals)
             if not scheduled:
                 continue
             low, high = clopper_pearson(good, scheduled)

@@ -287,6 +287,18 @@ def _clean(record: Record) -> bool | None:
 # -- the findings --------------------------------------------------------------------------------
 
 
+OF_LOAD: dict[str, Callable[[Record, str, Span], Measure]] = {
+    "regained": regained.measure,
+    "outage": outage.measure,
+    "uptime": availability.measure_uptime,
+    "worst_10s": availability.measure_worst,
+}
+OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
+    "shards.moved": movement.measure,
+    "cluster.recovered": recovered.measure,
+}
+
+
 def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
     op = expectation.op
     if op is not None:
@@ -294,27 +306,17 @@ def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
             return Measure.missing("count", f"the load has no {op}s")
         if expectation.quantity == "good":
             return good.measure(record, op, span, expectation.comparison, expectation.value)
-        if expectation.quantity == "regained":
-            return regained.measure(record, op, span)
-        if expectation.quantity == "outage":
-            return outage.measure(record, op, span)
         if expectation.quantity == "slices":
             return availability.measure_slices(record, op, span, expectation.comparison, expectation.value)
-        if expectation.quantity == "uptime":
-            return availability.measure_uptime(record, op, span)
-        if expectation.quantity == "worst_10s":
-            return availability.measure_worst(record, op, span)
+        if expectation.quantity in OF_LOAD:
+            return OF_LOAD[expectation.quantity](record, op, span)
         if expectation.quantity in latency.QUANTILES:
             return latency.measure(record, op, span, expectation.quantity)
-    cluster: dict[str, Callable[[Record, Span], Measure]] = {
-        "shards.moved": movement.measure,
-        "cluster.recovered": recovered.measure,
-    }
     step = expectation.metric.removeprefix("recovery.")
     if step != expectation.metric and step in ladder.NAMES:
         return ladder.measure(record, span, step)
-    if expectation.metric in cluster:
-        return cluster[expectation.metric](record, span)
+    if expectation.metric in OF_CLUSTER:
+        return OF_CLUSTER[expectation.metric](record, span)
     if (on_data := data.of_phase(record, expectation.metric, span)) is not None:
         return on_data
     return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
@@ -517,9 +519,10 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["regained"][name] = {
             span.name: _measure_json(regained.measure(record, name, span)) for span in record.spans
         }
-        tables["availability"][name] = availability.table(record, name) | {
-            "semantics": semantics.by_phase(record, name),
-            "semantics_by_zone": semantics.by_zone(record, name),
+        counts = availability.tally(record, name)
+        tables["availability"][name] = availability.table(record, name, counts) | {
+            "semantics": semantics.by_phase(record, counts),
+            "semantics_by_zone": semantics.by_zone(record, counts),
             "faults": projection.table(record, name),
         }
     opened = {span.name: found for span in record.spans if (found := semantics.fail_open(record, span))}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+FEWEST_AT_ONCE = 2000
+"""Requests that the driver can have under way, at least."""
 
 
 class _Data(BaseModel):
@@ -98,8 +102,14 @@ class DriverConfig(_Data):
     client: ClientConfig = ClientConfig()
     clients: tuple[ClientHost, ...] = Field(min_length=1, max_length=254)
     targets: tuple[Target, ...] = Field(min_length=1, max_length=254)
-    pool: int = Field(default=2000, ge=1)
-    """How many requests may be under way at once. An arrival that finds it full is ``dropped``."""
+    pool: int | None = Field(default=None, ge=1)
+    """How many requests may be under way at once; None: as many as can wait for the client's timeout."""
+
+    @property
+    def at_once(self) -> int:
+        """How many requests may be under way at once. An arrival that finds so many is ``dropped``."""
+        rate = sum(operation.rate for operation in self.operations)
+        return self.pool or max(FEWEST_AT_ONCE, math.ceil(1.2 * rate * self.client.timeout_s))
 
     @model_validator(mode="after")
     def _pinned_to_a_target(self) -> DriverConfig:

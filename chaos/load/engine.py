@@ -77,13 +77,13 @@ class _Zone:
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down)
         if config.client.kind == "opensearch-py":
             client = by_default_policy(
-                config.targets, self.namespace, pool=config.pool, timeout_s=config.client.timeout_s
+                config.targets, self.namespace, pool=config.at_once, timeout_s=config.client.timeout_s
             )
             self._senders = [client.transport.perform_request]
             self._always: int | None = 0
         else:
             self._senders = [
-                single(target, number, self.namespace, pool=config.pool).transport.perform_request
+                single(target, number, self.namespace, pool=config.at_once).transport.perform_request
                 for number, target in enumerate(config.targets)
             ]
             nodes = [target.node for target in config.targets]
@@ -135,7 +135,7 @@ class Engine:
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._requests = Requests(config.index, config.documents)
         self._zones = [_Zone(host, config) for host in config.clients]
-        self._pool = Pool(config.pool)
+        self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
         self._library_policy = config.client.kind == "opensearch-py"
         self._begin = 0

@@ -35,13 +35,17 @@ def record(story: Story | None = None, **plan: Any) -> Record:
     return Record(history)
 
 
+def tallied(found: Record, op: str) -> tuple[Record, Any]:
+    return found, availability.tally(found, op)
+
+
 # -- by zone and in words ------------------------------------------------------------------------
 
 
 def test_zones_and_phases_add_up_to_all_that_was_scheduled() -> None:
     found = record(synthetic.black_hole())
     for op in ("read", "write"):
-        zones = availability.by_zone(found, op)
+        zones = availability.by_zone(*tallied(found, op))
         for span in found.spans:
             whole = good.table(found, op, span)
             for key in ("good", "scheduled"):
@@ -51,9 +55,9 @@ def test_zones_and_phases_add_up_to_all_that_was_scheduled() -> None:
 def test_what_was_never_sent_belongs_to_its_clients_zone_and_what_nobody_knows_to_none() -> None:
     dropped = mixed((0, 2, 1.0, Outcome.DROPPED, 0.0), (2, 3, 1.0, Outcome.UNKNOWN, 0.0), base=constant())
     found = record(hit(dropped))
-    zones = availability.by_zone(found, "write")
+    zones = availability.by_zone(*tallied(found, "write"))
     assert zones["none"] == {"hit": {"good": 0, "scheduled": 100, "share": 0.0}}
-    by_zone = semantics.by_zone(found, "write")
+    by_zone = semantics.by_zone(*tallied(found, "write"))
     assert sum(by_zone[zone]["hit"]["dropped"] for zone in ("a", "b")) == 200
     assert by_zone["none"] == {"hit": {"unknown": 100}}
 
@@ -63,7 +67,7 @@ def test_every_scheduled_arrival_has_one_outcome_in_words_and_full_is_good(story
     found = record(synthetic.STORIES[story]())
     for op in ("read", "write"):
         for span in found.spans:
-            counts, whole = semantics.by_phase(found, op)[span.name], good.table(found, op, span)
+            counts, whole = semantics.by_phase(*tallied(found, op))[span.name], good.table(found, op, span)
             assert sum(counts.values()) == whole["scheduled"] and counts.get("full", 0) == whole["good"]
             assert counts.get("late", 0) == whole["late"]
 
@@ -71,11 +75,11 @@ def test_every_scheduled_arrival_has_one_outcome_in_words_and_full_is_good(story
 def test_each_recorded_outcome_has_a_name_of_its_own() -> None:
     names = set()
     for outcome in Outcome:
-        counts = semantics.by_phase(record(hit(constant(outcome, 0.01))), "write")["hit"]
+        counts = semantics.by_phase(*tallied(record(hit(constant(outcome, 0.01))), "write"))["hit"]
         name = max(counts, key=lambda each: counts[each])
         assert counts[name] >= 3990 and name not in names
         names.add(name)
-    late = semantics.by_phase(record(hit(constant(Outcome.OK, 0.2))), "write")["hit"]
+    late = semantics.by_phase(*tallied(record(hit(constant(Outcome.OK, 0.2))), "write"))["hit"]
     assert late["late"] >= 3990 and names | {"late"} == set(semantics.NAMES)
 
 
@@ -195,7 +199,7 @@ def test_one_more_bad_answer_never_raises_it(drawn: list[Any], user: int, at: in
 
 def test_with_uniform_users_it_is_close_to_request_availability() -> None:
     found = record()
-    row = availability.table(found, "write")
+    row = availability.table(found, "write", availability.tally(found, "write"))
     assert row["user_uptime"]["users"] == 2
     assert row["user_uptime"]["share"] == pytest.approx(row["request"]["share"], abs=0.005)
     assert row["request"]["share"] == pytest.approx(1 - 12 / 90, abs=0.001)
