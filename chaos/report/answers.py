@@ -16,7 +16,14 @@ from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
 from chaos.report.meanings import Remedy, group_of, meanings
 
-WORDS = {"pass": "held", "weakness": "missed", "unexpected_pass": "held, though known to fail"}
+WORDS = {
+    "pass": ("✓", "held"),
+    "weakness": ("✗", "missed"),
+    "inconclusive": ("?", "not proven"),
+    "known_weakness": ("✗", "known weakness"),
+    "unexpected_pass": ("✗", "held, though known to fail"),
+}
+"""A mark and a word for what a finding counts as."""
 MISSED = ("weakness", "unexpected_pass")
 NO_LIMIT = 1e6
 """How bad a value is whose target allows nothing."""

@@ -12,16 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checks import text
+from chaos.report.answers import WORDS
 
 FILE = "summary.md"
 SIGNS = {"pass": "✅", "weakness": "❌", "inconclusive": "❔", "aborted": "⏹️", "error": "⚠️"}
-COUNTS = {
-    "pass": "✅ held",
-    "weakness": "❌ missed",
-    "inconclusive": "❔ not proven",
-    "known_weakness": "⚠️ known weakness",
-    "unexpected_pass": "❌ held, though known to fail",
-}
+MARKS = {"pass": "✅", "weakness": "❌", "inconclusive": "❔", "known_weakness": "⚠️", "unexpected_pass": "❌"}
 LEVELS = {"weakness": "error", "unexpected_pass": "error", "inconclusive": "warning", "known_weakness": "notice"}
 MOST = 50
 """Annotations of one run: GitHub shows no more of a job."""
@@ -51,7 +46,8 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
         yield "|---|---|---|---|"
         for item in findings["findings"]:
             why = item["known_weakness"] or item["says"] if item["counts_as"] != "pass" else item["says"]
-            cells = (item["title"], item["measured_text"], COUNTS[item["counts_as"]], why)
+            kind = item["counts_as"]
+            cells = (item["title"], item["measured_text"], f"{MARKS[kind]} {WORDS[kind][1]}", why)
             yield "| " + " | ".join(escaped(cell) for cell in cells) + " |"
         yield ""
     outage = (findings.get("tables") or {}).get("outage") or {}

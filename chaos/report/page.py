@@ -38,13 +38,6 @@ OUTCOME_WORDS = {
     "aborted": ("■", "Aborted", "The run was stopped before its end."),
     "error": ("!", "Error", "The test itself failed; this says nothing about the cluster."),
 }
-COUNT_WORDS = {
-    "pass": ("✓", "held"),
-    "weakness": ("✗", "missed"),
-    "inconclusive": ("?", "not proven"),
-    "known_weakness": ("✗", "known weakness"),
-    "unexpected_pass": ("✗", "held, though known to fail"),
-}
 QUANTILES = ("p50", "p90", "p99", "p99.9")
 
 
@@ -232,8 +225,8 @@ def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
                     else "",
                     "targets": [
                         {
-                            "mark": COUNT_WORDS[item["counts_as"]][0],
-                            "word": COUNT_WORDS[item["counts_as"]][1],
+                            "mark": answers.WORDS[item["counts_as"]][0],
+                            "word": answers.WORDS[item["counts_as"]][1],
                             "text": _spaced(item["target"]),
                         }
                         for item in judged
@@ -313,7 +306,7 @@ def _share(value: float) -> str:
 
 
 def _expected(item: dict[str, Any], index: int, record: Record, findings: dict[str, Any]) -> dict[str, Any]:
-    mark, word = COUNT_WORDS[item["counts_as"]]
+    mark, word = answers.WORDS[item["counts_as"]]
     metric = item["title"].removesuffix(f" in {item['phase']}") if item["phase"] else item["title"]
     missed = item["counts_as"] in ("weakness", "known_weakness")
     meaning = meanings().metric(item["metric"])
@@ -464,7 +457,7 @@ def _tally(findings: list[dict[str, Any]]) -> str:
     counted: dict[str, int] = {}
     for item in findings:
         counted[item["counts_as"]] = counted.get(item["counts_as"], 0) + 1
-    return ", ".join(f"{counted[kind]} {COUNT_WORDS[kind][1]}" for kind in reversed(_ORDER) if kind in counted)
+    return ", ".join(f"{counted[kind]} {answers.WORDS[kind][1]}" for kind in reversed(_ORDER) if kind in counted)
 
 
 def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
