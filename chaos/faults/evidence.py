@@ -4,7 +4,9 @@ An evidence object looks before (a baseline), then as often as it takes until th
 proven or a deadline passes. Every look returns what was expected beside what was measured, for the report.
 
 Tolerances: latency grows by what was asked, give or take the larger of 15 % and 30 ms; links that nobody touched may
-grow by 10 ms at most.
+grow by 10 ms at most. No tolerance is so wide that a link on which nothing was done would show the effect: what grows
+must grow by more than an untouched link may, and what is asked must be more than that (LEAST_DELAY_SECONDS …), or it
+is refused.
 """
 
 from __future__ import annotations
@@ -24,8 +26,14 @@ from chaos.lab.protocol import Lab
 SILENCE_SECONDS = 1.0
 """No answer for this long, where the baseline was milliseconds, counts as silence."""
 CONTROL_GROWTH_SECONDS = 0.010
+LEAST_DELAY_SECONDS = 2 * CONTROL_GROWTH_SECONDS
+"""A shorter delay cannot be told from a link that nobody touched."""
 CLOSE_SECONDS = 0.050
 """A close that nothing delays is back within this."""
+LEAST_CLOSE_SECONDS = 2 * CLOSE_SECONDS
+"""A shorter delay of a close cannot be told from none."""
+LEAST_PAUSE_SECONDS = 0.005
+"""A shorter pause between slices cannot be told from round trips on a busy machine."""
 CONTROLS = 4
 """How many untouched pairs are measured beside the touched ones."""
 
@@ -240,20 +248,45 @@ class LinkEvidence:
 
 
 class BandwidthEvidence(LinkEvidence):
-    """A burst of pings takes as long as the asked rate says; both ways of a pair share what is capped."""
+    """A burst of pings takes as long as the asked rate says, and at least twice as long as before; both ways of a pair
+    share what is capped."""
 
     def __init__(self, touched: list[Pair], untouched: list[Pair], rate: float) -> None:
         super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
         self._rate = rate
         self._size = int(min(max(rate * 1.0, 600), 512 * 1024))
+        self._before: dict[Pair, float] = {}
+
+    @property
+    def _expected_seconds(self) -> float:
+        return self._size / self._rate
+
+    def _flood(self, lab: Lab, pair: Pair) -> tuple[float | None, str]:
+        seconds = Line(lab, pair).flood(self._size, self._expected_seconds * 3 + 2)
+        return seconds, f"{self._size / seconds / 1000:.1f} kB/s" if seconds else "nothing came back"
+
+    def before(self, lab: Lab) -> Look:
+        look = super().before(lab)
+        probes = list(look.probes)
+        for pair in self.touched:
+            seconds, measured = self._flood(lab, pair)
+            ok = seconds is not None and 2 * seconds <= self._expected_seconds
+            expected = f"more than {2 * self._rate / 1000:.1f} kB/s"
+            probes.append(Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", expected, measured, ok))
+            if seconds is not None:
+                self._before[pair] = seconds
+        well = sum(p.ok for p in probes)
+        return Look(
+            look.proven and well == len(probes), f"{well} of {len(probes)} measurements are as expected", probes
+        )
 
     def in_effect(self, lab: Lab) -> Look:
-        expected = self._size / self._rate
+        expected = self._expected_seconds
         probes = []
         for pair in self.touched:  # one at a time: together they would compete for the processor
-            seconds = Line(lab, pair).flood(self._size, expected * 3 + 2)
-            measured = f"{self._size / seconds / 1000:.1f} kB/s" if seconds else "nothing came back"
-            ok = seconds is not None and 0.85 * expected <= seconds <= 1.3 * expected + 0.3
+            seconds, measured = self._flood(lab, pair)
+            slower = seconds is not None and pair in self._before and seconds >= 1.5 * self._before[pair]
+            ok = slower and seconds is not None and 0.85 * expected <= seconds <= 1.3 * expected + 0.3
             probes.append(
                 Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", f"{self._rate / 1000:.1f} kB/s", measured, ok)
             )
@@ -269,9 +302,9 @@ class BandwidthEvidence(LinkEvidence):
 
 class SlicerEvidence(LinkEvidence):
     """Two signs. Pings in a row on one connection, new or existing, are ``delay`` apart whatever the direction that is
-    sliced: one ping is one slice, and the next waits for the pause after it. And a burst takes as long as its slices
-    do, which are between half of ``size`` and ``size`` each; told on the pairs ``opened`` whose requests are sliced,
-    because how the echo is cut before it comes back is up to the kernel.
+    sliced, and were not before: one ping is one slice, and the next waits for the pause after it. And a burst takes as
+    long as its slices do, which are between half of ``size`` and ``size`` each; told on the pairs ``opened`` whose
+    requests are sliced, because how the echo is cut before it comes back is up to the kernel.
     """
 
     ROW = 10
@@ -282,6 +315,17 @@ class SlicerEvidence(LinkEvidence):
         slices = max(round(1.0 / delay), 8)
         self._burst = min(slices * size, 512 * 1024)
         self._opened = opened
+        self._before: dict[Pair, float] = {}
+
+    def before(self, lab: Lab) -> Look:
+        look = super().before(lab)
+        for pair in self.touched:
+            line = Line(lab, pair)
+            seconds, echo = self._pings(line)
+            line.close()
+            if echo.reply is Reply.ANSWERED:
+                self._before[pair] = seconds
+        return look
 
     def in_effect(self, lab: Lab) -> Look:
         probes = []
@@ -311,19 +355,24 @@ class SlicerEvidence(LinkEvidence):
     def _row(self, pair: Pair, which: str, line: Line) -> Probe:
         pauses = (self.ROW - 1) * self._delay
         limit = pauses + tolerance(pauses) + self.ROW * CONTROL_GROWTH_SECONDS
+        seconds, echo = self._pings(line)
+        answered = echo.reply is Reply.ANSWERED
+        grown = answered and pair in self._before and seconds - self._before[pair] >= 0.5 * pauses
+        return Probe(
+            f"{self.ROW - 1} pings after one, {which} connection {pair[0]} → {pair[1]}",
+            f"{milliseconds(pauses)} to {milliseconds(limit)}",
+            milliseconds(seconds) if answered else str(echo),
+            grown and 0.85 * pauses <= seconds <= limit,
+        )
+
+    def _pings(self, line: Line) -> tuple[float, Echo]:
+        """Seconds for a row of pings after a first one, and how the last one ended."""
         echo = line.ping(2.0 + self._delay)
         began = time.monotonic()
         for _ in range(self.ROW - 1):
             if echo.reply is Reply.ANSWERED:
                 echo = line.ping(2.0 + self._delay)
-        seconds = time.monotonic() - began
-        answered = echo.reply is Reply.ANSWERED
-        return Probe(
-            f"{self.ROW - 1} pings after one, {which} connection {pair[0]} → {pair[1]}",
-            f"{milliseconds(pauses)} to {milliseconds(limit)}",
-            milliseconds(seconds) if answered else str(echo),
-            answered and 0.85 * pauses <= seconds <= limit,
-        )
+        return time.monotonic() - began, echo
 
 
 class SlowCloseEvidence(LinkEvidence):
@@ -345,12 +394,14 @@ class SlowCloseEvidence(LinkEvidence):
         for pair, seconds in measured.items():
             delay = self._delays.get(pair, 0.0) if pair in self.touched else 0.0
             slack = tolerance(delay)
+            low = max(delay - slack, CLOSE_SECONDS) if delay else 0.0
+            high = delay + slack + CLOSE_SECONDS
             probes.append(
                 Probe(
                     f"close {pair[0]} → {pair[1]} and back",
-                    f"{milliseconds(max(delay - slack, 0.0))} to {milliseconds(delay + slack + CLOSE_SECONDS)}",
+                    f"{milliseconds(low)} to {milliseconds(high)}",
                     milliseconds(seconds) if seconds is not None else "it did not come",
-                    seconds is not None and delay - slack <= seconds <= delay + slack + CLOSE_SECONDS,
+                    seconds is not None and low <= seconds <= high,
                 )
             )
         shown = sum(p.ok for p in probes)

@@ -30,6 +30,8 @@ from chaos.lab.protocol import Lab
 
 STOPPED_SECONDS = 5.0
 """How long proof of the end is still awaited after a stop was asked for."""
+FAILED_SECONDS = 5.0
+"""How long the end is looked for when taking back failed: it is recorded, and can no longer count as proven."""
 NOT_AWAITED = Look(False, "not looked at to the end: the run was stopped")
 
 T = TypeVar("T")
@@ -248,7 +250,10 @@ class Lifecycle:
     def _prove_gone(self, active: Active) -> bool:
         try:
             self._beside(active.evidence, active.fault)
-            look, since = self._until(active.evidence.gone, active.evidence.gone_deadline, STOPPED_SECONDS)
+            deadline = active.evidence.gone_deadline
+            if active.problems:
+                deadline = min(deadline, FAILED_SECONDS)
+            look, since = self._until(active.evidence.gone, deadline, STOPPED_SECONDS)
         finally:
             active.evidence.close()
         with suppress(OSError):

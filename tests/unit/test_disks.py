@@ -189,7 +189,10 @@ def built(lab: FakeLab, kind: str, **given: Any) -> Fault:
 
 
 @pytest.mark.parametrize(("kind", "example"), CASES, ids=lambda value: str(value)[:60])
-def test_every_example_takes_back_what_it_does_and_twice_does_no_harm(kind: str, example: dict[str, Any]) -> None:
+def test_every_example_takes_back_what_it_does_and_twice_does_no_harm(
+    kind: str, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.faults.catalogue.zone.sleep", lambda seconds: None)
     lab = FakeLab("3az-disks")
     assert params(kind, **example).check(DISKS) == []
     fault = built(lab, kind, **example)
@@ -255,8 +258,8 @@ def test_one_node_that_does_not_come_back_does_not_keep_the_others() -> None:
         ("zone.partition", {}, ("network.drop", {"links": "around zone c"})),
         (
             "zone.slowness",
-            {"delay": "9ms"},
-            ("network.latency", {"links": "around everything in zone c", "delay": "9ms"}),
+            {"delay": "90ms"},
+            ("network.latency", {"links": "around everything in zone c", "delay": "90ms"}),
         ),
     ],
 )

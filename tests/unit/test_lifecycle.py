@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import threading
 import time
 from dataclasses import replace
@@ -168,6 +169,22 @@ def test_an_end_that_is_not_proven_is_not_claimed(lab: FakeLab, log: Log, lifecy
     lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], FakeEvidence(gone=False)))
     assert lifecycle.undo("f1") is False
     assert lab.effects == set() and log.of("fault.gone") == []
+
+
+def test_an_end_that_can_no_longer_count_is_looked_for_but_not_waited_for(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.faults.lifecycle.FAILED_SECONDS", 0.0)
+    evidence = FakeEvidence(gone=False)
+    evidence.gone_deadline = math.inf  # waited for to its end, this test would never end
+    lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], evidence))
+
+    def fails(call: str, arguments: tuple[str, ...]) -> None:
+        raise FaultError("Toxiproxy says no")
+
+    lab.fails = fails
+    assert lifecycle.undo("f1") is False
+    assert [e["proven"] for e in log.of("fault.evidence") if e["stage"] == "gone"] == [False]
 
 
 def test_evidence_that_breaks_does_not_keep_the_next_fault_in_effect(

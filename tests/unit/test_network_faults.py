@@ -201,11 +201,11 @@ def test_links_of_an_elected_manager_follow_who_is_elected() -> None:
 
 def test_a_slicers_variation_is_never_nothing_and_slices_are_no_larger_than_asked() -> None:
     """Toxiproxy draws a number below twice the variation: below 0 there is none, and the server ends."""
-    for both in built("network.slicer", frozenset({("a-data", "c-data")}), size="16B", delay="1ms").moves:
+    for both in built("network.slicer", frozenset({("a-data", "c-data")}), size="16B", delay="5ms").moves:
         attributes = both.move.arguments["attributes"]
         assert attributes["size_variation"] >= 1
         assert attributes["average_size"] + attributes["size_variation"] <= 16
-        assert attributes["delay"] == 1000  # microseconds
+        assert attributes["delay"] == 5000  # microseconds
 
 
 @pytest.mark.parametrize("ways", [1, 2])
@@ -233,7 +233,7 @@ class EchoLab(FakeLab):
 
     def __init__(self, size: int, delay: float) -> None:
         super().__init__()
-        self._size, self._delay = size, delay
+        self.size, self.delay = size, delay
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         near, far = socket.socketpair()
@@ -244,9 +244,9 @@ class EchoLab(FakeLab):
     def _echo(self, far: socket.socket) -> None:
         with far, suppress(OSError):
             while data := far.recv(32768):
-                for at in range(0, len(data), self._size):
-                    far.sendall(data[at : at + self._size])
-                    time.sleep(self._delay)
+                for at in range(0, len(data), self.size):
+                    far.sendall(data[at : at + self.size])
+                    time.sleep(self.delay)
 
 
 @pytest.mark.parametrize(
@@ -255,9 +255,52 @@ class EchoLab(FakeLab):
 def test_slices_are_proven_by_their_pause_and_by_their_size(size: int, delay: float, proven: bool) -> None:
     pair = ("a-data", "c-data")
     evidence = SlicerEvidence([pair], [], 512, 0.02, [pair])
-    lab = EchoLab(size, delay)
+    lab = EchoLab(65536, 0.0)
     assert evidence.before(lab).proven
+    lab.size, lab.delay = size, delay
     assert evidence.in_effect(lab).proven is proven
+    evidence.close()
+
+
+def thousandths(least: int, most: int) -> st.SearchStrategy[str]:
+    return st.integers(least, most).map(lambda number: f"{number}ms")
+
+
+SHAPES = st.one_of(
+    st.tuples(st.just("network.latency"), st.fixed_dictionaries({"delay": thousandths(20, 400)})),
+    st.tuples(
+        st.just("network.latency"), st.fixed_dictionaries({"delay": thousandths(60, 90), "jitter": thousandths(0, 40)})
+    ),
+    st.tuples(
+        st.just("network.bandwidth"),
+        st.fixed_dictionaries({"rate": st.integers(1, 10**7).map(lambda number: f"{number}KiB/s")}),
+    ),
+    st.tuples(
+        st.just("network.slicer"),
+        st.fixed_dictionaries({"size": st.sampled_from(["64B", "4KiB", "1MiB"]), "delay": thousandths(5, 50)}),
+    ),
+    st.tuples(st.just("network.slow_close"), st.fixed_dictionaries({"delay": thousandths(100, 400)})),
+)
+
+
+@given(SHAPES, st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_a_link_on_which_nothing_was_done_shows_no_effect_that_can_be_asked_for(
+    shape: tuple[str, dict[str, str]], both: bool
+) -> None:
+    kind, given_ = shape
+    links = {("a-data", "c-data"), ("c-data", "a-data")} if both else {("a-data", "c-data")}
+    evidence = built(kind, frozenset(links), **given_).evidence()
+    lab = EchoLab(65536, 0.0)
+    well = evidence.before(lab).proven
+    assert not (evidence.in_effect(lab).proven and well)
+    evidence.close()
+
+
+def test_a_cap_above_what_the_link_carries_is_no_cap() -> None:
+    evidence = built("network.bandwidth", frozenset({("a-data", "c-data")}), rate="4000000KiB/s").evidence()
+    seen = evidence.before(EchoLab(65536, 0.0))
+    assert not seen.proven and any("more than" in probe.expected and not probe.ok for probe in seen.probes)
     evidence.close()
 
 

@@ -87,11 +87,15 @@ def test_a_lab_without_groups_refuses_with_its_reason(lab: FakeLab) -> None:
         ("node.page_cache_squeeze", {"headroom": "1MiB"}, "8MiB or more"),
         ("node.heap_pressure", {"above": "99%"}, "40% to 90%"),
         ("network.slicer", {"links": "to zone c", "size": "4B", "delay": "10ms"}, "16B or more"),
-        ("network.slicer", {"links": "to zone c", "size": "64B", "delay": "0.1ms"}, "1ms or more"),
+        ("network.slow_close", {"links": "to zone c", "delay": "90ms"}, "100ms or more"),
+        ("network.latency", {"links": "to zone c", "delay": "19ms"}, "20.0 ms or more"),
+        ("network.latency", {"links": "to zone c", "delay": "300ms", "jitter": "290ms"}, "20.0 ms or more"),
+        ("zone.slowness", {"zone": "c", "delay": "9ms"}, "20.0 ms or more"),
+        ("network.slicer", {"links": "to zone c", "size": "64B", "delay": "4ms"}, "5ms or more"),
     ],
 )
 def test_what_cannot_work_is_refused_in_words(kind: str, parameters: dict[str, Any], says: str) -> None:
-    given = parameters if kind.startswith("network") else {"target": "node c-data", **parameters}
+    given = parameters if kind.startswith(("network", "zone")) else {"target": "node c-data", **parameters}
     with pytest.raises(ValueError, match=says):
         FAULTS[kind].model_validate(given)
 

@@ -110,6 +110,16 @@ def test_the_value_before_is_in_the_ledger_and_comes_back(
     assert held == before and standing(tmp_path / "ledger.jsonl") == []
 
 
+@pytest.mark.parametrize("settings", [{"known": 7}, {"unknown": None}])
+def test_what_is_so_already_is_no_change(
+    lab: FakeCluster, lifecycle: Lifecycle, log: Log, settings: dict[str, Any]
+) -> None:
+    lab.persistent = {"known": "7"}
+    assert lifecycle.inject(fault(lab, "cluster", settings)) is False
+    assert "so already" in log.of("fault.evidence")[0]["says"] and log.of("fault.in_effect") == []
+    assert lifecycle.undo("f1") and lab.persistent == {"known": "7"}
+
+
 def test_an_index_setting_is_of_the_loads_index_whatever_its_name(lab: FakeCluster, lifecycle: Lifecycle) -> None:
     lab.indices["chaos-4f2a"] = {"index.number_of_replicas": "1"}
     assert lifecycle.inject(fault(lab, "index", {"number_of_replicas": 0}, index="chaos-4f2a"))

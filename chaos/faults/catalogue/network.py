@@ -14,6 +14,10 @@ from pydantic import Field, field_validator, model_validator
 from chaos.definitions.steps import NetworkFault, Scene
 from chaos.definitions.units import Duration, Malformed, PositiveDuration, PositiveSize, PositiveSizeRate, Size
 from chaos.faults.evidence import (
+    CONTROL_GROWTH_SECONDS,
+    LEAST_CLOSE_SECONDS,
+    LEAST_DELAY_SECONDS,
+    LEAST_PAUSE_SECONDS,
     SILENCE_SECONDS,
     BandwidthEvidence,
     Evidence,
@@ -115,6 +119,12 @@ class NetworkLatency(OnLinks):
             raise ValueError(
                 f"jitter {self.jitter.text} is more than the delay {self.delay.text}: a delay cannot become negative"
             )
+        if self.delay - self.jitter < LEAST_DELAY_SECONDS:
+            less = f" less its jitter {self.jitter.text}" if self.jitter else ""
+            raise ValueError(
+                f"a delay of {self.delay.text}{less} cannot be told from a link that nobody touched: "
+                f"expected {milliseconds(LEAST_DELAY_SECONDS)} or more"
+            )
         return self
 
     def describe(self) -> str:
@@ -133,7 +143,8 @@ class NetworkLatency(OnLinks):
         def bounds(pair: Pair, base: Echo | None) -> tuple[float, float]:
             before = base.seconds if base and base.seconds else 0.0
             asked, slack = ways(pair) * delay, ways(pair) * jitter
-            return before + asked - slack - tolerance(asked), before + asked + slack + tolerance(asked)
+            least = max(asked - slack - tolerance(asked), CONTROL_GROWTH_SECONDS)
+            return before + least, before + asked + slack + tolerance(asked)
 
         def expected(pair: Pair, base: Echo | None) -> str:
             low, high = bounds(pair, base)
@@ -156,7 +167,7 @@ class NetworkBandwidth(OnLinks):
     examples = ({"links": "from node a-data to node c-data", "rate": "256KiB/s"},)
     mechanism = "Toxiproxy bandwidth: a cap on each connection, not on the link as a whole"
     undoing = "the toxics go; connections stay"
-    proof = "a burst of pings takes as long as the rate says"
+    proof = "a burst of pings takes as long as the rate says, and did not before"
     colour = AMBER
     rate: PositiveSizeRate = Field(description="of each connection, for example 256KiB/s")
 
@@ -196,8 +207,8 @@ class NetworkSlicer(OnLinks):
     @field_validator("delay")
     @classmethod
     def _long_enough_to_be_kept(cls, value: Duration) -> Duration:
-        if value < 0.001:
-            raise Malformed(f"{value.text} is less than what timers keep: expected 1ms or more")
+        if value < LEAST_PAUSE_SECONDS:
+            raise Malformed(f"{value.text} cannot be told from round trips on a busy machine: expected 5ms or more")
         return value
 
     def describe(self) -> str:
@@ -230,6 +241,13 @@ class NetworkSlowClose(OnLinks):
     proof = "from the end of our half of a connection to the end of the other takes as long as asked"
     colour = AMBER
     delay: PositiveDuration = Field(description="until a close arrives, for example 2s")
+
+    @field_validator("delay")
+    @classmethod
+    def _longer_than_any_close(cls, value: Duration) -> Duration:
+        if value < LEAST_CLOSE_SECONDS:
+            raise Malformed(f"{value.text} cannot be told from a close that nothing delays: expected 100ms or more")
+        return value
 
     def describe(self) -> str:
         return f"closes arrive {self.delay.text} late on links {self.links.text}"

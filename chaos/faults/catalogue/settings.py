@@ -195,7 +195,21 @@ class SettingsEvidence(Simple):
             probes.append(Probe(f"settings on {node}", "answered", shown if held else "no answer", held is not None))
         self._copies = self._counted(lab)
         well = sum(probe.ok for probe in probes)
-        return Look(bool(probes) and well == len(probes), f"{well} of {len(probes)} nodes tell their settings", probes)
+        says = f"{well} of {len(probes)} nodes tell their settings"
+        if probes and well == len(probes) and not self._changes():
+            asked = _said(self._settings)
+            probes.append(Probe("the settings before", f"other than {asked}", asked, False))
+            says = "everything is so already: nothing would change"
+        return Look(bool(probes) and all(probe.ok for probe in probes), says, probes)
+
+    def _changes(self) -> bool:
+        """Whether anything that is asked for is not so already, on any node."""
+        held = [
+            (value, is_set, self._settings[key])
+            for each in self._before.values()
+            for key, (value, is_set) in each.items()
+        ]
+        return any(is_set if asked is None else not same(value, asked) for value, is_set, asked in held)
 
     def in_effect(self, lab: Lab) -> Look:
         probes = []
@@ -253,7 +267,10 @@ class SettingsChange(FaultParams):
     family = "settings"
     mechanism = "the settings API; cluster settings as persistent ones"
     undoing = "the values that were read before, where they are unchanged since; else undo fails and says so"
-    proof = "the value that each node holds by its own state; of replicas also the copies that each shard has"
+    proof = (
+        "the value that each node holds by its own state, another one than before; "
+        "of replicas also the copies that each shard has"
+    )
     colour = "#6b46c1"
     examples = (
         {"scope": "index", "settings": {"number_of_replicas": 0}},
