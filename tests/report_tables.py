@@ -54,7 +54,7 @@ def tables(evil: str = "") -> dict[str, Any]:
                         "after": after,
                         "bound": bound,
                         "reached": reached,
-                        "says": f"from the events{evil}",
+                        "says": "" if after is None else f"from the events{evil}",
                     }
                     for name, after, bound, reached in STEPS
                 ],

@@ -50,6 +50,8 @@ TITLES = {
     "green": "green",
     "latency": "latency back to baseline",
 }
+OF_HARM = ("impact", "node_left")
+"""Steps that come of harm only."""
 DELTA = 0.25
 """Latency is back to the baseline within this share."""
 GAP = 1.0
@@ -418,16 +420,28 @@ def measure(record: Record, span: Span, name: str) -> Measure:
     return _STEPS[name](Ladder.of(record, span))
 
 
+def harms(record: Record, span: Span) -> bool:
+    """Whether anything of the phase takes something away from the cluster, or all that it does is give it back."""
+    actions = {event.get("action_kind") for event in record.within(span, "action.command")}
+    return bool(record.within(span, "fault.command") or "decommission" in actions)
+
+
 def table(record: Record) -> dict[str, Any]:
-    """phase → trigger and steps, for the phases in which something was commanded."""
+    """phase → trigger and steps, for the phases in which something was commanded.
+
+    Harm that did not come of a phase that only gives back is no step that was not reached: it has no value.
+    """
     found = {}
     for span in record.spans:
         if not record.triggers(span):
             continue
         ladder = Ladder.of(record, span)
+        harmless = not harms(record, span)
         steps = []
         for name, step in _STEPS.items():
             each = step(ladder)
+            if harmless and name in OF_HARM and each.bound is Bound.MORE_THAN:  # nobody waits for it
+                each = Measure.missing("seconds", each.says)
             steps.append(
                 {
                     "name": name,

@@ -5,9 +5,10 @@ processor is idle, every request waits for one, and that wait says nothing about
 their own. The load driver therefore measures the processors in slices of 0.1 s.
 
 One rule: an answer that was complete, but late, is *forgivable* when it had been in time without the seconds of its
-life in which no processor was free. Forgivable is not good: it never makes a pass. A finding whose verdict would be
-another one if the forgivable answers had been in time hangs on the machine, and is inconclusive. (Errors, refusals and
-timeouts are never forgivable.)
+life in which certainly no processor was free. Of a slice in which n processors were busy for the share b, one of them
+was free for at most n (1 - b) of the time, so none was for at least 1 - n (1 - b). Forgivable is not good: it never
+makes a pass. A finding whose verdict would be another one if the forgivable answers had been in time hangs on the
+machine, and is inconclusive. (Errors, refusals and timeouts are never forgivable.)
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Bools, Floats, Ints,
 from chaos.history.reader import Slices
 
 SATURATED = 0.95
-"""Busy share of all processors in a slice from which on nothing was free (0.1 s of two processors are 20 clock ticks:
-one idle tick is the resolution)."""
+"""Busy share of all processors in a slice from which on it counts as one without a free processor (0.1 s of two
+processors are 20 clock ticks: one idle tick is the resolution)."""
 
 
 def applies(record: Record) -> bool:
@@ -40,11 +41,11 @@ def slices(record: Record) -> tuple[Ints, Ints, Floats]:
 
 
 class Clock:
-    """Time without a free processor, summed up since the first slice: :meth:`between` any moments."""
+    """Time in which certainly no processor was free, summed up since the first slice: :meth:`between` any moments."""
 
     def __init__(self, record: Record) -> None:
         start, end, busy = slices(record)
-        starved = np.where(busy >= SATURATED, end - start, 0)
+        starved = np.clip(1 - processors(record) * (1 - busy), 0.0, 1.0) * (end - start)
         self._edges = np.empty(2 * len(start), np.float64)
         self._edges[0::2], self._edges[1::2] = start, end
         sums = np.concatenate([[0], np.cumsum(starved)]).astype(np.float64)
@@ -57,6 +58,11 @@ class Clock:
             return np.zeros(len(start))
         found: Floats = np.interp(end, self._edges, self._sums) - np.interp(start, self._edges, self._sums)
         return found / SECOND
+
+
+def processors(record: Record) -> int:
+    """How many this machine has."""
+    return max(1, int((record.plan.get("machine") or {}).get("processors") or 1))
 
 
 def share(record: Record) -> tuple[float | None, float]:

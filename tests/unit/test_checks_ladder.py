@@ -142,6 +142,16 @@ def test_the_first_node_that_left_and_none() -> None:
     assert censored(step(told(), "node_left"))
 
 
+def test_harm_that_a_phase_of_giving_back_did_not_do_is_nothing_that_is_still_awaited() -> None:
+    tables = evaluate(synthetic.slow_zone().history()).tables["ladder"]
+    shown = {phase: {each["name"]: each for each in item["steps"]} for phase, item in tables.items()}
+    assert shown["slow"]["node_left"]["bound"] == "more_than"  # the fault may still cost a node
+    assert shown["returned"]["node_left"]["after"] is None
+    assert shown["returned"]["node_left"]["says"] == "no node left the cluster"
+    expected = step(Record(synthetic.slow_zone().history()), "node_left", 3)  # whoever expects it is told as before
+    assert expected.value is not None and expected.bound is Bound.MORE_THAN
+
+
 def test_what_happened_while_nobody_answered_is_not_dated() -> None:
     late = (22.55, *LEFT[1:])
     assert step(told(late, mutate=blind), "node_left").value is None

@@ -16,7 +16,7 @@ from synthetic import T0, S, Story, expect, mixed
 
 from chaos.checks import Outcome, evaluate
 from chaos.checks.record import Record
-from chaos.checks.starved import Clock, forgiving, share
+from chaos.checks.starved import Clock, forgiving, share, slices
 from chaos.history.format import Outcome as Arrival
 
 LATE = mixed((3.0, 3.2, 1.0, Arrival.OK, 0.25))
@@ -100,3 +100,17 @@ def test_the_share_counts_the_phases_only_and_tells_what_was_not_measured() -> N
     assert starved == pytest.approx(5.0 / made.seconds, rel=0.05) and measured > 0.95
     made.self_samples = False
     assert share(Record(made.history())) == (None, 0.0)
+
+
+@pytest.mark.parametrize(("processors", "busy", "sure"), [(2, 0.8, 0.6), (2, 0.5, 0.0), (8, 0.8, 0.0), (8, 0.95, 0.6)])
+def test_a_busy_machine_is_charged_with_the_time_in_which_certainly_nothing_was_free(processors, busy, sure) -> None:
+    """Of two processors at 80 % one was free for 40 % of the time at most; of eight perhaps always."""
+    history = story().history()
+    history.plan["machine"] = {"processors": processors}
+    record = Record(history)
+    start, end, _ = slices(record)
+    for event in history.driver:
+        if event.get("processors"):
+            event["processors"] = [[a, b, busy] for a, b, _ in event["processors"]]
+    found = Clock(Record(history)).between(start[:1], end[-1:])[0]
+    assert found == pytest.approx(sure * (end - start).sum() / S, rel=1e-6)
