@@ -164,12 +164,15 @@ class NetworkBandwidth(OnLinks):
     """A limit of throughput, of each connection over a link (Toxiproxy knows no links as a whole)."""
 
     kind = "network.bandwidth"
-    examples = ({"links": "from node a-data to node c-data", "rate": "256KiB/s"},)
+    examples = ({"links": "from node a-data to node c-data", "rate": "64KiB/s"},)
     mechanism = "Toxiproxy bandwidth: a cap on each connection, not on the link as a whole"
     undoing = "the toxics go; connections stay"
     proof = "a burst of pings takes as long as the rate says, and did not before"
     colour = AMBER
-    rate: PositiveSizeRate = Field(description="of each connection, for example 256KiB/s")
+    rate: PositiveSizeRate = Field(
+        description="of each connection, for example 64KiB/s; the pings that prove it carry some 300 kB/s by "
+        "themselves, so a cap above 128KiB/s can mostly not be proven"
+    )
 
     def describe(self) -> str:
         return f"at most {self.rate.text} on links {self.links.text}"
