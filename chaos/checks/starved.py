@@ -6,7 +6,8 @@ their own. The load driver therefore measures the processors in slices of 0.1 s.
 
 One rule: an answer that was complete, but late, is *forgivable* when it had been in time without the seconds of its
 life in which certainly no processor was free. Of a slice in which n processors were busy for the share b, one of them
-was free for at most n (1 - b) of the time, so none was for at least 1 - n (1 - b). Forgivable is not good: it never
+was free for at most n (1 - b) of the time, so none was for at least 1 - n (1 - b). Slices in which that is less than
+half of the time excuse nothing: what is slow on a machine that is merely used is slow. Forgivable is not good: it never
 makes a pass. A finding whose verdict would be another one if the forgivable answers had been in time hangs on the
 machine, and is inconclusive. (Errors, refusals and timeouts are never forgivable.)
 """
@@ -23,6 +24,8 @@ from chaos.history.reader import Slices
 SATURATED = 0.95
 """Busy share of all processors in a slice from which on it counts as one without a free processor (0.1 s of two
 processors are 20 clock ticks: one idle tick is the resolution)."""
+MOSTLY = 0.5
+"""Share of a slice without a free processor from which on it excuses anything."""
 
 
 def applies(record: Record) -> bool:
@@ -45,7 +48,8 @@ class Clock:
 
     def __init__(self, record: Record) -> None:
         start, end, busy = slices(record)
-        starved = np.clip(1 - processors(record) * (1 - busy), 0.0, 1.0) * (end - start)
+        certain = 1 - processors(record) * (1 - busy)
+        starved = np.where(certain >= MOSTLY, certain, 0.0) * (end - start)
         self._edges = np.empty(2 * len(start), np.float64)
         self._edges[0::2], self._edges[1::2] = start, end
         sums = np.concatenate([[0], np.cumsum(starved)]).astype(np.float64)
