@@ -48,7 +48,9 @@ class Clock:
 
     def __init__(self, record: Record) -> None:
         start, end, busy = slices(record)
-        certain = 1 - processors(record) * (1 - busy)
+        number = (record.plan.get("machine") or {}).get("processors")
+        # an old record does not say how many there are: then only slices that were all busy excuse anything
+        certain = 1 - int(number) * (1 - busy) if number else np.where(busy >= SATURATED, 1.0, 0.0)
         starved = np.where(certain >= MOSTLY, certain, 0.0) * (end - start)
         self._edges = np.empty(2 * len(start), np.float64)
         self._edges[0::2], self._edges[1::2] = start, end
@@ -62,11 +64,6 @@ class Clock:
             return np.zeros(len(start))
         found: Floats = np.interp(end, self._edges, self._sums) - np.interp(start, self._edges, self._sums)
         return found / SECOND
-
-
-def processors(record: Record) -> int:
-    """How many this machine has."""
-    return max(1, int((record.plan.get("machine") or {}).get("processors") or 1))
 
 
 def share(record: Record) -> tuple[float | None, float]:

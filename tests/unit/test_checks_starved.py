@@ -103,7 +103,8 @@ def test_the_share_counts_the_phases_only_and_tells_what_was_not_measured() -> N
 
 
 @pytest.mark.parametrize(
-    ("processors", "busy", "sure"), [(2, 0.8, 0.6), (2, 0.7, 0.0), (2, 1.0, 1.0), (8, 0.8, 0.0), (8, 0.95, 0.6)]
+    ("processors", "busy", "sure"),
+    [(2, 0.8, 0.6), (2, 0.7, 0.0), (2, 1.0, 1.0), (8, 0.8, 0.0), (8, 0.95, 0.6), (None, 0.9, 0.0), (None, 0.96, 1.0)],
 )
 def test_a_busy_machine_is_charged_with_the_time_in_which_certainly_nothing_was_free(processors, busy, sure) -> None:
     """Of two processors at 80 % one was free for 40 % of the time at most; of eight perhaps always."""
