@@ -241,6 +241,17 @@ def _positive(value: _Q) -> _Q:
     return value
 
 
+def at_least(least: _Q, why: str) -> AfterValidator:
+    """Refuses less than ``least``; ``why``: what is wrong with less, after the given text."""
+
+    def check(value: _Q) -> _Q:
+        if value < least:
+            raise Malformed(f"{value.text} {why}: expected {least.text} or more")
+        return value
+
+    return AfterValidator(check)
+
+
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
 PositivePercent = Annotated[Percent, AfterValidator(_positive)]
 PositiveRate = Annotated[Rate, AfterValidator(_positive)]

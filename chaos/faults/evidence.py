@@ -12,6 +12,7 @@ is refused.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -248,8 +249,8 @@ class LinkEvidence:
 
 
 class BandwidthEvidence(LinkEvidence):
-    """A burst of pings takes as long as the asked rate says, and at least twice as long as before; both ways of a pair
-    share what is capped."""
+    """A burst of pings takes as long as the asked rate says, which is at least twice as long as before; both ways of a
+    pair share what is capped."""
 
     def __init__(self, touched: list[Pair], untouched: list[Pair], rate: float) -> None:
         super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
@@ -285,8 +286,8 @@ class BandwidthEvidence(LinkEvidence):
         probes = []
         for pair in self.touched:  # one at a time: together they would compete for the processor
             seconds, measured = self._flood(lab, pair)
-            slower = seconds is not None and pair in self._before and seconds >= 1.5 * self._before[pair]
-            ok = slower and seconds is not None and 0.85 * expected <= seconds <= 1.3 * expected + 0.3
+            least = max(0.85 * expected, 1.5 * self._before.get(pair, math.inf))
+            ok = seconds is not None and least <= seconds <= 1.3 * expected + 0.3
             probes.append(
                 Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", f"{self._rate / 1000:.1f} kB/s", measured, ok)
             )
@@ -319,10 +320,8 @@ class SlicerEvidence(LinkEvidence):
 
     def before(self, lab: Lab) -> Look:
         look = super().before(lab)
-        for pair in self.touched:
-            line = Line(lab, pair)
+        for pair, line in zip(self.touched, self._existing, strict=True):
             seconds, echo = self._pings(line)
-            line.close()
             if echo.reply is Reply.ANSWERED:
                 self._before[pair] = seconds
         return look

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, model_validator
 from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import FaultParams, Scene, process_claims
 from chaos.definitions.topology import Topology
-from chaos.definitions.units import Malformed, Percent, SizeRate
+from chaos.definitions.units import Malformed, Percent, SizeRate, at_least
 from chaos.errors import ChaosError
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
@@ -430,12 +430,6 @@ class DiskFull(OnDisk):
         return FullEvidence(nodes, STAGES[str(self.to)], min(above, default=None))
 
 
-def _a_rate(rate: SizeRate) -> SizeRate:
-    if rate < 4096:
-        raise Malformed(f"{rate.text} is less than one block a second: expected 4KiB/s or more")
-    return rate
-
-
 class DiskSlow(OnDisk):
     """Writes reach the disk at this rate only; every fsync waits for its bytes. The grey failure of disks."""
 
@@ -449,7 +443,9 @@ class DiskSlow(OnDisk):
     proof = "fsync'd bursts take as long as the rate says, and so does write-back by another process"
     needs = ("disks", "throttle")
     colour = AMBER
-    write: Annotated[SizeRate, AfterValidator(_a_rate)] = Field(description="for example 64KiB/s")
+    write: Annotated[SizeRate, at_least(SizeRate(4096), "is less than one block a second")] = Field(
+        description="for example 64KiB/s"
+    )
 
     def describe(self) -> str:
         return f"the disk of {self.target.text} takes {self.write.text} only"

@@ -8,11 +8,12 @@ vanish behind an accepted connection, and healing closes it).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from chaos.definitions.steps import NetworkFault, Scene
-from chaos.definitions.units import Duration, Malformed, PositiveDuration, PositiveSize, PositiveSizeRate, Size
+from chaos.definitions.units import Duration, PositiveDuration, PositiveSize, PositiveSizeRate, Size, at_least
 from chaos.faults.evidence import (
     CONTROL_GROWTH_SECONDS,
     LEAST_CLOSE_SECONDS,
@@ -197,22 +198,13 @@ class NetworkSlicer(OnLinks):
     undoing = "the toxics go; connections stay"
     proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
     colour = AMBER
-    size: PositiveSize = Field(description="of a slice at most, for example 512B")
-    delay: PositiveDuration = Field(description="the pause after each slice, for example 10ms")
-
-    @field_validator("size")
-    @classmethod
-    def _a_message_at_least(cls, value: Size) -> Size:
-        if value < 16:
-            raise Malformed(f"{value.text} is less than one message's header: expected 16B or more")
-        return value
-
-    @field_validator("delay")
-    @classmethod
-    def _long_enough_to_be_kept(cls, value: Duration) -> Duration:
-        if value < LEAST_PAUSE_SECONDS:
-            raise Malformed(f"{value.text} cannot be told from round trips on a busy machine: expected 5ms or more")
-        return value
+    size: Annotated[PositiveSize, at_least(Size(16), "is less than one message's header")] = Field(
+        description="of a slice at most, for example 512B"
+    )
+    delay: Annotated[
+        PositiveDuration,
+        at_least(Duration(LEAST_PAUSE_SECONDS), "cannot be told from round trips on a busy machine"),
+    ] = Field(description="the pause after each slice, for example 10ms")
 
     def describe(self) -> str:
         return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"
@@ -243,14 +235,10 @@ class NetworkSlowClose(OnLinks):
     undoing = "the toxics go; a close that waits goes through"
     proof = "from the end of our half of a connection to the end of the other takes as long as asked"
     colour = AMBER
-    delay: PositiveDuration = Field(description="until a close arrives, for example 2s")
-
-    @field_validator("delay")
-    @classmethod
-    def _longer_than_any_close(cls, value: Duration) -> Duration:
-        if value < LEAST_CLOSE_SECONDS:
-            raise Malformed(f"{value.text} cannot be told from a close that nothing delays: expected 100ms or more")
-        return value
+    delay: Annotated[
+        PositiveDuration,
+        at_least(Duration(LEAST_CLOSE_SECONDS), "cannot be told from a close that nothing delays"),
+    ] = Field(description="until a close arrives, for example 2s")
 
     def describe(self) -> str:
         return f"closes arrive {self.delay.text} late on links {self.links.text}"

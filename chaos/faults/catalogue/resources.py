@@ -13,14 +13,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import urllib3
 from pydantic import Field, field_validator
 
 from chaos.definitions.steps import NodeFault, Scene
 from chaos.definitions.topology import Topology
-from chaos.definitions.units import Malformed, Percent, PositivePercent, PositiveSize, Size
+from chaos.definitions.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
 from chaos.errors import LabError
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
@@ -173,14 +173,9 @@ class NodeCpuStarvation(Limited):
     )
     needs = ("cpu",)
     colour = AMBER
-    quota: PositivePercent = Field(description="of one processor, for example 10%")
-
-    @field_validator("quota")
-    @classmethod
-    def _within_the_kernels_bounds(cls, value: Percent) -> Percent:
-        if value < 0.01:
-            raise Malformed(f"{value.text} is less than the kernel's least quota: expected 1% or more")
-        return value
+    quota: Annotated[PositivePercent, at_least(Percent(0.01), "is less than the kernel's least quota")] = Field(
+        description="of one processor, for example 10%"
+    )
 
     def describe(self) -> str:
         return f"at most {self.quota.text} of one processor for {self.target.text}"
@@ -257,14 +252,9 @@ class NodePageCacheSqueeze(Limited):
     proof = "failures at the limit grow, and files that are read twice cost major faults the second time too; later not"
     needs = ("memory",)
     colour = AMBER
-    headroom: PositiveSize = Field(default=Size(32 * MEBI), description="room for file pages, for example 32MiB")
-
-    @field_validator("headroom")
-    @classmethod
-    def _enough_to_run(cls, value: Size) -> Size:
-        if value < 8 * MEBI:
-            raise Malformed(f"{value.text} is too little to run in: expected 8MiB or more")
-        return value
+    headroom: Annotated[PositiveSize, at_least(Size(8 * MEBI), "is too little to run in")] = Field(
+        default=Size(32 * MEBI), description="room for file pages, for example 32MiB"
+    )
 
     def describe(self) -> str:
         return f"{self.headroom.text} for the file pages of {self.target.text}"
