@@ -35,6 +35,8 @@ LEAST_CLOSE_SECONDS = 2 * CLOSE_SECONDS
 """A shorter delay of a close cannot be told from none."""
 LEAST_PAUSE_SECONDS = 0.005
 """A shorter pause between slices cannot be told from round trips on a busy machine."""
+LARGEST_BURST = 8 << 20
+"""Bytes; a burst lasts about a second, and less where a link is asked to carry more than this in one."""
 CONTROLS = 4
 """How many untouched pairs are measured beside the touched ones."""
 
@@ -249,13 +251,13 @@ class LinkEvidence:
 
 
 class BandwidthEvidence(LinkEvidence):
-    """A burst of pings takes as long as the asked rate says, which is at least twice as long as before; both ways of a
+    """A burst takes as long as the asked rate says, which is at least twice as long as before; both ways of a
     pair share what is capped."""
 
     def __init__(self, touched: list[Pair], untouched: list[Pair], rate: float) -> None:
         super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
         self._rate = rate
-        self._size = int(min(max(rate * 1.0, 600), 512 * 1024))
+        self._size = int(min(max(rate * 1.0, 600), LARGEST_BURST))
         self._before: dict[Pair, float] = {}
 
     @property
@@ -314,7 +316,7 @@ class SlicerEvidence(LinkEvidence):
         super().__init__(touched, untouched, lambda *_: "", lambda *_: True)
         self._size, self._delay = size, delay
         slices = max(round(1.0 / delay), 8)
-        self._burst = min(slices * size, 512 * 1024)
+        self._burst = min(slices * size, LARGEST_BURST)
         self._opened = opened
         self._before: dict[Pair, float] = {}
 

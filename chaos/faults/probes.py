@@ -8,6 +8,7 @@ whatever is behind it: a connect alone proves nothing. Client hosts ask ``GET /`
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
+from chaos.faults.echoes import ALIKE, Http, Transport
 from chaos.lab.protocol import Lab
 
 PING = b"ES\xff\xff\xff\xff"
 HTTP_PING = b"GET /?filter_path=version.number HTTP/1.1\r\nHost: probe\r\n\r\n"
+PINGS_AT_MOST = 65536
+"""Bytes of a burst that should take about a second and may be pings, which carry 300 kB/s at most."""
+
 Pair = tuple[str, str]
 """(host that opens the connection, node that it speaks to)"""
 
@@ -102,34 +107,59 @@ class Line:
         return Echo(Reply.ANSWERED, time.monotonic() - began)
 
     def flood(self, size: int, timeout: float) -> float | None:
-        """Seconds for ``size`` bytes of pings to come back, None when they do not within ``timeout``."""
-        count = max(size // len(PING), 1)
-        if self._socket is None and self.open(timeout) is not None:
-            return None
-        assert self._socket is not None
-        began = time.monotonic()
-        deadline = began + timeout
-        data = PING * count
-        missing = len(data)
-        self._socket.setblocking(False)
+        """Seconds for ``size`` bytes to go there and as many to come back; None when they do not within ``timeout``.
+
+        A small burst over the transport is pings, which come back byte for byte; others are questions that the node
+        answers at the same length, after a first one that is not timed and says what that length is.
+        """
+        deadline = time.monotonic() + timeout
         try:
-            while missing:
-                if time.monotonic() > deadline:
-                    return None
-                if data:
-                    with suppress(BlockingIOError):
-                        data = data[self._socket.send(data[:16384]) :]
-                try:
-                    got = self._socket.recv(65536)
-                    if not got:
-                        return None
-                    missing -= len(got)
-                except BlockingIOError:
-                    time.sleep(0.001)
-        except OSError:
+            if self._socket is None and self.open(timeout) is not None:
+                return None
+            if self._http or size > PINGS_AT_MOST:
+                message, answer = self._question(size, deadline)
+            else:
+                message, answer = PING, len(PING)
+            count = max(round(size / len(message)), 1)
+            seconds = self._exchange(message * count, answer * count, deadline)
+        except (OSError, EOFError, ValueError):
             return None
         finally:
             self.close()
+        return seconds * size / (len(message) * count)
+
+    def _question(self, size: int, deadline: float) -> tuple[bytes, int]:
+        """A question that fits several times into ``size``, and the length of its answer, which is about its own."""
+        kind = Http if self._http else Transport
+        quoted = min(kind.LONGEST, size // 8)
+        assert self._socket is not None
+        self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        self._socket.sendall(bare := kind.question(quoted, 0))
+        answer = kind.answer(lambda most: self._receive(most, deadline))
+        question = kind.question(quoted, max(answer - len(bare), 0))
+        if abs(len(question) - answer) > ALIKE * answer:
+            raise ValueError(f"a question of {len(bare)} bytes was answered with {answer}")
+        return question, answer
+
+    def _exchange(self, data: bytes, missing: int, deadline: float) -> float:
+        """Seconds to send ``data`` and to get ``missing`` bytes, reading while writing."""
+        assert self._socket is not None
+        began = time.monotonic()
+        left = memoryview(data)
+        self._socket.setblocking(False)
+        ready = select.poll()
+        while missing > 0:
+            if (patience := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            ready.register(self._socket, select.POLLIN | (select.POLLOUT if left else 0))
+            ready.poll(patience * 1000)
+            if left:
+                with suppress(BlockingIOError):
+                    left = left[self._socket.send(left[:65536]) :]
+            with suppress(BlockingIOError):
+                if not (got := self._socket.recv(1 << 20)):
+                    raise EOFError
+                missing -= len(got)
         return time.monotonic() - began
 
     def ended(self, timeout: float) -> float | None:
@@ -164,16 +194,7 @@ class Line:
         return data
 
     def _read_http(self, deadline: float) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            data += self._receive(65536, deadline)
-        head, _, body = data.partition(b"\r\n\r\n")
-        length = 0
-        for line in head.lower().split(b"\r\n"):
-            if line.startswith(b"content-length:"):
-                length = int(line.partition(b":")[2])
-        while len(body) < length:
-            body += self._receive(65536, deadline)
+        Http.answer(lambda most: self._receive(most, deadline))
 
     def close(self) -> None:
         if self._socket is not None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.faults import evidence
+from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
 from chaos.faults.probes import PING, Echo, Line, Pair, Reply, direct, together
 
@@ -141,6 +142,62 @@ def test_a_flood_counts_every_byte_that_comes_back(lab: SocketLab) -> None:
     thread.join(5)
     line, _ = opened(lab)
     assert line.flood(600, 0.02) is None  # nothing comes back
+
+
+def answers(far: socket.socket, question: type[Transport] | type[Http], answer: bytes) -> None:
+    """A node that quotes: for every question one answer, however the bytes of either arrive."""
+    asked = b""
+    while data := far.recv(65536):
+        asked += data
+        while (length := asked_length(question, asked)) is not None and len(asked) >= length:
+            asked = asked[length:]
+            far.sendall(answer)
+
+
+def asked_length(question: type[Transport] | type[Http], asked: bytes) -> int | None:
+    if question is Transport:
+        return 6 + int.from_bytes(asked[2:6], "big") if len(asked) >= 6 else None
+    head, end, _ = asked.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    return len(head) + 4 + next(int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length"))
+
+
+@pytest.mark.parametrize(
+    ("pair", "question", "answer"),
+    [
+        (PAIR, Transport, b"ES" + (50_000).to_bytes(4, "big") + bytes(50_000)),
+        (("client-a", "c-data"), Http, b"HTTP/1.1 405 No\r\ncontent-length: 6000\r\n\r\n" + bytes(6000)),
+    ],
+)
+def test_a_large_flood_asks_what_a_node_answers_at_the_same_length(
+    lab: SocketLab, pair: Pair, question: type[Transport] | type[Http], answer: bytes
+) -> None:
+    line, far = opened(lab, pair)
+    thread = threading.Thread(target=answers, args=(far, question, answer), daemon=True)
+    thread.start()
+    assert line.flood(1_000_000, 10.0) is not None
+    thread.join(5)
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 No\r\n\r\n", PING, b"ES" + (3).to_bytes(4, "big") + b"abc"])
+def test_a_flood_that_is_answered_with_something_else_carried_nothing(lab: SocketLab, said: bytes) -> None:
+    line, far = opened(lab)
+    far.sendall(said)
+    far.shutdown(socket.SHUT_WR)
+    assert line.flood(1_000_000, 2.0) is None
+
+
+def test_a_question_on_the_wire() -> None:
+    """Fixed by hand from ``TcpHeader``, ``Header`` and ``StreamOutput`` of OpenSearch 2.19 and 3.x."""
+    asked = Transport.question(1, 2)
+    name = b"opensearch-chaos:probe/x"
+    assert asked[:2] == b"ES" and int.from_bytes(asked[2:6], "big") == len(asked) - 6
+    assert asked[6:15] == (1).to_bytes(8, "big") + b"\0"
+    assert int.from_bytes(asked[15:19], "big") ^ 0x08000000 == 2190099
+    assert int.from_bytes(asked[19:23], "big") == 4 + len(name)
+    assert asked[23:] == b"\0\0\0" + bytes([len(name)]) + name + b"\0\0"
+    assert Transport.question(300, 0)[26:28] == bytes([(300 + len(name) - 1) & 0x7F | 0x80, (300 + len(name) - 1) >> 7])
 
 
 @given(st.floats(0, 100))
