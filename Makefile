@@ -7,12 +7,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& command -v $$p && break; done)
 
-.PHONY: help demo test test-full smoke chaos setup doctor lint lock clean
+.PHONY: help demo test test-full test-docker smoke chaos setup doctor lint lock clean
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
 	@echo "make test       unit and cluster tests (needs root for the cluster tests; at most 20 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
+	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
 	@echo "make doctor     what this machine has and lacks"
 
@@ -33,11 +34,16 @@ demo: $(READY)
 		*) exit 1;; esac
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not full" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not full and not docker" $(PYTEST_ARGS)
 
 test-full: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)
+
+# installs and starts an engine where there is none (root on Debian); fails where none can be had
+DOCKER_TESTS ?= docker
+test-docker: $(READY)
+	$(BIN)/python tests/docker/engine.py $(BIN)/python -m pytest -m "$(DOCKER_TESTS)" tests/docker $(PYTEST_ARGS)
 
 smoke: $(READY)
 	$(BIN)/python -m pytest -m "chaos and smoke" -v $(PYTEST_ARGS)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import chaos
-from chaos.commands.common import out, print_verdict
+from chaos.commands.common import Kind, out, print_verdict
 from chaos.commands.comparing import baseline, compare
 from chaos.commands.exporting import export
 from chaos.commands.judging import judge
@@ -36,6 +36,7 @@ Home = Annotated[
     Path | None,
     typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),
 ]
+LabKind = Annotated[Kind, typer.Option("--lab", help="What a lab of its own is made of.")]
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
 ]
@@ -63,11 +64,12 @@ def run(
     repeat: Annotated[
         int | None, typer.Option("--repeat", help="So many runs of each, judged together.", min=1, show_default=False)
     ] = None,
+    kind: LabKind = Kind.LOCAL,
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
     from chaos.console import Reporter
     from chaos.definitions import load_experiment
-    from chaos.lab.local import LocalLab
+    from chaos.lab import labs
     from chaos.observe.proof import problems
     from chaos.plan import again
     from chaos.run import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
@@ -79,7 +81,7 @@ def run(
         return
     lab = None
     if on is not None:
-        lab = LocalLab.attach(on)
+        lab = labs.attach(on)
         for experiment in loaded:
             needed = experiment.topology
             if needed.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
@@ -94,12 +96,12 @@ def run(
                 f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}",
                 remedy="run: opensearch-chaos recover, or take it down and start it again",
             )
-    _all(lambda experiment: refuse_lacking(experiment, lab), loaded)
+    _all(lambda experiment: refuse_lacking(experiment, lab, kind), loaded)
     codes: list[Exit] = []
     if repeat is not None:
         from chaos.commands.repeating import repeated
 
-        raise typer.Exit(int(repeated(loaded, repeat, out_folder, seed, topology, lab, opensearch_home, quiet)))
+        raise typer.Exit(int(repeated(loaded, repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind)))
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
         reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
@@ -112,6 +114,7 @@ def run(
                     seed=seed,
                     lab=lab,
                     opensearch_home=opensearch_home,
+                    kind=kind,
                 ),
                 reporter,
             )
@@ -168,18 +171,19 @@ def faults(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/faults.md.")] = False,
+    kind: LabKind = Kind.LOCAL,
 ) -> None:
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
     from chaos.definitions import FAULTS, load_topology
     from chaos.faults import documentation
-    from chaos.lab.local import LocalLab
+    from chaos.lab import labs
 
     if as_markdown:
         print(documentation.markdown(), end="")
         return
     offers = {}
     for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
-        offers[name] = LocalLab.offers(load_topology(name))
+        offers[name] = labs.of_kind(kind).offers(load_topology(name))
     unavailable = {
         kind: why
         for kind, fault in FAULTS.items()
@@ -190,7 +194,7 @@ def faults(
         return
     for line in documentation.text(unavailable):
         out.print(line, markup=False)
-    if os.geteuid() != 0:
+    if kind is Kind.LOCAL and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
 
 
@@ -396,6 +400,20 @@ def doctor() -> None:
     raise typer.Exit(int(Exit.USAGE) if bad else 0)
 
 
+@app.command("docker-image")
+def docker_image(
+    version: Annotated[
+        str | None, typer.Option("--opensearch", help="Which version; default the newest that is locked.")
+    ] = None,
+) -> None:
+    """Build images for docker labs from what this machine has: no registry is asked."""
+    from chaos.lab.docker import images
+    from chaos.provision import lock
+
+    for name in images.build(version or lock.DEFAULT_VERSION, lambda text: out.print(text, markup=False)):
+        out.print(f"image {name}", markup=False)
+
+
 # ---- lab ----------------------------------------------------------------------------------------------
 
 
@@ -405,18 +423,19 @@ def lab_up(
     name: Annotated[str | None, typer.Option("--name", help="The lab's name; default the topology's.")] = None,
     port: Annotated[int | None, typer.Option(help="Loopback port; default a free one.", min=1, max=65535)] = None,
     opensearch_home: Home = None,
+    kind: LabKind = Kind.LOCAL,
 ) -> None:
     """Start a cluster that stays until `lab down`."""
     from chaos.console import Reporter
     from chaos.definitions import load_topology
-    from chaos.lab import desk, network, supply
+    from chaos.lab import desk, labs
 
     spec = load_topology(topology)
-    network.require_root()
+    labs.require(kind)
     reporter = Reporter()
     try:
-        parts = supply.parts(spec, reporter.line, opensearch_home=opensearch_home)
-        where = desk.up(spec, parts, id=name or spec.name[:31].strip("-"), port=port, reporter=reporter)
+        parts = labs.parts(kind, spec, reporter.line, opensearch_home=opensearch_home)
+        where = desk.up(spec, parts, id=name or spec.name[:31].strip("-"), port=port, reporter=reporter, kind=kind)
     finally:
         reporter.close()
     out.print(f"lab {where.id}: {where.url}   (opensearch-chaos lab status {where.id})", markup=False)

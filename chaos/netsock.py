@@ -14,6 +14,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,21 +107,48 @@ class Namespace:
 
     def connect(self, address: tuple[str, int], timeout: float) -> Socket:
         """A TCP connection from this namespace. ``timeout`` in seconds; raises ``OSError``."""
-        sock = self.socket()
+        return Endpoint(*address, self).connect(timeout)
+
+    @property
+    def inode(self) -> int:
+        """What ``/proc/<pid>/ns/net`` shows for processes that live here."""
+        return self.path.stat().st_ino
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a server is reached from this process: an address, in a network namespace (None: our own)."""
+
+    host: str
+    port: int
+    namespace: Namespace | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Run the block where sockets to the address belong. Do not yield to other greenlets inside."""
+        if self.namespace is None:
+            yield
+            return
+        with self.namespace.entered():
+            yield
+
+    def connect(self, timeout: float) -> Socket:
+        """A TCP connection. ``timeout`` in seconds; raises ``OSError``."""
+        with self.entered():
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.settimeout(timeout)
-            sock.connect(address)
+            sock.connect(self.address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except BaseException:
             with suppress(OSError):
                 sock.close()
             raise
         return sock
-
-    @property
-    def inode(self) -> int:
-        """What ``/proc/<pid>/ns/net`` shows for processes that live here."""
-        return self.path.stat().st_ino
 
 
 def connection_class(namespace: Namespace | None) -> type[HTTPConnection]:
@@ -162,11 +190,11 @@ class Client:
     Thread-safe. ``timeout`` is for each connect and read, in seconds.
     """
 
-    def __init__(self, host: str, port: int, *, namespace: Namespace | None = None, timeout: float = 5.0) -> None:
+    def __init__(self, server: Endpoint, *, timeout: float = 5.0) -> None:
         self._pool = urllib3.HTTPConnectionPool(
-            host, port, maxsize=4, retries=False, timeout=urllib3.Timeout(connect=timeout, read=timeout)
+            *server.address, maxsize=4, retries=False, timeout=urllib3.Timeout(connect=timeout, read=timeout)
         )
-        self._pool.ConnectionCls = connection_class(namespace)  # type: ignore[assignment]
+        self._pool.ConnectionCls = connection_class(server.namespace)  # type: ignore[assignment]
 
     def request(self, method: str, path: str, *, body: Any = None, timeout: float | None = None) -> tuple[int, Any]:
         """Status and decoded JSON body (text when it is none). Raises ``urllib3.exceptions.HTTPError``."""
@@ -185,17 +213,20 @@ class Client:
         self._pool.close()
 
 
-def opensearch(host: str, port: int, *, namespace: Namespace | None = None, timeout: float = 60.0) -> OpenSearch:
+def opensearch(server: Endpoint, *, timeout: float = 60.0) -> OpenSearch:
     """An opensearch-py client of one node, over the same direct path; no retries."""
 
     class DirectConnection(Urllib3HttpConnection):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
-            self.pool.ConnectionCls = connection_class(namespace)
+            self.pool.ConnectionCls = connection_class(server.namespace)
 
     return OpenSearch(
-        hosts=[{"host": host, "port": port}], connection_class=DirectConnection, timeout=timeout, max_retries=0
+        hosts=[{"host": server.host, "port": server.port}],
+        connection_class=DirectConnection,
+        timeout=timeout,
+        max_retries=0,
     )
 
 
-__all__ = ["Client", "Namespace", "connection_class", "opensearch"]
+__all__ = ["Client", "Endpoint", "Namespace", "connection_class", "opensearch"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from chaos.definitions import Topology
 from chaos.errors import InvalidInput, LabError
-from chaos.lab import network, supply, sweep, traces
-from chaos.lab.local import LocalLab
+from chaos.lab import labs, sweep, traces
+from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
-from chaos.observe.proof import problems
+from chaos.observe.proof import problems, upgraded
 from chaos.run import new_lab_id, refuse_leftovers
 
 
@@ -27,25 +27,27 @@ class LabPool:
         says: Callable[[str], None],
         *,
         opensearch_home: Path | None = None,
-        given: LocalLab | None = None,
+        given: BaseLab | None = None,
+        kind: str = labs.DEFAULT,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._says, self._report = says, report
         self._home = opensearch_home
         self._given = given
+        self._kind = kind
         self._served = False
-        self._lab: LocalLab | None = None
+        self._lab: BaseLab | None = None
         self._key: dict[str, Any] | None = None
 
     def parts(self, topology: Topology) -> Parts:
         """What a lab of this topology is made of: found, or fetched."""
         if self._given is not None:
             return self._given.manifest.parts
-        return supply.parts(topology, self._report, opensearch_home=self._home)
+        return labs.parts(self._kind, topology, self._report, opensearch_home=self._home)
 
     def get(
         self, topology: Topology, *, parts: Parts | None = None, check: Callable[[], None] = lambda: None
-    ) -> LocalLab:
+    ) -> BaseLab:
         """A clean green lab of this topology: the one that is up, or a new one. Raises ChaosError.
 
         ``check`` is called while a lab comes up and may raise to end that; nothing is left then.
@@ -61,14 +63,15 @@ class LabPool:
             return self._given
         key = topology.to_json() | {"file": None, "name": None}
         if self._lab is not None:
-            found = problems(self._lab) if key == self._key else ["another topology is asked for"]
+            same = key == self._key
+            found = upgraded(self._lab) + problems(self._lab) if same else ["another topology is asked for"]
             if not found:
                 return self._lab
             self._says(f"new lab, because {'; '.join(found)}")
             self.close()
-        network.require_root()
+        labs.require(self._kind)
         refuse_leftovers()
-        lab = LocalLab.create(topology, parts or self.parts(topology), id=new_lab_id())
+        lab = labs.of_kind(self._kind).create(topology, parts or self.parts(topology), id=new_lab_id())
         try:
             lab.up(self._report, check)
         except BaseException:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chaos.definitions import Experiment, Topology
     from chaos.faults.fault import Fault
-    from chaos.lab.local import LocalLab
+    from chaos.lab.base import BaseLab
     from chaos.pool import LabPool
     from chaos.run import Execution, RunResult
 
@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos-seed", type=int, default=None, help="instead of each experiment's own seed")
     group.addoption("--chaos-topology", default=None, help="run every experiment on this topology")
     group.addoption("--chaos-experiments", default="experiments", metavar="FOLDER", help="where experiments are")
+    group.addoption("--chaos-lab", default="local", choices=["local", "docker"], help="what labs are made of (local)")
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
 
 
@@ -305,7 +306,9 @@ def _pool(config: pytest.Config) -> LabPool:
     if _POOL not in config.stash:
         home = config.getoption("--chaos-opensearch-home")
         config.stash[_POOL] = LabPool(
-            lambda text: _say(config, f"chaos: {text}"), opensearch_home=Path(home) if home else None
+            lambda text: _say(config, f"chaos: {text}"),
+            opensearch_home=Path(home) if home else None,
+            kind=config.getoption("--chaos-lab"),
         )
     return config.stash[_POOL]
 
@@ -326,7 +329,7 @@ def _run(config: pytest.Config, experiment: Experiment) -> RunResult:
     from chaos.plan import again
     from chaos.run import RunOptions, refuse_lacking, run
 
-    refuse_lacking(experiment)  # before a lab is made for nothing
+    refuse_lacking(experiment, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
     lab = _pool(config).get(experiment.topology)
     seed = config.getoption("--chaos-seed")
     reporter = Reporter(quiet=config.getoption("verbose") < 1)
@@ -342,7 +345,7 @@ def _run(config: pytest.Config, experiment: Experiment) -> RunResult:
 class LabHandle:
     """What the fixture ``lab`` gives: the lab, and faults as context managers."""
 
-    def __init__(self, lab: LocalLab, out: Path, seed: int) -> None:
+    def __init__(self, lab: BaseLab, out: Path, seed: int) -> None:
         self.lab = lab
         self._out, self._seed = out, seed
         self._count = 0

@@ -35,8 +35,8 @@ from chaos.faults.moves import Move, Reversible
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.history import EventWriter, History, compact
-from chaos.lab import network, supply, sweep, traces
-from chaos.lab.local import LocalLab
+from chaos.lab import labs, sweep, traces
+from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
 from chaos.lab.wiring import HTTP
 from chaos.load.config import (
@@ -86,15 +86,16 @@ SCANNED_ON_A_LIVING_LAB = (
 class RunOptions:
     """``out``: the folder that run folders go to. ``lab``: a lab to run on; None builds one and takes it away.
 
-    ``opensearch_home``: for a lab of its own, use this OpenSearch instead of assembling one.
+    ``kind`` and ``opensearch_home``: of a lab of its own, what it is made of.
     """
 
     out: Path
     command: str
     seed: int | None = None
-    lab: LocalLab | None = None
+    lab: BaseLab | None = None
     parts: Parts | None = None
     opensearch_home: Path | None = None
+    kind: str = labs.DEFAULT
 
 
 @dataclass
@@ -174,9 +175,11 @@ def refuse_leftovers() -> None:
         raise Leftovers(f"{len(found)} leftovers of a dead run are here: {named}", remedy="; ".join(remedies))
 
 
-def refuse_lacking(experiment: Experiment, lab: LocalLab | None = None) -> None:
-    """Raises Lacking when this lab, or a local one that is still to be made, cannot do what the faults need."""
-    plan.refuse_lacking(experiment, lab.lacks if lab is not None else LocalLab.offers(experiment.topology).get)
+def refuse_lacking(experiment: Experiment, lab: BaseLab | None = None, kind: str = labs.DEFAULT) -> None:
+    """Raises Lacking when this lab, or one of this kind that is still to be made, cannot do what the faults need."""
+    plan.refuse_lacking(
+        experiment, lab.lacks if lab is not None else labs.of_kind(kind).offers(experiment.topology).get
+    )
 
 
 def new_lab_id() -> str:
@@ -197,7 +200,7 @@ def new_folder(out: Path, name: str) -> Path:
     return folder
 
 
-def refuse_second_run(lab: LocalLab) -> None:
+def refuse_second_run(lab: BaseLab) -> None:
     """Raises InvalidInput when another living process has a run on this lab: neither could trust what it measures."""
     me = ProcessIdentity.me()
     for other in registrations():
@@ -208,7 +211,7 @@ def refuse_second_run(lab: LocalLab) -> None:
 
 
 @contextmanager
-def sole_run(lab: LocalLab | None) -> Iterator[None]:
+def sole_run(lab: BaseLab | None) -> Iterator[None]:
     """Hold a lab for the block, so that of two runs that begin at once one is refused with InvalidInput."""
     if lab is None or not lab.folder.is_dir():
         yield
@@ -225,9 +228,9 @@ def sole_run(lab: LocalLab | None) -> Iterator[None]:
 def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
     """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
     if options.lab is None:
-        network.require_root()
+        labs.require(options.kind)
     guards.refuse_unready(experiment.guards)
-    refuse_lacking(experiment, options.lab)
+    refuse_lacking(experiment, options.lab, options.kind)
     refuse_leftovers()
     with sole_run(options.lab):
         return _run(experiment, options, reporter)
@@ -236,7 +239,9 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
 def _run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
     parts = options.parts or (options.lab.manifest.parts if options.lab else None)
     # before the signals are ours: a Ctrl-C may end a long download at once
-    parts = parts or supply.parts(experiment.topology, reporter.line, opensearch_home=options.opensearch_home)
+    parts = parts or labs.parts(
+        options.kind, experiment.topology, reporter.line, opensearch_home=options.opensearch_home
+    )
     stop = Stop()
     with signals(stop, reporter):
         folder = new_folder(options.out, experiment.name)
@@ -267,7 +272,7 @@ class Execution:
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
-        self.lab = options.lab or LocalLab.create(experiment.topology, parts, id=new_lab_id())
+        self.lab = options.lab or labs.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.was_asked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
@@ -399,7 +404,7 @@ class Execution:
                 },
                 "machine": plan.machine(),
                 "differences": plan.differences(self.experiment, self.parts.notes),
-                "client": self.driver_config().model_dump(mode="json", exclude={"out"}),
+                "client": self.driver_config(planned=True).model_dump(mode="json", exclude={"out"}),
                 "steps": list(plan.steps(self.experiment, self.seed)),
                 # an experiment in Python has no expectations that a report could judge
                 **({} if self.experiment.phases else {"judged_by": "its Python test says whether it passed"}),
@@ -413,7 +418,8 @@ class Execution:
         self.reporter.status("starting the lab")
         self.lab.up(self.reporter.line, self.stop.check)
 
-    def driver_config(self) -> DriverConfig:
+    def driver_config(self, *, planned: bool = False) -> DriverConfig:
+        """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
         probe = plan.WEIGHED_PROBE_PATH if topology.weights else plan.PROBE_PATH
         return DriverConfig(
@@ -437,13 +443,23 @@ class Execution:
                 probe=ProbeConfig(path=probe),
             ),
             clients=tuple(
-                ClientHost(zone=zone, netns=str(self.lab.wiring[f"client-{zone}"].namespace.path))
-                for zone in self.experiment.client_zones
+                ClientHost(zone=zone) if planned else self.client_host(zone) for zone in self.experiment.client_zones
             ),
             targets=tuple(
                 Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
                 for n in topology.data_nodes
             ),
+        )
+
+    def client_host(self, zone: str) -> ClientHost:
+        """Where a zone's clients are, and by which addresses they reach nodes where those differ."""
+        nodes = {node.name: self.lab.wiring[node.name].loopback for node in self.experiment.topology.data_nodes}
+        ways = {node: self.lab.endpoint(f"client-{zone}", (address, HTTP)) for node, address in nodes.items()}
+        space = next(iter(ways.values())).namespace
+        return ClientHost(
+            zone=zone,
+            netns=str(space.path) if space is not None else None,
+            addresses={node: way.address for node, way in ways.items() if way.address != (nodes[node], HTTP)},
         )
 
     def load_on(self) -> None:
@@ -460,8 +476,7 @@ class Execution:
             self.ledger.intend("index", [index])
         index.move.apply(self.lab)
         through = self.experiment.topology.data_nodes[0].name
-        host = self.lab.wiring[through]
-        client = opensearch(host.loopback, HTTP, namespace=host.namespace)
+        client = opensearch(self.lab.administration(through))
         try:
             preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
         finally:
@@ -699,6 +714,7 @@ class Execution:
             self.driver.kill()
         if self.sampler is not None:
             self.sampler.stop()
+        self.lab.write_logs()
         self.keep_logs()
         if self.own_lab:
             self.reporter.status("taking the lab away")
@@ -746,7 +762,7 @@ class Execution:
 def python_execution(
     *,
     name: str,
-    lab: LocalLab,
+    lab: BaseLab,
     out: Path,
     rates: Mapping[str, str | None],
     good: str,

@@ -20,7 +20,6 @@ from chaos.history import EventWriter
 from chaos.lab import processes, sweep
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
-from chaos.lab.toxiproxy import ToxiproxyServer
 from chaos.lab.wiring import Host
 from chaos.observe.cluster import await_green
 
@@ -122,7 +121,7 @@ def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[P
     try:
         for host in hosts:
             proxies = lab.folder / "run" / f"fake-{host.name}.json"
-            proxies.write_text(json.dumps(ToxiproxyServer(host).proxies()))
+            proxies.write_text(json.dumps(lab.toxiproxy(host.name).proxies()))
             identity = json.loads((lab.folder / "run" / f"toxiproxy-{host.name}.json").read_text())
             assert processes.end([identity["pid"]]) == []
             arguments = [sys.executable, str(DATA.parent / "fake_toxiproxy.py"), str(proxies), lie, str(switch)]

@@ -30,7 +30,7 @@ MOSTLY = 0.5
 
 def applies(record: Record) -> bool:
     """Only a lab on the driver's own machine shares its processors."""
-    return (record.plan.get("lab") or {}).get("kind") == "local"
+    return (record.plan.get("lab") or {}).get("kind") in ("local", "docker")
 
 
 def slices(record: Record) -> tuple[Ints, Ints, Floats]:

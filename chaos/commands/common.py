@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+
+
+class Kind(StrEnum):
+    """What labs can be made of (:mod:`chaos.lab.labs`, which takes longer to load)."""
+
+    LOCAL = "local"
+    DOCKER = "docker"
+
 
 SIGN = {
     "pass": "pass          ",

@@ -28,24 +28,25 @@ def repeated(
     lab: Any,
     opensearch_home: Path | None,
     quiet: bool,
+    kind: str = "local",
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""
     from chaos import guards
     from chaos.console import Reporter
-    from chaos.lab import network
+    from chaos.lab.labs import require
     from chaos.pool import LabPool
     from chaos.run import refuse_leftovers
     from chaos.statistics import repeat as making
 
     if lab is None:
-        network.require_root()
+        require(kind)
     refuse_leftovers()
     for experiment in experiments:
         guards.refuse_unready(experiment.guards)
     codes: list[Exit] = []
     for experiment in experiments:
         reporter = Reporter(quiet=quiet)
-        labs = LabPool(reporter.line, opensearch_home=opensearch_home, given=lab, report=reporter.line)
+        labs = LabPool(reporter.line, opensearch_home=opensearch_home, given=lab, report=reporter.line, kind=kind)
         arm = making.arm(experiment, folder, repeat, seed, topology)
 
         def done(arm: Any, result: Any) -> None:

@@ -109,6 +109,20 @@ def _heap(size: Size) -> Size:
 Heap = Annotated[Size, AfterValidator(_heap)]
 
 
+def _version(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise Malformed(f"{value} is a number: expected a full version such as 3.8.0")
+    return value
+
+
+Version = Annotated[str, BeforeValidator(_version), Field(pattern=VERSION)]
+
+
+def ordered(version: str) -> tuple[int, ...]:
+    """A version as something that can be compared: later is larger."""
+    return tuple(int(part) for part in version.split("."))
+
+
 class Group(Strict):
     """Nodes of one kind, the same number in each of its zones."""
 
@@ -116,6 +130,9 @@ class Group(Strict):
     per_zone: StrictInt = Field(default=1, ge=1, description="how many nodes in each zone")
     heap: Heap = Field(description="for example 384MiB")
     zones: tuple[Name, ...] | None = Field(default=None, min_length=1, description="only in these; default all")
+    opensearch: Version | None = Field(
+        default=None, description="another version than the topology's, for example 2.19.6"
+    )
     settings: dict[str, Setting] = Field(default_factory=dict, description="opensearch.yml, this group only")
 
 
@@ -141,12 +158,6 @@ class Settings(Strict):
     index: dict[str, Setting] = Field(default_factory=dict, description="settings of the load's index")
 
 
-def _version(value: Any) -> Any:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        raise Malformed(f"{value} is a number: expected a full version such as 3.8.0")
-    return value
-
-
 class TopologyFile(Strict):
     """A topology as written."""
 
@@ -154,8 +165,9 @@ class TopologyFile(Strict):
     kind: Literal["topology"] = Field(description="topology")
     name: Name = Field(description="the file's name without suffix, for example 3az-standby")
     description: str = Field(default="", description="one line for people")
-    opensearch: Annotated[str, BeforeValidator(_version), Field(pattern=VERSION)] = Field(
-        description="a full version such as 3.8.0"
+    opensearch: Version = Field(description="a full version such as 3.8.0")
+    upgrade: Version | None = Field(
+        default=None, description="a later version that its nodes can be upgraded to (node.upgrade), for example 3.8.0"
     )
     profile: Profile = Field(
         default="fast",
@@ -185,6 +197,8 @@ class NodeSpec(Strict):
     group: str
     roles: tuple[str, ...]
     heap: Size
+    version: str | None = None
+    """None: the topology's"""
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -202,6 +216,7 @@ class Topology(Strict):
     name: str
     description: str = ""
     version: str
+    upgrade: str | None = None
     profile: Profile = "fast"
     zones: tuple[str, ...]
     standby: str | None = None
@@ -220,6 +235,12 @@ class Topology(Strict):
     def shards(self) -> int:
         """Primary shards of the load's index; OpenSearch's default is 1."""
         return int(self.settings.index.get("number_of_shards", 1))
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Every version that a lab of this topology may run, the topology's own first."""
+        nodes = [node.version for node in self.nodes]
+        return tuple(dict.fromkeys(each for each in (self.version, *nodes, self.upgrade) if each is not None))
 
     @property
     def data_nodes(self) -> tuple[NodeSpec, ...]:
@@ -277,6 +298,7 @@ def expand(file: TopologyFile) -> tuple[NodeSpec, ...]:
             group=group,
             roles=spec.roles,
             heap=spec.heap,
+            version=spec.opensearch,
             settings=spec.settings,
         )
         for group, spec in file.nodes.items()
@@ -297,6 +319,7 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
         name=file.name,
         description=file.description,
         version=file.opensearch,
+        upgrade=file.upgrade,
         profile=file.profile,
         zones=file.zones,
         standby=file.standby,
@@ -339,12 +362,24 @@ def check(file: TopologyFile) -> Iterator[Problem]:
     for role in ("cluster_manager", "data"):
         if not any(role in node.roles for node in nodes):
             yield Problem(("nodes",), f"no node has the role {role}: expected at least one", at_key=True)
+    yield from _check_versions(file)
     yield from _check_settings(file)
     topology = resolve(file)
     yield from _check_copies(topology)
     loc: tuple[str, ...] = ("weights",) if file.weights is not None else ("standby",)
     if topology.weights is not None and all(zone in file.zones for zone in (file.standby,) if zone):
         yield from check_weights(topology.weights, topology, loc)
+
+
+def _check_versions(file: TopologyFile) -> Iterator[Problem]:
+    """A node's data can be read by its own version and later ones, so there is no way back."""
+    if file.upgrade is None:
+        return
+    versions: dict[tuple[str, ...], str] = {("opensearch",): file.opensearch}
+    versions |= {("nodes", name, "opensearch"): g.opensearch for name, g in file.nodes.items() if g.opensearch}
+    for loc, version in versions.items():
+        if ordered(version) >= ordered(file.upgrade):
+            yield Problem(loc, f"{version} cannot be upgraded to {file.upgrade}: expected an earlier version")
 
 
 def _check_settings(file: TopologyFile) -> Iterator[Problem]:

@@ -446,7 +446,7 @@ class ProcessEvidence(Simple):
                 probes.append(Probe(f"ping inside {node}", "silent", str(echo), echo.reply is Reply.SILENT))
             else:
                 probes.append(Probe(f"process of {node}", "gone", f"state {state}" if state else "gone", state is None))
-                probes.append(Probe(f"ping inside {node}", "refused", str(echo), echo.reply is Reply.REFUSED))
+                probes.append(Probe(f"ping inside {node}", "refused", str(echo), echo.is_(Reply.REFUSED)))
             if self._emptied:
                 empty = lab.data_is_empty(node)
                 probes.append(Probe(f"data folder of {node}", "empty", "empty" if empty else "has files", empty))

@@ -31,6 +31,7 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "node.pause": lambda lab, **a: lab.pause_node(**a),
     "node.resume": lambda lab, **a: lab.resume_node(**a),
     "node.wipe": lambda lab, **a: lab.wipe_node(**a),
+    "node.version": lambda lab, **a: lab.set_version(**a),
     "zone.decommission": administration.decommission,
     "zone.recommission": administration.recommission,
     "zone.weights": administration.set_weights,

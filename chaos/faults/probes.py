@@ -39,15 +39,27 @@ class Reply(StrEnum):
     UNREACHABLE = "unreachable"
 
 
+ENDED = (Reply.REFUSED, Reply.RESET, Reply.CLOSED)
+"""The ways in which a connection is denied or ended."""
+
+
 @dataclass(frozen=True)
 class Echo:
     """``seconds`` is the round trip when answered."""
 
     reply: Reply
     seconds: float | None = None
+    relayed: bool = False
+    """Seen through a relay (:attr:`chaos.lab.protocol.Lab.relayed`): a refusal, a reset and a close look alike."""
 
     def __str__(self) -> str:
-        return f"{self.reply}, {self.seconds * 1000:.1f} ms" if self.seconds is not None else str(self.reply)
+        if self.seconds is not None:
+            return f"{self.reply}, {self.seconds * 1000:.1f} ms"
+        return f"{self.reply}, behind a relay" if self.relayed and self.reply in ENDED else str(self.reply)
+
+    def is_(self, reply: Reply) -> bool:
+        """Whether this is that reply, as far as can be told."""
+        return self.reply is reply or (self.relayed and self.reply in ENDED and reply in ENDED)
 
 
 class Line:
@@ -67,7 +79,7 @@ class Line:
         try:
             self._socket = self._lab.connect(self.pair[0], address, timeout)
         except ConnectionRefusedError:
-            return Echo(Reply.REFUSED)
+            return self._ended(Reply.REFUSED)
         except TimeoutError:
             return Echo(Reply.SILENT)
         except OSError:
@@ -97,14 +109,17 @@ class Line:
             return Echo(Reply.SILENT)
         except ConnectionResetError:
             self.close()
-            return Echo(Reply.RESET)
+            return self._ended(Reply.RESET)
         except EOFError:
             self.close()
-            return Echo(Reply.CLOSED)
+            return self._ended(Reply.CLOSED)
         except OSError:
             self.close()
-            return Echo(Reply.RESET)
+            return self._ended(Reply.RESET)
         return Echo(Reply.ANSWERED, time.monotonic() - began)
+
+    def _ended(self, reply: Reply) -> Echo:
+        return Echo(reply, relayed=self._lab.relayed)
 
     def flood(self, size: int, timeout: float) -> float | None:
         """Seconds for ``size`` bytes to go there and as many to come back; None when they do not within ``timeout``.
@@ -241,10 +256,10 @@ def direct(lab: Lab, node: str, timeout: float) -> Echo:
             while len(got) < len(PING):
                 part = sock.recv(len(PING))
                 if not part:
-                    return Echo(Reply.CLOSED)
+                    return Echo(Reply.CLOSED, relayed=lab.relayed)
                 got += part
         except TimeoutError:
             return Echo(Reply.SILENT)
         except OSError:
-            return Echo(Reply.RESET)
+            return Echo(Reply.RESET, relayed=lab.relayed)
     return Echo(Reply.ANSWERED, time.monotonic() - began)

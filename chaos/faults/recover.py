@@ -13,8 +13,8 @@ from chaos import places
 from chaos.errors import ChaosError
 from chaos.faults.ledger import Ledger, registrations, standing
 from chaos.faults.lifecycle import undo_entries
-from chaos.lab import sweep
-from chaos.lab.local import LocalLab
+from chaos.lab import labs, sweep
+from chaos.lab.base import BaseLab
 
 
 @dataclass
@@ -43,7 +43,7 @@ def leftovers() -> list[sweep.Leftover]:
     return found
 
 
-def mend(lab: LocalLab) -> tuple[list[str], list[str]]:
+def mend(lab: BaseLab) -> tuple[list[str], list[str]]:
     """What had to be started anew before anything can be undone, and what that ended in."""
     try:
         return lab.mend(), []
@@ -62,7 +62,7 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             entries = standing(registration.ledger)
             if entries and registration.lab not in orphaned:
                 try:
-                    lab = LocalLab.attach(registration.lab)
+                    lab = labs.attach(registration.lab)
                     ledger = Ledger(registration.ledger)
                 except (ChaosError, OSError) as error:
                     if (places.labs() / registration.lab).is_dir():

@@ -126,6 +126,10 @@ class Groups:
     def version(self, controller: str) -> int:
         return self._found[controller].version
 
+    def root(self, controller: str) -> Path:
+        """The group of everybody on this machine."""
+        return self._found[controller].root
+
     def remove(self, seconds: float = 5.0) -> list[str]:
         """Take all groups away, once their processes are dead. Returns what would not go."""
         problems = []

@@ -46,9 +46,13 @@ def node_settings(topology: Topology, node: NodeSpec, wiring: Wiring, data: Path
     return settings
 
 
+def text(settings: dict[str, Any]) -> str:
+    """opensearch.yml (JSON is YAML)."""
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
+
+
 def write(folder: Path, settings: dict[str, Any]) -> None:
-    """opensearch.yml (JSON is YAML) and log4j2.properties, readable by the node's uid."""
+    """opensearch.yml and log4j2.properties, readable by the node's uid."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"{key}: {json.dumps(value)}" for key, value in settings.items()]
-    (folder / "opensearch.yml").write_text("\n".join(lines) + "\n")
+    (folder / "opensearch.yml").write_text(text(settings))
     (folder / "log4j2.properties").write_text(LOG4J2)

@@ -17,8 +17,8 @@ from chaos.console import Reporter
 from chaos.definitions import Topology
 from chaos.errors import InvalidInput, LabError
 from chaos.faults.ledger import registrations
-from chaos.lab import sweep
-from chaos.lab.local import LocalLab
+from chaos.lab import labs, sweep
+from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
 from chaos.lab.processes import wait_until
 from chaos.places import ProcessIdentity, write_json
@@ -51,33 +51,48 @@ def listen(port: int | None) -> socket.socket:
     return listener
 
 
-def up(topology: Topology, parts: Parts, *, id: str, port: int | None, reporter: Reporter) -> Shown:
+def up(
+    topology: Topology, parts: Parts, *, id: str, port: int | None, reporter: Reporter, kind: str = labs.DEFAULT
+) -> Shown:
     """Start a lab and its loopback port. On any failure, or a signal, nothing is left."""
     from chaos.run import Stop, refuse_leftovers, signals
 
     refuse_leftovers()
-    listener = listen(port)
-    lab = LocalLab.create(topology, parts, id=id, lease=True)
+    lab_kind = labs.of_kind(kind)
+    if port is not None and not lab_kind.gateway:
+        raise InvalidInput(f"the ports of a {kind} lab are chosen by its engine", remedy="leave --port out")
+    listener = listen(port) if lab_kind.gateway else None
     stop = Stop()
-    with signals(stop, reporter):
-        try:
-            lab.up(reporter.line, stop.check)
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            _start_gateway(lab, listener)
-            if not wait_until(lambda: _answers(url), GATEWAY_SECONDS):
-                raise LabError(f"the lab's port {url} does not answer: see {lab.folder / 'logs' / 'gateway.log'}")
-            write_json(lab.folder / "gateway.json", {"url": url})
-            stop.check()
-            (lab.folder / "leased").touch()  # from here on it may outlive us
-        except BaseException as error:
-            reporter.status("taking the lab away again")
-            problems = lab.down()
-            if problems:
-                raise LabError("; ".join(problems), remedy="run: opensearch-chaos recover") from error
-            raise
-        finally:
+    try:
+        lab = lab_kind.create(topology, parts, id=id, lease=True)
+        with signals(stop, reporter):
+            try:
+                lab.up(reporter.line, stop.check)
+                url = _front(lab, listener)
+                if not wait_until(lambda: _answers(url), GATEWAY_SECONDS):
+                    raise LabError(f"the lab's port {url} does not answer: see {lab.folder / 'logs' / 'gateway.log'}")
+                write_json(lab.folder / "gateway.json", {"url": url})
+                stop.check()
+                (lab.folder / "leased").touch()  # from here on it may outlive us
+            except BaseException as error:
+                reporter.status("taking the lab away again")
+                problems = lab.down()
+                if problems:
+                    raise LabError("; ".join(problems), remedy="run: opensearch-chaos recover") from error
+                raise
+    finally:
+        if listener is not None:
             listener.close()
     return Shown(lab.id, "green", url, [])
+
+
+def _front(lab: BaseLab, listener: socket.socket | None) -> str:
+    """Where the user reaches the lab: a gateway's port, or what a node publishes itself."""
+    if listener is None:
+        server = lab.administration(lab.topology.data_nodes[0].name)
+        return f"http://{server.host}:{server.port}"
+    _start_gateway(lab, listener)
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def _answers(url: str) -> bool:
@@ -87,7 +102,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _start_gateway(lab: LocalLab, listener: socket.socket) -> None:
+def _start_gateway(lab: BaseLab, listener: socket.socket) -> None:
     with open(lab.folder / "logs" / "gateway.log", "ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "chaos.lab.gateway", lab.id, str(listener.fileno())],
@@ -118,7 +133,7 @@ def status(name: str | None) -> list[Shown]:
     shown = []
     for id in _ids(name):
         try:
-            lab = LocalLab.attach(id)
+            lab = labs.attach(id)
         except InvalidInput:
             shown.append(Shown(id, "a leftover without a manifest (run: opensearch-chaos recover)", None, []))
             continue
@@ -144,7 +159,7 @@ def status(name: str | None) -> list[Shown]:
     return shown
 
 
-def _process(lab: LocalLab, node: str) -> str:
+def _process(lab: BaseLab, node: str) -> str:
     state = lab.process_state(node)
     identity = lab.identity(node)
     if state is None or identity is None:
@@ -160,20 +175,12 @@ def _url(folder: Path) -> str | None:
 
 
 def execute(name: str, host: str, command: Sequence[str]) -> int:
-    """Run a command in one of the lab's hosts, as the calling user; its exit code."""
-    lab = LocalLab.attach(name)
+    """Run a command in one of the lab's hosts; its exit code."""
+    lab = labs.attach(name)
     hosts = {each.name: each for each in lab.wiring.hosts}
     if host not in hosts:
         raise InvalidInput(f"lab '{name}' has no host '{host}'", remedy=f"choose one of: {', '.join(hosts)}")
-    if not hosts[host].namespace.path.exists():
-        raise InvalidInput(f"host '{host}' of lab '{name}' is gone", remedy="run: opensearch-chaos recover")
-    try:
-        with hosts[host].namespace.entered():
-            return subprocess.call(list(command))
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no program '{command[0]}'") from None
-    except OSError as error:
-        raise InvalidInput(f"'{command[0]}' cannot be run in host '{host}': {error.strerror}") from None
+    return lab.execute(host, command)
 
 
 def down(name: str | None) -> tuple[str, Path, list[str]]:

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from chaos import places
 from chaos.definitions import Topology
@@ -37,7 +37,7 @@ from chaos.lab.protocol import DiskAnswer
 from chaos.places import PREFIX, write_json
 
 if TYPE_CHECKING:
-    from chaos.lab.local import LocalLab
+    from chaos.lab.base import BaseLab
 
 TOOLS = {"losetup": "util-linux", "mount": "util-linux", "mkfs.ext4": "e2fsprogs", "fsck.ext4": "e2fsprogs"}
 """Programs that disks need, and the package that brings each."""
@@ -96,11 +96,25 @@ def offered(topology: Topology, capability: str) -> str | None:
     return None
 
 
-class LocalDisks:
-    """The disks of one local lab; nothing where its topology asks for none."""
+class Groups(Protocol):
+    """The control groups that writes of this lab's nodes count in."""
 
-    def __init__(self, lab: LocalLab) -> None:
-        self._lab = lab
+    def built(self, controller: str) -> bool: ...
+
+    def version(self, controller: str) -> int: ...
+
+    def root(self, controller: str) -> Path:
+        """The group of everybody."""
+
+    def of(self, node: str) -> Path | None:
+        """The group of block devices of a node; None when there is none at present, so that nothing limits it."""
+
+
+class LocalDisks:
+    """The disks of one lab on this machine; nothing where its topology asks for none."""
+
+    def __init__(self, lab: BaseLab, groups: Groups) -> None:
+        self._lab, self._groups = lab, groups
         self._keepers: dict[str, subprocess.Popen[bytes]] = {}
         self._lost: list[subprocess.Popen[bytes]] = []
         """Probes that did not come back in time: the kernel lets them go when the disk moves again."""
@@ -108,7 +122,7 @@ class LocalDisks:
 
     def lacks(self, capability: str) -> str | None:
         reason = offered(self._lab.topology, capability)
-        if reason is None and capability == "throttle" and not self._lab.groups.built("io"):
+        if reason is None and capability == "throttle" and not self._groups.built("io"):
             return "there are no control groups for block devices here, or this lab could make none"
         return reason
 
@@ -142,7 +156,7 @@ class LocalDisks:
 
     def _run(self, node: str, *command: str) -> None:
         """In the node's host: a program outlives its caller, and whoever sweeps the lab must find it there."""
-        with self._lab.wiring[node].namespace.entered():
+        with self._lab.beside(node):
             done = _call(*command)
         if done.returncode != 0:
             words = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -208,7 +222,7 @@ class LocalDisks:
         group = self._group(node, whose)
         if group is None:
             return
-        device, version = self._loop(node).number, self._lab.groups.version("io")
+        device, version = self._loop(node).number, self._groups.version("io")
         record = self._limits_before(node, whose)
         if not record.exists():  # not ours twice: the second time the limit is our own
             write_json(record, {"device": device, "rate": throttle.limit(group, version, device)})
@@ -224,7 +238,7 @@ class LocalDisks:
             return
         before = json.loads(record.read_text())
         try:
-            throttle.set_limit(group, self._lab.groups.version("io"), before["device"], before["rate"])
+            throttle.set_limit(group, self._groups.version("io"), before["device"], before["rate"])
         except OSError as error:
             raise LabError(f"cannot lift the limit of the disk of {node}: {error.strerror}") from error
         record.unlink(missing_ok=True)
@@ -234,12 +248,12 @@ class LocalDisks:
         return self._lab.folder / "run" / f"limit-{node}-{whose}.json"
 
     def _group(self, node: str, whose: str) -> Path | None:
-        """``node``: the group of the node; ``others``: the root group, which in version 2 has no limits."""
+        """``node``: the group of the node, while it has one; ``others``: the root group, in version 2 without any."""
         if whose == "node":
-            return self._lab.groups.folder("io", f"zone-{self._lab.node(node).zone}", node)
-        if self._lab.groups.version("io") == 2:
+            return self._groups.of(node)
+        if self._groups.version("io") == 2:
             return None
-        return self._lab.groups.folder("io").parent
+        return self._groups.root("io")
 
     # ---- full -----------------------------------------------------------------------------------
 
@@ -319,7 +333,7 @@ class LocalDisks:
             self._lab.kill_node(node)
             _unmount(self.path(node))
         device = f"/dev/{self._loop(node).name}"
-        with self._lab.wiring[node].namespace.entered():
+        with self._lab.beside(node):
             checked = _call("fsck.ext4", "-f", "-y", device)
         if checked.returncode >= 4:  # 1 and 2: it found errors and mended them
             raise LabError(f"the disk of {node} cannot be repaired: {checked.stdout.strip()[-300:]}")
@@ -379,7 +393,7 @@ class LocalDisks:
     def _spawn(self, node: str, script: str, argument: str) -> subprocess.Popen[bytes]:
         """In the node's host, so that whoever sweeps the lab finds it."""
         try:
-            with self._lab.wiring[node].namespace.entered():
+            with self._lab.beside(node):
                 return subprocess.Popen(
                     [sys.executable, "-I", "-S", script, argument],
                     stdin=subprocess.PIPE,
@@ -404,9 +418,9 @@ class LocalDisks:
                 found.append(f"the disk of {name}: {answer}")
             if self._filler(name).exists():
                 found.append(f"the disk of {name} holds a filler")
-            for whose in ("node", "others") if self._lab.groups.built("io") else ():
+            for whose in ("node", "others") if self._groups.built("io") else ():
                 group = self._group(name, whose)
-                if group is not None and throttle.limit(group, self._lab.groups.version("io"), self._loop(name).number):
+                if group is not None and throttle.limit(group, self._groups.version("io"), self._loop(name).number):
                     found.append(f"the disk of {name} is slow for {whose}")
         return found
 

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from chaos.errors import LabError
-from chaos.lab.cgroups import Groups
 
 PERIOD_MICROSECONDS = 100_000
 """Of a quota; the kernel's own default."""
@@ -59,10 +59,20 @@ class MemoryUse:
     major_faults: int
 
 
+class Where(Protocol):
+    """Where the groups of a lab are: :class:`chaos.lab.cgroups.Groups`, or an engine's."""
+
+    def built(self, controller: str) -> bool: ...
+
+    def version(self, controller: str) -> int: ...
+
+    def folder(self, controller: str, *path: str) -> Path: ...
+
+
 class Limits:
     """Limits and counters of the groups of one lab. Every method raises LabError where there is no such group."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: Where) -> None:
         self._groups = groups
 
     def lack(self, controller: str) -> str | None:

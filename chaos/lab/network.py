@@ -44,10 +44,11 @@ def namespaces(prefix: str = PREFIX) -> list[str]:
 
 
 @contextmanager
-def _route(namespace: str) -> Iterator[IPRoute]:
+def _route(namespace: str | Namespace) -> Iterator[IPRoute]:
     # pyroute2's own netns= forks a child for each socket; a descriptor needs no fork
+    space = Namespace(NETNS_FOLDER / namespace) if isinstance(namespace, str) else namespace
     try:
-        sock = Namespace(NETNS_FOLDER / namespace).socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE)
+        sock = space.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE)
     except OSError as error:
         raise LabError(f"network of {namespace}: {error.strerror}") from error
     try:
@@ -101,16 +102,34 @@ def build(wiring: Wiring) -> None:
 
 def set_neighbour(host: Host, peer: Host, mac: str) -> None:
     """Make packets host → peer go to hardware address ``mac``. Idempotent."""
-    with _route(host.namespace_name) as route:
-        card = route.link_lookup(ifname="eth0")[0]
-        route.neigh("replace", dst=peer.bridge_address, lladdr=mac, ifindex=card, state=PERMANENT)
+    redirect(host.namespace, peer.bridge_address, mac)
 
 
 def neighbour(host: Host, peer: Host) -> str | None:
     """The hardware address to which packets host → peer go now."""
-    with _route(host.namespace_name) as route:
-        for entry in route.get_neighbours(dst=peer.bridge_address):
-            return str(entry.get_attr("NDA_LLADDR"))
+    return entry(host.namespace, peer.bridge_address)
+
+
+def redirect(space: Namespace, address: str, mac: str) -> None:
+    """Make packets from a namespace to an address of its network go to hardware address ``mac``. Idempotent."""
+    with _route(space) as route:
+        card = route.link_lookup(ifname="eth0")[0]
+        route.neigh("replace", dst=address, lladdr=mac, ifindex=card, state=PERMANENT)
+
+
+def forget(space: Namespace, address: str) -> None:
+    """Let a namespace ask anew where an address is. Idempotent."""
+    with _route(space) as route:
+        card = route.link_lookup(ifname="eth0")[0]
+        with suppress(NetlinkError):  # nobody had asked yet
+            route.neigh("del", dst=address, ifindex=card)
+
+
+def entry(space: Namespace, address: str) -> str | None:
+    """The hardware address to which packets from a namespace to an address go now; None when nobody has asked."""
+    with _route(space) as route:
+        for found in route.get_neighbours(dst=address):
+            return str(found.get_attr("NDA_LLADDR"))
     return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.definitions import NodeSpec
+from chaos.errors import LabError
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,24 @@ class Parts:
     toxiproxy_version: str
     notes: tuple[str, ...] = ()
     """How distribution and runtime differ from the official ones."""
+    others: tuple[Parts, ...] = ()
+    """The same for every other version that nodes of this lab may run."""
+
+    def of(self, version: str) -> Parts:
+        """What a node of that version is made of. Raises LabError when the lab was made without it."""
+        for each in (self, *self.others):
+            if each.opensearch_version == version:
+                return each
+        raise LabError(f"this lab was made without OpenSearch {version}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Parts:
-        return cls(**{**data, "java_flags": tuple(data["java_flags"]), "notes": tuple(data["notes"])})
+        others = tuple(cls.from_json(each) for each in data.get("others", ()))
+        given = {"java_flags": tuple(data["java_flags"]), "notes": tuple(data["notes"]), "others": others}
+        return cls(**{**data, **given})
 
     def command(self, node: NodeSpec, config: Path, scratch: Path) -> list[str]:
         """The node's command line. ``scratch`` is its temporary folder."""

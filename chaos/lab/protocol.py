@@ -11,7 +11,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from chaos.definitions import NodeSpec, Topology
 from chaos.lab.limits import MemoryUse, ProcessorUse
@@ -21,6 +21,7 @@ from chaos.places import ProcessIdentity
 
 CAPABILITIES = {
     "links": "toxics on directed links",
+    "closes": "the end of a connection as a process of a host sees it",
     "drop": "packets of a directed pair vanish at layer 3",
     "process": "signal, kill, stop and start a node's process",
     "data": "empty a node's data folder",
@@ -114,9 +115,12 @@ class Lab(Protocol):
     """A topology that runs somewhere."""
 
     id: str
-    kind: str
+    kind: ClassVar[str]
     topology: Topology
     wiring: Wiring
+    relayed: bool
+    """Whether :meth:`connect` leads through a relay: it succeeds before anybody was reached, and a refusal or a reset
+    comes out of it as a close."""
 
     @classmethod
     def offers(cls, topology: Topology) -> dict[str, str | None]:
@@ -166,6 +170,12 @@ class Lab(Protocol):
         """The kernel's letter for the node's process (``T`` when stopped), None when it is gone."""
 
     def data_is_empty(self, node: str) -> bool: ...
+
+    def version(self, node: str) -> str:
+        """The version of OpenSearch that a node runs, or will when it is started."""
+
+    def set_version(self, node: str, version: str) -> None:
+        """What a node will run when it is started next; it must not run now."""
 
     def identity(self, node: str) -> ProcessIdentity | None:
         """The node's process as last started; it may be dead."""

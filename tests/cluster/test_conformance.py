@@ -13,22 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterkit import ROOT, failed
+from clusterkit import ROOT
+from conformance import conforms
 
 from chaos.definitions import FAULTS, load_topology
-from chaos.faults.catalogue.network import pairs_both, untouched
-from chaos.faults.evidence import CONTROL_GROWTH_SECONDS
-from chaos.faults.ledger import Ledger, standing
-from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
-from chaos.faults.probes import Echo, Line, Pair, together
-from chaos.faults.select import ready
-from chaos.history import EventWriter
 from chaos.lab import cgroups, supply
 from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe.cluster import await_green, elected
-from chaos.observe.proof import problems
+from chaos.observe.cluster import await_green
 from chaos.run import new_lab_id
 
 INDEX = "chaos"
@@ -132,78 +124,9 @@ def devices(lab: LocalLab) -> set[str]:
     return {(f.parents[1] / "dev").read_text().strip() for f in files if f"/{lab.id}/" in f.read_text()}
 
 
-def changed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What is not as it was, flat: place → (before, now)."""
-    flat_before, flat_now = _flat(before), _flat(now)
-    keys = sorted(flat_before.keys() | flat_now.keys())
-    return {k: (flat_before.get(k), flat_now.get(k)) for k in keys if flat_before.get(k) != flat_now.get(k)}
-
-
-def _flat(value: Any, at: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {at: value}
-    return {key: item for name, part in value.items() for key, item in _flat(part, f"{at} {name}").items()}
-
-
-def measure(lab: LocalLab, pairs: list[Pair], timeout: float = 2.0) -> dict[Pair, Echo]:
-    lines = [Line(lab, pair) for pair in pairs]
-    try:
-        return together(lines, timeout, pings=5)
-    finally:
-        for line in lines:
-            line.close()
-
-
-def disturbed(lab: LocalLab, pairs: list[Pair], base: dict[Pair, Echo], seconds: float = 10) -> list[str]:
-    """Those that do not answer as before, each looked at until it does: noise only ever adds."""
-    left = list(pairs)
-    last: dict[Pair, Echo] = {}
-
-    def calm() -> bool:
-        nonlocal left
-        last.update(measure(lab, left))
-        left = [pair for pair in left if not as_before(base[pair], last[pair])]
-        return not left
-
-    wait_until(calm, seconds)
-    return [f"{a} → {b}: {last[(a, b)]}, before {base[(a, b)]}" for a, b in left]
-
-
-def as_before(base: Echo, now: Echo) -> bool:
-    return now.seconds is not None and now.seconds - (base.seconds or 0.0) <= CONTROL_GROWTH_SECONDS
-
-
 @pytest.mark.parametrize(("kind", "example"), cases())
 def test_a_fault_has_its_effect_and_no_other_and_is_then_wholly_gone(labs, tmp_path, kind, example):
     offers = LocalLab.offers(load_topology(FAULTS[kind].example_topology, near=ROOT / "experiments" / "x.yaml"))
     if lacking := [offers[need] for need in FAULTS[kind].needs if offers[need]]:
         pytest.skip(f"{kind}: {'; '.join(lacking)}")
-    lab = labs(FAULTS[kind].example_topology)
-    everything = untouched(lab.wiring, [])
-    before, base = footprint(lab), measure(lab, everything)
-    assert all(echo.seconds is not None for echo in base.values()), base
-    cycle = Lifecycle(lab, Ledger(tmp_path / "ledger.jsonl"), EventWriter(tmp_path / "events.jsonl"))
-    fault = ready("f1", FAULTS[kind](**example), lab, seed=1, elected=elected(lab))
-
-    try:
-        assert cycle.inject(fault), failed(tmp_path, "effect") or failed(tmp_path, "before")
-        held = standing(tmp_path / "ledger.jsonl")
-        assert len(held) == len(fault.moves)
-        if fault.links:  # exactly those links: its evidence has shown each of them, and every other one is as before
-            others = untouched(lab.wiring, pairs_both(lab.wiring, frozenset(fault.links)))
-            assert disturbed(lab, others, base) == []
-        gone = cycle.undo("f1")
-    finally:
-        cycle.undo_all()
-
-    assert gone, failed(tmp_path, "gone") or failed(tmp_path, "pulses")
-    assert standing(tmp_path / "ledger.jsonl") == []
-    # what recovery does: the inverses once more, from a lab that was found by its name alone
-    found = LocalLab.attach(lab.id)
-    for entry in held:
-        if entry.inverse is not None:
-            entry.inverse.apply(found)
-    assert await_green(lab, 120)[0]
-    assert problems(lab) == []
-    assert changed(before, footprint(lab)) == {}
-    assert disturbed(lab, everything, base) == []
+    conforms(labs(FAULTS[kind].example_topology), tmp_path, kind, example, footprint)

@@ -41,7 +41,7 @@ from chaos.lab import cgroups, disks, sweep, traces
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green
-from chaos.observe.proof import problems
+from chaos.observe.proof import problems, upgraded
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = {
@@ -56,6 +56,9 @@ WINDOWS = {
     "lab away": 0.5,
 }
 """Stages in the order of a run, and for how many seconds after its beginning one is killed."""
+FAULTY_SECONDS = 4
+HELD_SECONDS = 15
+"""Of the faulty phase, where one is to be killed while the fault is held: a storm takes most of 4 s to be proven."""
 OWN_LAB = ("lab start", "lab away")
 KILLS = 60
 ATTEMPTS = 5
@@ -118,7 +121,8 @@ class Crash:
         out = self.folder / f"run-{len(self.kills)}"
         out.mkdir()
         file = out / "crash.yaml"
-        file.write_text(json.dumps(experiment(kind, parameters, topology)))
+        held = HELD_SECONDS if stage == "hold" else FAULTY_SECONDS
+        file.write_text(json.dumps(experiment(kind, parameters, topology, held)))
         arguments = ["run", str(file), "--out", str(out / "reports")]
         lab = None
         if stage not in OWN_LAB:
@@ -192,6 +196,8 @@ class Crash:
     # ---- labs that live on ---------------------------------------------------------------------
 
     def living(self, topology: str) -> LocalLab:
+        if topology in self.labs and upgraded(self.labs[topology]):  # there is no way back
+            self.down(topology)
         if topology not in self.labs:
             for other in list(self.labs):  # memory is for one
                 self.down(other)
@@ -215,7 +221,7 @@ class Crash:
         self.living(topology)
 
 
-def experiment(kind: str, parameters: dict[str, Any], topology: str) -> dict[str, Any]:
+def experiment(kind: str, parameters: dict[str, Any], topology: str, held: int = FAULTY_SECONDS) -> dict[str, Any]:
     """A short run around one fault; JSON is YAML. Wide objectives: nothing here is judged."""
     operation = {"rate": "20/s", "good": "ok within 4s"}
     return {
@@ -223,7 +229,10 @@ def experiment(kind: str, parameters: dict[str, Any], topology: str) -> dict[str
         "name": "crash",
         "topology": str(topology_file(topology)),
         "load": {"read": operation, "write": operation, "documents": 200},
-        "phases": {"faulty": {"for": "4s", "inject": {kind: parameters}}, "healed": {"undo": "all", "for": "500ms"}},
+        "phases": {
+            "faulty": {"for": f"{held}s", "inject": {kind: parameters}},
+            "healed": {"undo": "all", "for": "500ms"},
+        },
         "expect": [{"acknowledged.lost": 0}],
     }
 

@@ -81,6 +81,7 @@ class FakeLab:
     """Remembers what is in effect and every call. ``fails(call, arguments)`` may raise instead."""
 
     kind = "fake"
+    relayed = False
 
     def __init__(self, name: str = "3az-standby", id: str = "fake") -> None:
         self.id = id
@@ -92,6 +93,7 @@ class FakeLab:
         self.missing: dict[str, str] = {}
         self.states: dict[str, str | None] = {}
         self.pids: dict[str, int] = {}
+        self.versions: dict[str, str] = {}
         self.limited: dict[tuple[str, str], dict[str, str]] = {}
         self.disks = FakeDisks(self)
         self._lock = threading.Lock()
@@ -107,6 +109,13 @@ class FakeLab:
 
     def process_state(self, node: str) -> str | None:
         return self.states.get(node, "S")
+
+    def version(self, node: str) -> str:
+        return self.versions.get(node, self.topology.version)
+
+    def set_version(self, node: str, version: str) -> None:
+        self._do("version", (node, version), ("version", node), True)
+        self.versions[node] = version
 
     def data_is_empty(self, node: str) -> bool:
         return ("wiped", node) in self.effects

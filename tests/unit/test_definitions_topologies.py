@@ -92,6 +92,17 @@ def test_a_group_in_some_zones_only() -> None:
     assert [node.name for node in topology.cluster_managers] == ["b-cm"]
 
 
+def test_a_group_may_have_a_version_of_its_own_and_all_may_be_upgraded() -> None:
+    topology = load(
+        ("opensearch: 3.8.0\n", "opensearch: 3.8.0\nupgrade: 3.10.1\n"),
+        ("heap: 384MiB", "heap: 384MiB, opensearch: 3.9.0"),
+    )
+    assert topology.versions == ("3.8.0", "3.9.0", "3.10.1")
+    assert topology.node("a-cm").version is None and topology.node("a-data-1").version == "3.9.0"
+    assert Topology.from_json(topology.to_json()) == topology
+    assert load().versions == ("3.8.0",)
+
+
 WRONG = {
     "unknown key": ([("standby:", "stanby:")], ['6:1: unknown key "stanby": did you mean "standby"?']),
     "heap without unit": (
@@ -113,6 +124,10 @@ WRONG = {
     "version that is a number": (
         [("3.8.0", "3.8")],
         ["4:13: opensearch: 3.8 is a number: expected a full version such as 3.8.0"],
+    ),
+    "upgrade to what it is": (
+        [("opensearch: 3.8.0\n", "opensearch: 3.8.0\nupgrade: 3.8.0\n")],
+        ["4:13: 3.8.0 cannot be upgraded to 3.8.0: expected an earlier version"],
     ),
     "version": ([("3.8.0", "latest")], ["4:13: opensearch: expected a full version such as 3.8.0, got 'latest'"]),
     "no nodes of that many": (

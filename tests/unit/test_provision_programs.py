@@ -9,7 +9,7 @@ import pytest
 
 from chaos.errors import InvalidInput, MissingPrerequisite, ProvisionError
 from chaos.provision import cds, doctor, java, jvm, pypi, toxiproxy
-from chaos.provision.java import JavaRuntime, ensure_java, find_java
+from chaos.provision.java import JavaRuntime, ensure_java, find_java, runs_on
 from chaos.provision.opensearch import ASSEMBLED, OpenSearchHome
 
 
@@ -110,6 +110,20 @@ def test_the_runtime_from_pypi_is_the_last_resort(monkeypatch: pytest.MonkeyPatc
     runtime = ensure_java(progress=False)
     assert runtime.source.startswith("PyPI") and runtime.limits
     assert runtime.without == {"analysis-common"}
+
+
+def test_an_old_opensearch_takes_no_java_that_is_too_new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """2.x beside 3.x in one lab: each finds its own, whatever is named for the other."""
+    fake_java(tmp_path / "jvm" / "b-25", "25.0.3")
+    fake_java(tmp_path / "jvm" / "a-17", "17.0.9")
+    monkeypatch.setenv(java.VARIABLE, str(fake_java(tmp_path / "mine", "25.0.1")))
+    assert runs_on("3.8.0") == (21, None) and runs_on("2.19.6") == (11, 23)
+    assert ensure_java(*runs_on("2.19.6")).version == 17
+    assert ensure_java(*runs_on("3.8.0")).source == java.VARIABLE
+    monkeypatch.setattr(pypi, "ensure_package", no_pypi)
+    with pytest.raises(MissingPrerequisite, match="no Java 18 to 23 here") as caught:
+        ensure_java(18, 23)
+    assert caught.value.remedy and "17 or 21" in caught.value.remedy
 
 
 def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def living(monkeypatch: pytest.MonkeyPatch) -> FakeLab:
             raise InvalidInput(f"there is no lab named '{id}'")
         return lab
 
-    monkeypatch.setattr(module.LocalLab, "attach", attach)
+    monkeypatch.setattr(module.labs, "attach", attach)
     return lab
 
 
@@ -243,7 +243,7 @@ def test_a_lab_that_cannot_be_written_down_leaves_no_folder(state: Path, monkeyp
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("chaos.lab.local.write_json", full)
+    monkeypatch.setattr("chaos.lab.base.write_json", full)
     with pytest.raises(LabError, match="No space left"):
         LocalLab.create(topology("3az"), PARTS, id="r1")
     assert list((state / "labs").iterdir()) == []

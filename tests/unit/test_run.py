@@ -23,7 +23,7 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import block
 from chaos.lab import desk, network, toxiproxy
 from chaos.lab.local import LocalLab
-from chaos.lab.wiring import Wiring
+from chaos.netsock import Endpoint
 from chaos.places import ProcessIdentity
 from chaos.run import Execution, Stop, sole_run
 
@@ -93,20 +93,22 @@ def test_no_stop_no_latency(tmp_path: Path) -> None:
 
 def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    server = toxiproxy.ToxiproxyServer(Wiring.of("hung", topology().nodes, topology().zones).hosts[0])
-    monkeypatch.setattr("chaos.netsock.Namespace.entered", lambda self: __import__("contextlib").nullcontext())
+    server = toxiproxy.ToxiproxyServer("a-cm", Endpoint("127.0.0.1", 8474))
 
     def hangs(path: str, timeout: float, **_: Any) -> Any:
         waited.append(timeout)
         raise requests.ReadTimeout
 
+    monkeypatch.setattr(server, "_consumer", SimpleNamespace(get=hangs))
     for _ in range(3):
         with pytest.raises(FaultError, match="it hangs"):
-            server._call(hangs, "/proxies")
+            server.proxies()
     assert waited == [toxiproxy.TIMEOUT_SECONDS, toxiproxy.HUNG_TIMEOUT_SECONDS, toxiproxy.HUNG_TIMEOUT_SECONDS]
-    answers = SimpleNamespace(status_code=200)
-    server._call(lambda path, timeout, **_: waited.append(timeout) or answers, "/proxies")  # type: ignore[arg-type,func-returns-value]
-    server._call(lambda path, timeout, **_: waited.append(timeout) or answers, "/proxies")  # type: ignore[arg-type,func-returns-value]
+    answer = SimpleNamespace(status_code=200, json=dict)
+    get = lambda path, timeout, **_: waited.append(timeout) or answer  # type: ignore[func-returns-value]  # noqa: E731
+    monkeypatch.setattr(server, "_consumer", SimpleNamespace(get=get))
+    server.proxies()
+    server.proxies()
     assert waited[3:] == [toxiproxy.HUNG_TIMEOUT_SECONDS, toxiproxy.TIMEOUT_SECONDS]
 
 
@@ -132,7 +134,7 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     experiment = load_experiment(ROOT / "experiments" / "data-promises.yaml")
     made = execution(tmp_path, experiment=experiment, seed=1, folder=tmp_path, index="chaos")
     made.lab = FakeLab("3az")
-    told = made.driver_config()
+    told = made.driver_config(planned=True)
     assert (told.cas.rate, told.cas.keys, made.cas_keys) == (10.0, 5, 5)
     assert (told.visibility.rate, told.visibility.within_s) == (2.0, 30.0)
 

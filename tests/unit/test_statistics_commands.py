@@ -18,6 +18,7 @@ from test_report import Page
 from chaos import cli as module
 from chaos.errors import Exit, LabError
 from chaos.lab import network
+from chaos.lab.local import LocalLab
 from chaos.report import render
 from chaos.run import RunResult, Stop
 from chaos.statistics import repeat as making
@@ -443,11 +444,12 @@ def test_a_lab_is_used_again_only_while_it_proves_clean(monkeypatch: pytest.Monk
             return []
 
     made = iter(["r1", "r2", "r3"])
-    monkeypatch.setattr(pool.network, "require_root", lambda: None)
+    monkeypatch.setattr(network, "require_root", lambda: None)
     monkeypatch.setattr(pool, "refuse_leftovers", lambda: None)
     monkeypatch.setattr(pool.traces, "of", lambda id: [])
     monkeypatch.setattr(pool, "problems", lambda lab: found.pop(0))
-    monkeypatch.setattr(pool.LocalLab, "create", classmethod(lambda *_, **__: Lab(next(made))))
+    monkeypatch.setattr(pool, "upgraded", lambda lab: [])
+    monkeypatch.setattr(LocalLab, "create", classmethod(lambda *_, **__: Lab(next(made))))
     says: list[str] = []
     labs = pool.LabPool(says.append)
     spec = topology("3az")

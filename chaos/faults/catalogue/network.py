@@ -8,7 +8,7 @@ vanish behind an accepted connection, and healing closes it).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -75,7 +75,7 @@ AMBER = "#b7791f"
 class OnLinks(NetworkFault):
     """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
 
-    needs = ("links",)
+    needs: ClassVar[tuple[str, ...]] = ("links",)
 
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         links = frozenset(spoken(wiring, scene.links(self.links)))
@@ -240,6 +240,7 @@ class NetworkSlowClose(OnLinks):
     mechanism = "Toxiproxy slow_close: a close is passed on after a delay, in each direction of each connection"
     undoing = "the toxics go; a close that waits goes through"
     proof = "from the end of our half of a connection to the end of the other takes as long as asked"
+    needs = ("links", "closes")
     colour = AMBER
     delay: Annotated[
         PositiveDuration,
@@ -316,9 +317,9 @@ def turned_away(wiring: Wiring, links: Links, new: Reply, *existing: Reply) -> L
         pairs_opened(wiring, links),
         untouched(wiring, pairs_both(wiring, links)),
         lambda *_: new.value,
-        lambda _pair, _base, echo: echo.reply is new,
+        lambda _pair, _base, echo: echo.is_(new),
         expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
-        shows_existing=lambda _pair, _base, echo: echo.reply in ends,
+        shows_existing=lambda _pair, _base, echo: any(echo.is_(end) for end in ends),
     )
 
 

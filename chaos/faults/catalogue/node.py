@@ -1,14 +1,15 @@
-"""Node faults: kill, stop, restart (rolling), pause, and loss (killed, data emptied, an empty replacement joins)."""
+"""Node faults: kill, stop, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
 
 from __future__ import annotations
 
 import time
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import urllib3
 from pydantic import Field, StrictBool
 
 from chaos.definitions.steps import Flap, NodeFault, Scene
+from chaos.definitions.topology import Topology
 from chaos.definitions.units import Duration, PositiveDuration
 from chaos.errors import LabError
 from chaos.faults.evidence import Look, Probe, ProcessEvidence
@@ -186,7 +187,10 @@ class NodeRestart(OnProcess):
     """Stopped and started again on its data; rolling over the nodes, or all at once."""
 
     kind = "node.restart"
-    examples = ({"target": "zone c", "how": "orderly", "rolling": True}, {"target": "node c-data", "how": "kill"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"target": "zone c", "how": "orderly", "rolling": True},
+        {"target": "node c-data", "how": "kill"},
+    )
     mechanism = (
         "SIGTERM or SIGKILL, then started again; rolling: the next one when this one is back and the cluster green"
     )
@@ -203,19 +207,88 @@ class NodeRestart(OnProcess):
         rolling = "one after the other" if self.rolling else "at once"
         return f"restart {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
 
-    def steps(self, node: str, nodes: int) -> list[Reversible]:
+    def steps(self, node: str, topology: Topology) -> list[Reversible]:
         end = "node.stop" if self.how == "orderly" else "node.kill"
-        back = {"node": node, "nodes": nodes, "seconds": float(self.within)}
+        back = {"node": node, "nodes": len(topology.nodes), "seconds": float(self.within)}
         return [
             on_node(end, "node.start", node),
             Reversible(Move("node.start", {"node": node}), Move("nothing", {"node": node})),
             Reversible(Move("node.await", back), Move("nothing", {"node": node})),
         ]
 
+    def proven(self, nodes: list[str], topology: Topology) -> RestartEvidence:
+        return RestartEvidence(nodes)
+
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         managers = {node.name for node in scene.topology.cluster_managers}
         # managers last, as operators do it: a restart of the elected one costs an election
         nodes = tuple(sorted(scene.nodes(self.target), key=lambda node: node in managers))
-        count = len(scene.topology.nodes)
-        moves = (move for node in nodes for move in self.steps(node, count))
-        return self.made(id, scene, moves, lambda: RestartEvidence(list(nodes)), nodes=nodes, in_order=self.rolling)
+        moves = (move for node in nodes for move in self.steps(node, scene.topology))
+        evidence = lambda: self.proven(list(nodes), scene.topology)  # noqa: E731
+        return self.made(id, scene, moves, evidence, nodes=nodes, in_order=self.rolling)
+
+
+class UpgradeEvidence(RestartEvidence):
+    """As after a restart, and every node says that it is of the new version, which it was not before."""
+
+    def __init__(self, nodes: list[str], version: str) -> None:
+        super().__init__(nodes)
+        self._version = version
+
+    def before(self, lab: Lab) -> Look:
+        return self._with(super().before(lab), [self._asked(lab, node, new=False) for node in self._nodes])
+
+    def in_effect(self, lab: Lab) -> Look:
+        return self._with(super().in_effect(lab), [self._asked(lab, node, new=True) for node in self._nodes])
+
+    def _asked(self, lab: Lab, node: str, *, new: bool) -> Probe:
+        client = lab.client(node, timeout=2.0)
+        try:
+            _, answer = client.request("GET", "/?filter_path=version.number")
+            runs = str(answer["version"]["number"])
+        except (urllib3.exceptions.HTTPError, KeyError, TypeError):
+            runs = "no answer"
+        finally:
+            client.close()
+        ok = runs == self._version if new else runs not in (self._version, "no answer")
+        return Probe(f"version of {node}", self._version if new else f"another than {self._version}", runs, ok)
+
+    @staticmethod
+    def _with(look: Look, more: list[Probe]) -> Look:
+        shown = sum(probe.ok for probe in more)
+        return Look(
+            look.proven and shown == len(more), f"{look.says}; {shown} of {len(more)} versions", [*look.probes, *more]
+        )
+
+
+class NodeUpgrade(NodeRestart):
+    """Stopped, and started again as the later version that the topology names; rolling over the nodes."""
+
+    kind = "node.upgrade"
+    examples = ({"target": "node c-data"},)
+    example_topology = "3az-upgrade"
+    mechanism = (
+        "SIGTERM, then started again on its data with the later version; the next one when this one is back and the "
+        "cluster green"
+    )
+    undoing = "nodes that do not run are started; there is no way back to the earlier version"
+    proof = "each node's process is another one than before, says the later version, and is in the cluster"
+    lasting = True
+
+    def describe(self) -> str:
+        rolling = "one after the other" if self.rolling else "at once"
+        return f"upgrade {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
+
+    def check(self, topology: Topology) -> list[str]:
+        if topology.upgrade is None:
+            return [
+                f"topology {topology.name} names no version to upgrade to: expected upgrade: in it, for example 3.8.0"
+            ]
+        return []
+
+    def steps(self, node: str, topology: Topology) -> list[Reversible]:
+        stop, start, back = super().steps(node, topology)
+        return [stop, Reversible(Move("node.version", {"node": node, "version": topology.upgrade}), None), start, back]
+
+    def proven(self, nodes: list[str], topology: Topology) -> RestartEvidence:
+        return UpgradeEvidence(nodes, str(topology.upgrade))

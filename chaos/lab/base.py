@@ -1,0 +1,355 @@
+"""What every kind of lab does alike: being written down, reaching its nodes and proxies, coming up, and its errors.
+
+Everything that a lab makes carries its id and is written down (``lab.json``) before it is made, so another process can
+find it and take it away: see :mod:`chaos.lab.sweep`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import urllib3
+
+from chaos import places
+from chaos.definitions import NodeSpec, Topology
+from chaos.errors import InvalidInput, LabError
+from chaos.lab.disks import LocalDisks
+from chaos.lab.parts import Parts
+from chaos.lab.protocol import Lab
+from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.wiring import HTTP, Wiring
+from chaos.netsock import Client, Endpoint
+from chaos.places import ProcessIdentity, write_json
+
+ID = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+START_SECONDS = 180.0
+"""How long a node may take until it answers HTTP; generous, because CI machines are shared."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is written down before anything of a lab exists."""
+
+    id: str
+    kind: str
+    owner: ProcessIdentity
+    lease: bool
+    """True for ``lab up``: it is meant to outlive the process that made it."""
+    parts: Parts
+    created: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "id": self.id,
+            "kind": self.kind,
+            "owner": self.owner.to_json(),
+            "lease": self.lease,
+            "parts": self.parts.to_json(),
+            "created": self.created,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Manifest:
+        return cls(
+            data["id"],
+            data["kind"],
+            ProcessIdentity.from_json(data["owner"]),
+            data["lease"],
+            Parts.from_json(data["parts"]),
+            data["created"],
+        )
+
+
+def read(id: str) -> tuple[Manifest, Topology]:
+    """What is written down of a lab. Raises InvalidInput when there is none, or none that can be read."""
+    folder = places.labs() / id
+    try:
+        manifest = Manifest.from_json(json.loads((folder / "lab.json").read_text()))
+        topology = Topology.from_json(json.loads((folder / "topology.json").read_text()))
+    except FileNotFoundError:
+        there = ", ".join(sorted(p.name for p in places.labs().glob("*"))) or "none"
+        raise InvalidInput(f"there is no lab named '{id}' (labs here: {there})") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(
+            f"the manifest of lab '{id}' cannot be read: {type(error).__name__}",
+            remedy=f"run: opensearch-chaos lab down {id}",
+        ) from error
+    return manifest, topology
+
+
+class BaseLab(Lab, ABC):
+    """A running (or starting) lab. Make one with :meth:`create`, find one with :func:`chaos.lab.labs.attach`."""
+
+    kind: ClassVar[str]
+    folders: ClassVar[tuple[str, ...]] = ("logs", "run")
+    relayed: bool = False
+    _disks: LocalDisks
+    gateway: ClassVar[bool] = False
+    """Whether a process of ours has to stand between the user and the nodes."""
+
+    def __init__(self, manifest: Manifest, topology: Topology) -> None:
+        self.manifest = manifest
+        self.id = manifest.id
+        self.topology = topology
+        self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
+        self.folder = places.labs() / manifest.id
+
+    # ---- making and finding -------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, topology: Topology, parts: Parts, *, id: str, lease: bool = False) -> Self:
+        """Write the lab down; nothing runs yet. Raises InvalidInput when the id is taken or not a name."""
+        if not ID.fullmatch(id):
+            raise InvalidInput(f"'{id}' cannot name a lab: use up to 31 of a-z, 0-9 and '-'")
+        folder = places.labs() / id
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            raise InvalidInput(
+                f"a lab named '{id}' is already there",
+                remedy=f"choose another name or run: opensearch-chaos lab down {id}",
+            ) from None
+        except OSError as error:
+            raise LabError(f"cannot make the lab folder {folder}: {error.strerror}") from error
+        manifest = Manifest(id, cls.kind, ProcessIdentity.me(), lease, parts, time.time())
+        lab = cls(manifest, topology)
+        try:
+            folder.chmod(0o755)
+            for part in cls.folders:
+                (folder / part).mkdir()
+                (folder / part).chmod(0o755)
+            lab._own()
+            with suppress(PermissionError):
+                places.write_atomically(places.lab_markers() / id, str(places.state().absolute()))
+            write_json(folder / "topology.json", topology.to_json())
+            write_json(folder / "lab.json", manifest.to_json())
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise LabError(f"cannot write the lab down in {folder}: {error.strerror}") from error
+        return lab
+
+    def _own(self) -> None:
+        """Give folders to whom they belong, where that is not us."""
+        return
+
+    @classmethod
+    def attach(cls, id: str) -> Self:
+        """A lab of this kind that another process made. Raises InvalidInput when there is none."""
+        manifest, topology = read(id)
+        if manifest.kind != cls.kind:
+            raise InvalidInput(f"lab '{id}' is a {manifest.kind} lab, not a {cls.kind} lab")
+        lab = cls(manifest, topology)
+        lab.adopt()
+        return lab
+
+    def adopt(self) -> None:
+        """Note what runs and is noted nowhere: who started it may have died before it could write it down."""
+        return
+
+    @abstractmethod
+    def up(self, progress: Progress = lambda _: None, check: Callable[[], None] = lambda: None) -> None:
+        """Start everything and wait until the cluster is complete and green.
+
+        ``check`` is called often and may raise, to give up. Raises LabError naming the node that failed and its
+        own last error. The caller takes the lab down.
+        """
+
+    def down(self) -> list[str]:
+        """Take everything away, logs excepted; returns what would not go (empty: clean)."""
+        from chaos.lab.sweep import destroy
+
+        return destroy(self.id)
+
+    def beside(self, node: str) -> AbstractContextManager[None]:
+        """Programs that are started in this block are found by whoever sweeps the lab."""
+        return nullcontext()
+
+    def instrument(self, pid: int) -> None:
+        """Let a measuring process have processor time before the nodes do, where that can be had."""
+        return
+
+    @property
+    def disks(self) -> LocalDisks:
+        """Disks of its own for each node, where the topology asks for them."""
+        return self._disks
+
+    # ---- versions -----------------------------------------------------------------------------
+
+    def _version_file(self, node: str) -> Path:
+        return self.folder / "run" / f"version-{node}"
+
+    @property
+    def running(self) -> str:
+        """The versions of all nodes in words."""
+        return " and ".join(dict.fromkeys(self.version(node.name) for node in self.topology.nodes))
+
+    def version(self, node: str) -> str:
+        """The version of OpenSearch that a node runs, or will when it is started."""
+        with suppress(FileNotFoundError):
+            return self._version_file(node).read_text()
+        return self.node(node).version or self.topology.version
+
+    def set_version(self, node: str, version: str) -> None:
+        """What a node will run when it is started next. Raises LabError while it runs, and without that version."""
+        self.manifest.parts.of(version)
+        if self.version(node) == version:
+            return
+        if self.process_state(node) is not None:
+            raise LabError(f"the version of {node} cannot be changed: it runs")
+        places.write_atomically(self._version_file(node), version)
+
+    # ---- reaching it --------------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeSpec:
+        for node in self.topology.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    @abstractmethod
+    def endpoint(self, host: str, address: tuple[str, int]) -> Endpoint:
+        """Where this process connects to, to have a connection as that host's processes would open it."""
+
+    def administration(self, node: str) -> Endpoint:
+        """HTTP of a node, over a path of its own that no fault touches."""
+        return self.endpoint(node, (self.wiring[node].loopback, HTTP))
+
+    def client(self, node: str, *, timeout: float = 5.0) -> Client:
+        return Client(self.administration(node), timeout=timeout)
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        return self.endpoint(host, address).connect(timeout)
+
+    @abstractmethod
+    def toxiproxy(self, host: str) -> ToxiproxyServer:
+        """The Toxiproxy that is that host's network card."""
+
+    def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
+        self.toxiproxy(host).add_toxic(proxy, toxic, kind, stream, attributes)
+
+    def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:
+        self.toxiproxy(host).remove_toxic(proxy, toxic)
+
+    def set_proxy(self, host: str, proxy: str, enabled: bool) -> None:
+        self.toxiproxy(host).set_enabled(proxy, enabled)
+
+    # ---- coming up ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def process_state(self, node: str) -> str | None: ...
+
+    def await_complete(self, progress: Progress, check: Callable[[], None]) -> None:
+        """Until every node has every other in its own view and the cluster is green."""
+        expected = len(self.topology.nodes)
+        deadline = time.monotonic() + START_SECONDS
+        clients = {node.name: self.client(node.name, timeout=2.0) for node in self.topology.nodes}
+        waiting = set(clients)
+        while waiting:
+            check()
+            for name in sorted(waiting):
+                if self.process_state(name) is None:
+                    raise LabError(f"node {name} died at start: {self.last_error(name)}")
+                try:
+                    status, health = clients[name].request(
+                        "GET", "/_cluster/health?local=true&filter_path=status,number_of_nodes"
+                    )
+                except urllib3.exceptions.HTTPError:
+                    continue
+                if status == 200 and health["number_of_nodes"] == expected and health["status"] == "green":
+                    waiting.discard(name)
+                    progress(f"{name} is up ({expected - len(waiting)} of {expected})")
+            if waiting and time.monotonic() > deadline:
+                errors = "; ".join(f"{name}: {self.last_error(name)}" for name in sorted(waiting))
+                raise LabError(f"no complete green cluster after {START_SECONDS:g} s: {errors}")
+            if waiting:
+                time.sleep(0.1)
+
+    def configure(self) -> None:
+        """Put the topology's cluster settings and zone weights."""
+        any_node = self.client(self.topology.nodes[0].name, timeout=30.0)
+        if self.topology.settings.cluster:
+            body = {"persistent": self.topology.settings.cluster}
+            self._must(any_node.request("PUT", "/_cluster/settings", body=body))
+        if self.topology.weights:
+            weights = {zone: str(weight) for zone, weight in self.topology.weights.items()}
+            self._must(
+                any_node.request(
+                    "PUT",
+                    "/_cluster/routing/awareness/zone/weights",
+                    body={"weights": weights, "_version": -1},
+                )
+            )
+
+    @staticmethod
+    def _must(answer: tuple[int, Any]) -> None:
+        if answer[0] != 200:
+            raise LabError(f"the cluster refused its topology's settings: {answer[0]} {answer[1]}")
+
+    @abstractmethod
+    def execute(self, host: str, command: Sequence[str]) -> int:
+        """Run a command in one of the hosts, with its output here; its exit code."""
+
+    # ---- what it can do, and what was done to it ----------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def offers(cls, topology: Topology) -> dict[str, str | None]:
+        """Each of CAPABILITIES with None, or why a lab of this kind and topology would lack it; starts nothing."""
+
+    @abstractmethod
+    def mend(self) -> list[str]:
+        """Start what has to be there before anything can be undone; says what."""
+
+    @abstractmethod
+    def limited(self, node: str) -> dict[str, str]:
+        """What limits a node that nothing limited when it was made."""
+
+    @abstractmethod
+    def reaches_neighbour(self, host: str, peer: str) -> bool:
+        """Whether packets of a directed pair go where they should."""
+
+    # ---- what it says -------------------------------------------------------------------------
+
+    def log(self, node: str) -> Path:
+        return self.folder / "logs" / f"{node}.log"
+
+    def write_logs(self) -> None:
+        """Have all that nodes and proxies have said in the lab's folder."""
+        return
+
+    def log_lines(self, name: str) -> list[str]:
+        """The last lines of a node, or of ``toxiproxy-<host>``, that are not empty."""
+        try:
+            with open(self.folder / "logs" / f"{name}.log", "rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(0, file.tell() - 65536))
+                return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        except FileNotFoundError:
+            return []
+
+    def last_error(self, node: str) -> str:
+        """The node's own last error line, for people."""
+        lines = self.log_lines(node)
+        for line in reversed(lines):
+            wrong = re.search(r"\[(ERROR|FATAL)|Exception|Error:|uncaught", line)
+            if wrong and not line.startswith(("\t", "    at")):
+                return line.strip()[:500]
+        return lines[-1].strip()[:500] if lines else "it wrote nothing"
+
+    def last_line(self, name: str) -> str:
+        lines = self.log_lines(name)
+        return lines[-1].strip()[:300] if lines else "it wrote nothing"

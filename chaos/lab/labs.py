@@ -1,0 +1,61 @@
+"""The kinds of labs, by name: what makes a lab of a kind, and what finds one whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.definitions import Topology
+from chaos.errors import InvalidInput
+from chaos.lab import base
+from chaos.lab.base import BaseLab
+from chaos.lab.parts import Parts
+
+KINDS = ("local", "docker")
+DEFAULT = "local"
+
+
+def of_kind(kind: str) -> type[BaseLab]:
+    """The class of a kind of labs. Raises InvalidInput when there is none of that name."""
+    if kind == "local":
+        from chaos.lab.local import LocalLab
+
+        return LocalLab
+    if kind == "docker":
+        from chaos.lab.docker.lab import DockerLab
+
+        return DockerLab
+    raise InvalidInput(f"'{kind}' is no kind of lab", remedy=f"choose one of: {', '.join(KINDS)}")
+
+
+def attach(id: str) -> BaseLab:
+    """A lab that another process made. Raises InvalidInput when there is none, or none that can be read."""
+    manifest, _ = base.read(id)
+    return of_kind(manifest.kind).attach(id)
+
+
+def parts(
+    kind: str, topology: Topology, says: Callable[[str], None] = lambda _: None, *, opensearch_home: Path | None = None
+) -> Parts:
+    """Find or fetch what a lab is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
+    if kind == "docker":
+        from chaos.lab.docker import images
+
+        if opensearch_home is not None:
+            raise InvalidInput("a docker lab runs images: --opensearch-home is for local labs")
+        return images.parts(topology, says)
+    from chaos.lab import supply
+
+    return supply.parts(topology, says, opensearch_home=opensearch_home)
+
+
+def require(kind: str) -> None:
+    """Raises MissingPrerequisite when this user cannot make labs of a kind here; asked before anything is started."""
+    if kind == "docker":
+        from chaos.lab.docker.engine import Engine
+
+        Engine.open()
+        return
+    from chaos.lab import network
+
+    network.require_root()
