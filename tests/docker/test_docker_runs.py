@@ -10,7 +10,6 @@ from clusterkit import DATA, KEPT, Cli, await_event, cli, findings, in_effect, n
 from chaos.faults.ledger import standing
 from chaos.lab.docker.engine import Engine, Owned
 
-
 SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
 
 
