@@ -17,7 +17,8 @@ from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.recover import recover
 from chaos.history import EventWriter
-from chaos.lab import processes, sweep
+from chaos.lab import processes, sweep, traces
+from chaos.lab.docker.engine import Engine
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.lab.wiring import Host
@@ -36,12 +37,24 @@ def kept_lab_id() -> str:
 
 
 def tidy() -> None:
-    """Take away what an earlier run of these tests left when it was killed; its labs that live on are its own."""
-    for record in sweep.known():
-        maker = KEPT.fullmatch(record.id)
-        if maker and not record.owner_alive and not Path(f"/proc/{maker[1]}").exists():
-            assert sweep.destroy(record.id) == []
+    """Take away what an earlier run of these tests left when it was killed; its labs that live on are its own.
+
+    Containers can only go while their engine runs: it is started for that where it does not.
+    """
+    abandoned = [record.id for record in sweep.known() if _abandoned(record)]
+    if any(traces.is_docker(id) for id in abandoned) and Engine.if_any() is None:
+        engine = ROOT / "tests" / "docker" / "engine.py"
+        subprocess.run([sys.executable, engine, sys.executable, __file__], check=True, timeout=300)
+        abandoned = [record.id for record in sweep.known() if _abandoned(record)]
+    for id in abandoned:
+        assert sweep.destroy(id) == []
     assert recover().problems == []
+
+
+def _abandoned(record: sweep.LabRecord) -> bool:
+    """Nobody's, or of a dead run of these tests."""
+    maker = KEPT.fullmatch(record.id)
+    return record.orphaned or bool(maker and not record.owner_alive and not Path(f"/proc/{maker[1]}").exists())
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -165,3 +178,7 @@ def failed(folder: Path, stage: str) -> list[dict]:
     """The probes that were not as expected in this stage of a fault of :func:`lifecycle`."""
     looks = [event for event in told(folder, "fault.evidence") if event["stage"] == stage]
     return [probe for each in looks for probe in each["probes"] if not probe["ok"]]
+
+
+if __name__ == "__main__":
+    tidy()

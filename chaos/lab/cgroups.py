@@ -73,6 +73,16 @@ def usable(controller: str) -> bool:
     return hierarchy is not None and os.access(hierarchy.root, os.W_OK)
 
 
+def enter(group: Path, pid: int) -> None:
+    """Put a process, all its threads included, into a group; fine when it is gone."""
+    try:
+        (group / PROCESSES).write_text(str(pid))
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        raise LabError(f"cannot put process {pid} into {group}: {error.strerror}") from error
+
+
 class Groups:
     """The control groups of one lab. Nothing exists before :meth:`build`."""
 
@@ -110,12 +120,7 @@ class Groups:
         for hierarchy in self._roots():
             group = hierarchy.root.joinpath(self.name, *path)
             if group.is_dir():
-                try:
-                    (group / PROCESSES).write_text(str(pid))
-                except ProcessLookupError:
-                    return
-                except OSError as error:
-                    raise LabError(f"cannot put process {pid} into {group}: {error.strerror}") from error
+                enter(group, pid)
 
     def folder(self, controller: str, *path: str) -> Path:
         """The folder of a group. Raises LabError when the lab has none of this controller."""

@@ -179,7 +179,9 @@ def _remove_containers(id: str) -> list[str]:
         if (places.labs() / id / "logs").is_dir():
             engine.keep_logs(id, places.labs() / id / "logs")
         return engine.remove(id)
-    return [f"lab {id} is made of containers, and no Docker engine answers"] if traces.is_docker(id) else []
+    if not traces.is_docker(id):
+        return []
+    return [f"lab {id} is made of containers, and no Docker engine answers: start it and run recover again"]
 
 
 def _keep_logs(folder: Path) -> None:

@@ -9,6 +9,8 @@ from clusterkit import DATA, KEPT, Cli, await_event, cli, findings, in_effect, n
 
 from chaos.faults.ledger import standing
 from chaos.lab.docker.engine import Engine, Owned
+from chaos.observe.cluster import await_green
+from chaos.observe.proof import problems
 
 SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
 
@@ -53,6 +55,16 @@ def test_kill_9_in_mid_fault_and_recover_leave_nothing(engine, tmp_path):
     code, output = cli("recover")
     assert code == 0, output
     assert nothing_left() == [] and left(engine) == []
+
+
+def test_a_node_whose_replacement_was_cut_short_is_made_by_its_next_start(docked):
+    """Who died between taking a container away and making the next one leaves none; recovery starts the node."""
+    node = "c-data"
+    docked.kill_node(node)
+    docked.engine.discard(docked.node_name(node), f"{docked.node_name(node)}-data")
+    assert docked.process_state(node) is None and docked.data_is_empty(node)
+    docked.start_node(node)
+    assert await_green(docked, 120)[0] and problems(docked) == []
 
 
 @pytest.mark.full

@@ -197,6 +197,7 @@ class NodeRestart(OnProcess):
     undoing = "nodes that do not run are started"
     proof = "each node's process is another one than before, and it is in the cluster"
     colour = "#b7791f"
+    verb: ClassVar[str] = "restart"
     how: Literal["orderly", "kill"] = Field(default="orderly", description="orderly (SIGTERM) or kill (SIGKILL)")
     rolling: StrictBool = Field(default=True, description="one node after the other, or all at once")
     within: PositiveDuration = Field(
@@ -205,7 +206,7 @@ class NodeRestart(OnProcess):
 
     def describe(self) -> str:
         rolling = "one after the other" if self.rolling else "at once"
-        return f"restart {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
+        return f"{self.verb} {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
 
     def steps(self, node: str, topology: Topology) -> list[Reversible]:
         end = "node.stop" if self.how == "orderly" else "node.kill"
@@ -274,10 +275,7 @@ class NodeUpgrade(NodeRestart):
     undoing = "nodes that do not run are started; there is no way back to the earlier version"
     proof = "each node's process is another one than before, says the later version, and is in the cluster"
     lasting = True
-
-    def describe(self) -> str:
-        rolling = "one after the other" if self.rolling else "at once"
-        return f"upgrade {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
+    verb = "upgrade"
 
     def check(self, topology: Topology) -> list[str]:
         if topology.upgrade is None:

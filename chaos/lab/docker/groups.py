@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chaos.errors import LabError
-from chaos.lab.cgroups import PROCESSES, V1_NAMES, Hierarchy, hierarchies
+from chaos.lab.cgroups import V1_NAMES, Hierarchy, enter, hierarchies
 
 
 class ContainerGroups:
@@ -46,13 +46,7 @@ class ContainerGroups:
 
     def place(self, pid: int, node: str) -> None:
         """Put a process into the group that limits a node's memory."""
-        group = self.folder("memory", node)
-        try:
-            (group / PROCESSES).write_text(str(pid))
-        except ProcessLookupError:
-            return
-        except OSError as error:
-            raise LabError(f"cannot put process {pid} into {group}: {error.strerror}") from error
+        enter(self.folder("memory", node), pid)
 
     def _place(self, node: str, version: int, controller: str) -> str:
         file = self._proc / str(self._process(node)) / "cgroup"

@@ -34,6 +34,7 @@ from chaos.lab.docker.engine import Engine
 from chaos.lab.docker.groups import ContainerGroups
 from chaos.lab.docker.images import HOME, UID
 from chaos.lab.limits import PERIOD_MICROSECONDS, Limits, MemoryUse, ProcessorUse, untouched
+from chaos.lab.parts import Parts
 from chaos.lab.processes import wait_until
 from chaos.lab.protocol import CAPABILITIES
 from chaos.lab.toxiproxy import ToxiproxyServer
@@ -58,7 +59,6 @@ class DockerLab(BaseLab):
 
     def __init__(self, manifest: Manifest, topology: Topology) -> None:
         super().__init__(manifest, topology)
-        self._engine: Engine | None = None
         self._published: dict[tuple[str, int], int] = {}
         self._groups = ContainerGroups(self._running_pid)
         self._disks = LocalDisks(self, self._groups)
@@ -68,11 +68,9 @@ class DockerLab(BaseLab):
     def _wire(self, prefix: str) -> None:
         self.wiring = Wiring.of(self.id, self.topology.nodes, self.topology.zones, network=prefix)
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine.open()
-        return self._engine
+        return Engine.open()
 
     # ---- names --------------------------------------------------------------------------------
 
@@ -101,7 +99,6 @@ class DockerLab(BaseLab):
         progress(f"starting {len(self.topology.nodes)} nodes of OpenSearch {self.running}")
         for node in self.topology.nodes:
             check()
-            self._make_node(node)
             self.start_node(node.name)
         self.await_complete(progress, check)
         self.configure()
@@ -138,7 +135,7 @@ class DockerLab(BaseLab):
             ports=ports,
             hostname=host.name,
             environment={"LOG_LEVEL": "warn"},
-            sysctls={name.replace("/", "."): value for name, value in _sysctls().items()},
+            sysctls=_sysctls(),
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
         )
@@ -163,7 +160,7 @@ class DockerLab(BaseLab):
         server.started()
         server.populate(self._proxies(host))
 
-    def _make_node(self, spec: NodeSpec) -> None:
+    def _make_node(self, spec: NodeSpec) -> Container:
         name = self.node_name(spec.name)
         if self.topology.disks is not None:
             data = str(self.disks.path(spec.name))
@@ -171,7 +168,7 @@ class DockerLab(BaseLab):
             data = f"{name}-data"
             self.engine.make_volume(self.id, data, spec.name)
         heap = int(spec.heap) // 1024
-        parts = self.manifest.parts.of(self.version(spec.name))
+        parts = self._parts(spec.name)
         options = " ".join([f"-Xms{heap}k", f"-Xmx{heap}k", *parts.java_flags])
         built = parts.java_version != "of the image"
         container = self.engine.make_container(
@@ -196,6 +193,7 @@ class DockerLab(BaseLab):
             self.topology, spec, self.wiring, Path(f"{HOME}/data"), Path(f"{HOME}/logs")
         ) | {"http.bind_host": "0.0.0.0", "http.publish_host": self.wiring[spec.name].loopback}
         self.engine.put(container, f"{HOME}/config", {"opensearch.yml": config.text(settings)}, UID)
+        return container
 
     # ---- reaching it --------------------------------------------------------------------------
 
@@ -247,14 +245,26 @@ class DockerLab(BaseLab):
         return ProcessIdentity(int(state.get("Pid") or 0), int(digits or 0), str(container.id))
 
     def start_node(self, node: str) -> None:
-        if self.process_state(node) is None:
-            self.disks.require(node)
-            self.engine.tell(self.engine.there(self.node_name(node)), "start")
+        """Its container is made first where there is none, or one of another image than the node's version wants."""
+        if self.process_state(node) is not None:
+            return
+        self.disks.require(node)
+        container = self._node(node)
+        if container is not None and container.attrs["Config"]["Image"] != self._parts(node).home:
+            self.engine.discard(self.node_name(node))
+            container = None
+        self.engine.tell(container or self._make_node(self.node(node)), "start")
+
+    def _parts(self, node: str) -> Parts:
+        return self.manifest.parts.of(self.version(node))
 
     def _ended(self, node: str, verb: str, seconds: float, **options: Any) -> None:
         container = self._node(node)
         if container is not None:
             self.engine.tell(container, verb, **options)
+        self._await_gone(node, seconds)
+
+    def _await_gone(self, node: str, seconds: float) -> None:
         if not wait_until(lambda: self.process_state(node) is None, seconds, every=0.02):
             raise LabError(f"the container of {node} still runs after {seconds:g} s")
 
@@ -275,28 +285,19 @@ class DockerLab(BaseLab):
             self.engine.tell(self.engine.there(self.node_name(node)), "unpause")
 
     def wipe_node(self, node: str) -> None:
-        """Its container and volume go, and empty ones come; a disk of its own is emptied."""
+        """Its container and volume go, the next start makes empty ones; a disk of its own is emptied."""
         if self.process_state(node) is not None:
             raise LabError(f"the data of {node} cannot be emptied: it runs")
         if self.topology.disks is not None:
             empty_folder(self.disks.path(node))
             return
         self.engine.discard(self.node_name(node), f"{self.node_name(node)}-data")
-        self._make_node(self.node(node))
 
     def data_is_empty(self, node: str) -> bool:
         if self.topology.disks is not None:
             return not holds_data(self.disks.path(node))
         container = self._node(node)
         return container is None or not self.engine.has(container, f"{HOME}/data/nodes")
-
-    def set_version(self, node: str, version: str) -> None:
-        """Its container goes and one of the other image comes, on the same volume."""
-        if self.version(node) == version:
-            return
-        super().set_version(node, version)
-        self.engine.discard(self.node_name(node))
-        self._make_node(self.node(node))
 
     # ---- limits -------------------------------------------------------------------------------
 
@@ -361,8 +362,7 @@ class DockerLab(BaseLab):
             return
         self._memory.strangle(self.memory_use(node).held + EXHAUSTED_ROOM, node)
         with self._demanding(node).take(2 * EXHAUSTED_ROOM):
-            if not wait_until(lambda: self.process_state(node) is None, 30, every=0.02):
-                raise LabError(f"the container of {node} still runs after 30 s")
+            self._await_gone(node, 30)
 
     def memory_use(self, node: str) -> MemoryUse:
         """Of a container that has ended, what the engine noted: its group is gone."""
@@ -459,7 +459,8 @@ class DockerLab(BaseLab):
 
 def _sysctls() -> dict[str, str]:
     """Those of the local lab's hosts that an engine lets a container have."""
-    return {f"net/{name}": value for name, value in network.SYSCTLS.items() if name.startswith("ipv4/")}
+    ours = {name: value for name, value in network.SYSCTLS.items() if name.startswith("ipv4/")}
+    return {f"net.{name.replace('/', '.')}": value for name, value in ours.items()}
 
 
 def _elsewhere(engine: Engine) -> str | None:

@@ -1,0 +1,104 @@
+"""How a cluster's REST API is spoken to: plainly or over TLS, trusting whom, and as whom.
+
+The one place for it: administration, sampling, checks, load, audit and failover controller all take an
+:class:`Access`. Secrets stay references (``env:NAME``, ``file:PATH``) and are read when a connection is made, so that
+what is written down of an access, in a manifest or a run's folder, never holds one.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import InvalidInput
+
+REFERENCES = "env:NAME or file:PATH"
+
+
+def secret(reference: str) -> str:
+    """What a reference stands for. Raises InvalidInput, which never holds the secret."""
+    kind, _, name = reference.partition(":")
+    if kind == "env" and name:
+        value = os.environ.get(name)
+        if value is None:
+            raise InvalidInput(f"the environment has no {name}", remedy="set it, or name another reference")
+        return value
+    if kind == "file" and name:
+        try:
+            return Path(name).read_text().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not text"
+            raise InvalidInput(f"cannot read the secret in {name}: {reason}", remedy="name a file with it") from error
+    raise InvalidInput("a secret is given by reference only", remedy=f"write {REFERENCES}")
+
+
+@dataclass(frozen=True)
+class Access:
+    """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's."""
+
+    tls: bool = False
+    ca: str | None = None
+    verify: bool = True
+    user: str | None = None
+    password: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.user is None) != (self.password is None):
+            raise InvalidInput("a user and the reference to a password belong together", remedy="give both")
+        if self.key is not None and self.certificate is None:
+            raise InvalidInput("a key without its certificate", remedy="give the certificate too")
+        if not self.tls and (self.ca is not None or self.certificate is not None or not self.verify):
+            raise InvalidInput("certificates mean TLS", remedy="use https")
+        if self.password is not None and self.password.partition(":")[0] not in ("env", "file"):
+            raise InvalidInput("a password is given by reference only", remedy=f"write {REFERENCES}")
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls else "http"
+
+    def headers(self) -> dict[str, str]:
+        """Those that every request carries. Raises InvalidInput when the password cannot be read."""
+        if self.user is None or self.password is None:
+            return {}
+        both = f"{self.user}:{secret(self.password)}".encode()  # UTF-8, as the security plugin reads it
+        return {"authorization": f"Basic {base64.b64encode(both).decode()}"}
+
+    def context(self) -> ssl.SSLContext | None:
+        """A new TLS context; None without TLS. Raises InvalidInput when a file of it cannot be used."""
+        if not self.tls:
+            return None
+        context = ssl.create_default_context()
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        self._use("CA certificates", self.ca, lambda file: context.load_verify_locations(cafile=file))
+        self._use("client certificate", self.certificate, lambda file: context.load_cert_chain(file, self.key))
+        return context
+
+    @staticmethod
+    def _use(what: str, file: str | None, load: Any) -> None:
+        if file is None:
+            return
+        try:
+            load(file)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(f"cannot use {file} as {what}: {error}", remedy="name PEM files that fit") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Without a secret in it; only what differs from the default."""
+        default = asdict(PLAIN)
+        return {name: value for name, value in asdict(self).items() if value != default[name]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Access:
+        return cls(**data)
+
+
+PLAIN = Access()
