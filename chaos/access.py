@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import os
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +72,11 @@ class Access:
         both = f"{self.user}:{secret(self.password)}".encode()  # UTF-8, as the security plugin reads it
         return {"authorization": f"Basic {base64.b64encode(both).decode()}"}
 
+    @cached_property
     def context(self) -> ssl.SSLContext | None:
-        """A new TLS context; None without TLS. Raises InvalidInput when a file of it cannot be used."""
+        """The TLS context of all its connections; None without TLS. Made when it is first asked for, because one that
+        is made before gevent patches the standard library never works after. Raises InvalidInput when a file of it
+        cannot be used."""
         if not self.tls:
             return None
         context = ssl.create_default_context()
@@ -81,6 +86,22 @@ class Access:
         self._use("CA certificates", self.ca, lambda file: context.load_verify_locations(cafile=file))
         self._use("client certificate", self.certificate, lambda file: context.load_cert_chain(file, self.key))
         return context
+
+    def of_pool(self) -> dict[str, Any]:
+        """What urllib3's connections and pools of them are told beside the address."""
+        return {"ssl_context": self.context} if self.tls else {}
+
+    def of_client(self) -> dict[str, Any]:
+        """What opensearch-py's clients are told beside their hosts."""
+        known = {"headers": self.headers()} if self.user is not None else {}
+        return {**known, "use_ssl": True, **self.of_pool()} if self.tls else known
+
+    def secured(self, sock: socket.socket, server: str) -> socket.socket:
+        """A connection as this access speaks over it: as it is, or TLS once the other side has proven to be ``server``.
+
+        The handshake has the socket's own timeout. Raises OSError, and the connection is closed then.
+        """
+        return sock if self.context is None else self.context.wrap_socket(sock, server_hostname=server)
 
     @staticmethod
     def _use(what: str, file: str | None, load: Any) -> None:

@@ -21,7 +21,9 @@ from typing import Any
 import urllib3
 from opensearchpy import OpenSearch
 from opensearchpy.connection import Urllib3HttpConnection
-from urllib3.connection import HTTPConnection
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from chaos.access import PLAIN, Access
 
 Socket = socket.socket  # inside Namespace the name `socket` is its method
 CLONE_NEWNET = 0x40000000
@@ -151,13 +153,14 @@ class Endpoint:
         return sock
 
 
-def connection_class(namespace: Namespace | None) -> type[HTTPConnection]:
+def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[HTTPConnection]:
     """An urllib3 connection class whose sockets are created in ``namespace`` (None: where we are)."""
+    kind: type[HTTPConnection] = HTTPSConnection if tls else HTTPConnection
     if namespace is None:
-        return HTTPConnection
+        return kind
     there: Namespace = namespace
 
-    class NamespacedConnection(HTTPConnection):
+    class NamespacedConnection(kind):  # type: ignore[misc, valid-type]
         def _new_conn(self) -> Socket:
             # the same translation of errors as urllib3's own, which this overrides
             try:
@@ -187,20 +190,28 @@ class Client:
     """A small JSON-over-HTTP client of one server, each request with a deadline of its own, no retries.
 
     For probes, sampling and administration over the direct path; load goes through opensearch-py.
-    Thread-safe. ``timeout`` is for each connect and read, in seconds.
+    Thread-safe. ``timeout`` is for each connect and read, in seconds. Raises InvalidInput when secrets or files of
+    ``access`` cannot be read.
     """
 
-    def __init__(self, server: Endpoint, *, timeout: float = 5.0) -> None:
-        self._pool = urllib3.HTTPConnectionPool(
-            *server.address, maxsize=4, retries=False, timeout=urllib3.Timeout(connect=timeout, read=timeout)
+    def __init__(self, server: Endpoint, *, access: Access = PLAIN, timeout: float = 5.0) -> None:
+        self._headers = access.headers()
+        kind = urllib3.HTTPSConnectionPool if access.tls else urllib3.HTTPConnectionPool
+        self._pool = kind(
+            *server.address,
+            maxsize=4,
+            retries=False,
+            timeout=urllib3.Timeout(connect=timeout, read=timeout),
+            headers=self._headers,
+            **access.of_pool(),
         )
-        self._pool.ConnectionCls = connection_class(server.namespace)  # type: ignore[assignment]
+        self._pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)  # type: ignore[assignment]
 
     def request(self, method: str, path: str, *, body: Any = None, timeout: float | None = None) -> tuple[int, Any]:
         """Status and decoded JSON body (text when it is none). Raises ``urllib3.exceptions.HTTPError``."""
         options: dict[str, Any] = {} if body is None else {"json": body}
         if isinstance(body, bytes | str):
-            options = {"body": body, "headers": {"Content-Type": "application/x-ndjson"}}
+            options = {"body": body, "headers": {**self._headers, "Content-Type": "application/x-ndjson"}}
         if timeout is not None:
             options["timeout"] = urllib3.Timeout(connect=timeout, read=timeout)
         answer = self._pool.request(method, path, **options)
@@ -213,19 +224,20 @@ class Client:
         self._pool.close()
 
 
-def opensearch(server: Endpoint, *, timeout: float = 60.0) -> OpenSearch:
+def opensearch(server: Endpoint, *, access: Access = PLAIN, timeout: float = 60.0) -> OpenSearch:
     """An opensearch-py client of one node, over the same direct path; no retries."""
 
     class DirectConnection(Urllib3HttpConnection):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
-            self.pool.ConnectionCls = connection_class(server.namespace)
+            self.pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
 
     return OpenSearch(
         hosts=[{"host": server.host, "port": server.port}],
         connection_class=DirectConnection,
         timeout=timeout,
         max_retries=0,
+        **access.of_client(),
     )
 
 

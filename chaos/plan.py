@@ -141,8 +141,11 @@ def digest(experiment: Experiment) -> str:
     data = experiment.to_json()
     data.pop("file", None)
     data["topology"].pop("file", None)
+    # as in the digests of runs from before these could be stated
     if not data["rates"]:
-        del data["rates"]  # as in the digests of runs from before rates could be stated
+        del data["rates"]
+    if not data["topology"]["security"]:
+        del data["topology"]["security"]
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
@@ -181,7 +184,9 @@ def differences(experiment: Experiment, notes: Sequence[str] = ()) -> list[str]:
         "all nodes share this machine's processors, memory and disk",
         "zones are network namespaces on one kernel: no real distance, one clock",
         f"small heaps ({heaps}) and a small index: recovery times do not scale from here",
-        "no security plugin: no TLS and no authentication",
+        "security plugin with certificates and one user made for this lab"
+        if topology.security
+        else "no security plugin: no TLS and no authentication",
         "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
     ]
     found += notes

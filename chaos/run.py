@@ -404,7 +404,7 @@ class Execution:
                 },
                 "machine": plan.machine(),
                 "differences": plan.differences(self.experiment, self.parts.notes),
-                "client": self.driver_config(planned=True).model_dump(mode="json", exclude={"out"}),
+                "client": self.driver_config(planned=True).model_dump(mode="json", exclude={"out", "access"}),
                 "steps": list(plan.steps(self.experiment, self.seed)),
                 # an experiment in Python has no expectations that a report could judge
                 **({} if self.experiment.phases else {"judged_by": "its Python test says whether it passed"}),
@@ -449,6 +449,7 @@ class Execution:
                 Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
                 for n in topology.data_nodes
             ),
+            access=self.lab.access,
         )
 
     def client_host(self, zone: str) -> ClientHost:
@@ -476,7 +477,7 @@ class Execution:
             self.ledger.intend("index", [index])
         index.move.apply(self.lab)
         through = self.experiment.topology.data_nodes[0].name
-        client = opensearch(self.lab.administration(through))
+        client = opensearch(self.lab.administration(through), access=self.lab.access)
         try:
             preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
         finally:

@@ -78,6 +78,14 @@ def _topology(path: Path) -> Topology:
     return topologies.resolve(file, shown(path))
 
 
+def located(topology: Topology, loc: Loc, error: InvalidInput) -> InvalidInput:
+    """The same error with file, line and column of ``loc``, for what turns out to be wrong after loading."""
+    if topology.file is None or not Path(topology.file).is_file():
+        return error
+    line, column = Source.read(Path(topology.file)).position(loc, at_key=True)
+    return InvalidInput(f"{topology.file}:{line}:{column}: {error.message}", remedy=error.remedy)
+
+
 # ------------------------------------------------------------------------------------ where things are
 
 

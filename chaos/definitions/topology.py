@@ -13,6 +13,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    StrictBool,
     StrictInt,
     WithJsonSchema,
     model_validator,
@@ -180,6 +181,10 @@ class TopologyFile(Strict):
     disks: Disks | None = Field(
         default=None, description="a disk of its own for each node, for example {size: 256MiB}; disk faults need it"
     )
+    security: StrictBool = Field(
+        default=False,
+        description="true: the security plugin is on, with TLS everywhere, certificates and one user made for each lab",
+    )
     settings: Settings = Field(default_factory=Settings, description="by level: node, cluster, index")
 
     @model_validator(mode="after")
@@ -223,6 +228,7 @@ class Topology(Strict):
     weights: dict[str, int] | None = None
     nodes: tuple[NodeSpec, ...]
     disks: Disks | None = None
+    security: bool = False
     settings: Settings = Field(default_factory=Settings)
     file: str | None = Field(default=None, description="where it was read from, for people")
 
@@ -326,6 +332,7 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
         weights=weights,
         nodes=expand(file),
         disks=file.disks,
+        security=file.security,
         settings=file.settings.model_copy(update={"index": index}),
         file=shown_as,
     )

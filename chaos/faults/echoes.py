@@ -10,7 +10,7 @@ quoted part and a padding that nobody reads, as long as it takes for question an
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 Read = Callable[[int], bytes]
 """At most so many bytes, as they come; raises at the end of the stream."""
@@ -31,8 +31,7 @@ class Transport:
 
     LONGEST = 16384
 
-    @staticmethod
-    def question(quoted: int, padding: int) -> bytes:
+    def question(self, quoted: int, padding: int) -> bytes:
         """``quoted`` bytes of name beside the prefix, ``padding`` bytes of content."""
         name = (ACTION + "x" * quoted).encode()
         # request headers, response headers, features: none; then the action (``Header.finishParsingHeader``)
@@ -52,15 +51,20 @@ class Transport:
 
 
 class Http:
-    """A request for a path that does not exist."""
+    """A request for a path that does not exist, with these headers."""
 
     LONGEST = 3000
     """the longest first line of a request is 4 KiB (``http.max_initial_line_length``)"""
 
-    @staticmethod
-    def question(quoted: int, padding: int) -> bytes:
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "probe", **headers}.items())
+
+    def request(self, path: str) -> bytes:
+        return f"GET {path} HTTP/1.1\r\n{self._headers}\r\n".encode()
+
+    def question(self, quoted: int, padding: int) -> bytes:
         return (
-            f"POST /_opensearch-chaos/probe/{'x' * quoted} HTTP/1.1\r\nHost: probe\r\n"
+            f"POST /_opensearch-chaos/probe/{'x' * quoted} HTTP/1.1\r\n{self._headers}"
             f"Content-Type: application/json\r\nContent-Length: {padding}\r\n\r\n"
         ).encode() + b" " * padding
 

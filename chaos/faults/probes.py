@@ -4,12 +4,15 @@ A *ping* is OpenSearch's own transport keep-alive: the six bytes ``ES\\xff\\xff\
 connection sends the same six bytes back (``TransportKeepAlive.receiveKeepAlive`` in the server's sources), so an
 answer is bytes that the *target node itself* returned through that very link. Toxiproxy accepts every connection,
 whatever is behind it: a connect alone proves nothing. Client hosts ask ``GET /`` over HTTP instead.
+
+On a secured lab both speak TLS. A connection is made, with its handshake, before anything is timed on it.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,9 +23,11 @@ from chaos.faults.echoes import ALIKE, Http, Transport
 from chaos.lab.protocol import Lab
 
 PING = b"ES\xff\xff\xff\xff"
-HTTP_PING = b"GET /?filter_path=version.number HTTP/1.1\r\nHost: probe\r\n\r\n"
+HTTP_PING = "/?filter_path=version.number"
 PINGS_AT_MOST = 65536
 """Bytes of a burst that should take about a second and may be pings, which carry 300 kB/s at most."""
+
+NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Pair = tuple[str, str]
 """(host that opens the connection, node that it speaks to)"""
@@ -69,7 +74,7 @@ class Line:
         self._lab = lab
         self.pair = pair
         self._socket: socket.socket | None = None
-        self._http = lab.wiring[pair[0]].kind == "client"
+        self._http = Http(lab.access.headers()) if lab.wiring[pair[0]].kind == "client" else None
         self._unanswered = 0
         """Bytes of earlier pings that were still silent: their late echo must not pass for a new one."""
 
@@ -82,6 +87,10 @@ class Line:
             return self._ended(Reply.REFUSED)
         except TimeoutError:
             return Echo(Reply.SILENT)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            return self._ended(Reply.CLOSED)
+        except ConnectionResetError:
+            return self._ended(Reply.RESET)
         except OSError:
             return Echo(Reply.UNREACHABLE)
         self._unanswered = 0
@@ -95,9 +104,9 @@ class Line:
         began = time.monotonic()
         deadline = began + timeout
         try:
-            self._socket.sendall(HTTP_PING if self._http else PING)
+            self._socket.sendall(self._http.request(HTTP_PING) if self._http else PING)
             if self._http:
-                self._read_http(deadline)
+                self._http.answer(lambda most: self._receive(most, deadline))
             else:
                 wanted = self._unanswered + len(PING)
                 self._unanswered = wanted
@@ -125,13 +134,14 @@ class Line:
         """Seconds for ``size`` bytes to go there and as many to come back; None when they do not within ``timeout``.
 
         A small burst over the transport is pings, which come back byte for byte; others are questions that the node
-        answers at the same length, after a first one that is not timed and says what that length is.
+        answers at the same length, after a first one that is not timed and says what that length is. So are all bursts
+        over TLS, where each ping would come back as a record of its own, of 28 bytes.
         """
         deadline = time.monotonic() + timeout
         try:
             if self._socket is None and self.open(timeout) is not None:
                 return None
-            if self._http or size > PINGS_AT_MOST:
+            if self._http or size > PINGS_AT_MOST or isinstance(self._socket, ssl.SSLSocket):
                 message, answer = self._question(size, deadline)
             else:
                 message, answer = PING, len(PING)
@@ -145,7 +155,7 @@ class Line:
 
     def _question(self, size: int, deadline: float) -> tuple[bytes, int]:
         """A question that fits several times into ``size``, and the length of its answer, which is about its own."""
-        kind = Http if self._http else Transport
+        kind = self._http or Transport()
         quoted = min(kind.LONGEST, size // 8)
         assert self._socket is not None
         self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -167,11 +177,12 @@ class Line:
             if (patience := deadline - time.monotonic()) <= 0:
                 raise TimeoutError
             ready.register(self._socket, select.POLLIN | (select.POLLOUT if left else 0))
-            ready.poll(patience * 1000)
+            if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):  # else there is more already
+                ready.poll(patience * 1000)
             if left:
-                with suppress(BlockingIOError):
+                with suppress(*NOTHING_YET):
                     left = left[self._socket.send(left[:65536]) :]
-            with suppress(BlockingIOError):
+            with suppress(*NOTHING_YET):
                 if not (got := self._socket.recv(1 << 20)):
                     raise EOFError
                 missing -= len(got)
@@ -208,9 +219,6 @@ class Line:
             raise EOFError
         return data
 
-    def _read_http(self, deadline: float) -> None:
-        Http.answer(lambda most: self._receive(most, deadline))
-
     def close(self) -> None:
         if self._socket is not None:
             with suppress(OSError):
@@ -240,26 +248,7 @@ def together(lines: list[Line], timeout: float, *, pings: int = 1) -> dict[Pair,
 
 def direct(lab: Lab, node: str, timeout: float) -> Echo:
     """A transport ping from inside the node's own host: past every proxy."""
-    began = time.monotonic()
-    try:
-        sock = lab.connect(node, (lab.wiring[node].loopback, 9300), timeout)
-    except ConnectionRefusedError:
-        return Echo(Reply.REFUSED)
-    except TimeoutError:
-        return Echo(Reply.SILENT)
-    except OSError:
-        return Echo(Reply.UNREACHABLE)
-    with sock:
-        try:
-            sock.sendall(PING)
-            got = b""
-            while len(got) < len(PING):
-                part = sock.recv(len(PING))
-                if not part:
-                    return Echo(Reply.CLOSED, relayed=lab.relayed)
-                got += part
-        except TimeoutError:
-            return Echo(Reply.SILENT)
-        except OSError:
-            return Echo(Reply.RESET, relayed=lab.relayed)
-    return Echo(Reply.ANSWERED, time.monotonic() - began)
+    line = Line(lab, (node, node))
+    echo = line.ping(timeout)
+    line.close()
+    return echo

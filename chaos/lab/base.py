@@ -16,14 +16,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import urllib3
 
 from chaos import places
+from chaos.access import PLAIN, Access
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import InvalidInput, LabError
+from chaos.lab import config, security
 from chaos.lab.disks import LocalDisks
 from chaos.lab.parts import Parts
 from chaos.lab.protocol import Lab
@@ -187,6 +190,13 @@ class BaseLab(Lab, ABC):
         """Disks of its own for each node, where the topology asks for them."""
         return self._disks
 
+    def _configuration(self, node: NodeSpec, data: Path, logs: Path, **more: Any) -> dict[str, str]:
+        """A node's configuration files, by path in their folder; ``more`` are settings. May hold secrets."""
+        parts = self.manifest.parts.of(self.version(node.name))
+        settings = config.node_settings(self.topology, node, self.wiring, parts, data, logs) | more
+        secured = security.files(self.folder, node.name) if self.topology.security else {}
+        return {"opensearch.yml": config.text(settings), **secured}
+
     # ---- versions -----------------------------------------------------------------------------
 
     def _version_file(self, node: str) -> Path:
@@ -228,11 +238,22 @@ class BaseLab(Lab, ABC):
         """HTTP of a node, over a path of its own that no fault touches."""
         return self.endpoint(node, (self.wiring[node].loopback, HTTP))
 
+    @cached_property
+    def access(self) -> Access:
+        return security.access(self.folder) if self.topology.security else PLAIN
+
+    @cached_property
+    def transport(self) -> Access:
+        """How nodes are spoken to over their transport protocol."""
+        return security.transport(self.folder) if self.topology.security else PLAIN
+
     def client(self, node: str, *, timeout: float = 5.0) -> Client:
-        return Client(self.administration(node), timeout=timeout)
+        return Client(self.administration(node), access=self.access, timeout=timeout)
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
-        return self.endpoint(host, address).connect(timeout)
+        ip, port = address
+        access = self.access if port == HTTP else self.transport
+        return access.secured(self.endpoint(host, address).connect(timeout), ip)
 
     @abstractmethod
     def toxiproxy(self, host: str) -> ToxiproxyServer:
@@ -248,6 +269,11 @@ class BaseLab(Lab, ABC):
         self.toxiproxy(host).set_enabled(proxy, enabled)
 
     # ---- coming up ----------------------------------------------------------------------------
+
+    def _secure(self) -> None:
+        """Make what a secured lab's nodes and their clients need, once every address is known."""
+        if self.topology.security:
+            security.make(self.folder, self.wiring)
 
     @abstractmethod
     def process_state(self, node: str) -> str | None: ...

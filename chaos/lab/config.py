@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from chaos.definitions import NodeSpec, Topology
+from chaos.lab import security
+from chaos.lab.parts import Parts
 from chaos.lab.wiring import HTTP, TRANSPORT, Wiring
 
 LOG4J2 = """\
@@ -20,8 +24,10 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-def node_settings(topology: Topology, node: NodeSpec, wiring: Wiring, data: Path, logs: Path) -> dict[str, Any]:
-    """The settings of one node, the topology's last so that it can override every one of ours.
+def node_settings(
+    topology: Topology, node: NodeSpec, wiring: Wiring, parts: Parts, data: Path, logs: Path
+) -> dict[str, Any]:
+    """The settings of one node, made of ``parts``; the topology's last so that it can override every one of ours.
 
     Binding *and* publishing a loopback address keeps OpenSearch's bootstrap checks from being enforced, so a lab
     starts on machines that allow few open files.
@@ -41,6 +47,10 @@ def node_settings(topology: Topology, node: NodeSpec, wiring: Wiring, data: Path
     }
     if node.is_cluster_manager:
         settings["cluster.initial_cluster_manager_nodes"] = [n.name for n in managers]
+    if topology.security:
+        settings.update(security.settings(wiring.lab))
+    elif parts.security:
+        settings.update(security.OFF)
     settings.update(topology.settings.node)
     settings.update(node.settings)
     return settings
@@ -51,8 +61,12 @@ def text(settings: dict[str, Any]) -> str:
     return "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
 
 
-def write(folder: Path, settings: dict[str, Any]) -> None:
-    """opensearch.yml and log4j2.properties, readable by the node's uid."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "opensearch.yml").write_text(text(settings))
-    (folder / "log4j2.properties").write_text(LOG4J2)
+def write(folder: Path, files: Mapping[str, str], uid: int) -> None:
+    """A node's configuration folder, which it may write to itself: its keystore. Nobody else may read the files."""
+    for name, content in {"log4j2.properties": LOG4J2, **files}.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_text(content)
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, uid, uid)

@@ -77,6 +77,7 @@ class LocalLab(BaseLab):
         own last error. The caller takes the lab down.
         """
         processes.raise_open_files_limit()
+        self._secure()
         progress(f"building {len(self.wiring.hosts)} hosts")
         network.build(self.wiring)
         self._group(progress)
@@ -163,12 +164,9 @@ class LocalLab(BaseLab):
     # ---- nodes --------------------------------------------------------------------------------
 
     def _prepare(self, node: NodeSpec) -> None:
-        settings = config.node_settings(
-            self.topology, node, self.wiring, self.folder / "data" / node.name, self.folder / "logs"
-        )
-        config.write(self.folder / "config" / node.name, settings)
-        # the node writes its keystore into its configuration folder
-        for folder in (self.folder / kind / node.name for kind in ("config", "data", "run")):
+        files = self._configuration(node, self.folder / "data" / node.name, self.folder / "logs")
+        config.write(self.folder / "config" / node.name, files, processes.NODE_UID)
+        for folder in (self.folder / kind / node.name for kind in ("data", "run")):
             folder.mkdir(exist_ok=True)
             os.chown(folder, processes.NODE_UID, processes.NODE_UID)
 

@@ -26,6 +26,8 @@ class Parts:
     toxiproxy_version: str
     notes: tuple[str, ...] = ()
     """How distribution and runtime differ from the official ones."""
+    security: bool = False
+    """Whether the security plugin is in it, switched on or not."""
     others: tuple[Parts, ...] = ()
     """The same for every other version that nodes of this lab may run."""
 

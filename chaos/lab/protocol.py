@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from chaos.access import Access
 from chaos.definitions import NodeSpec, Topology
 from chaos.lab.limits import MemoryUse, ProcessorUse
 from chaos.lab.wiring import Wiring
@@ -137,8 +138,15 @@ class Lab(Protocol):
     def client(self, node: str, *, timeout: float = 5.0) -> Client:
         """HTTP to a node over a path of its own, that no fault touches."""
 
+    @property
+    def access(self) -> Access:
+        """How the REST API of its nodes is spoken to."""
+
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
-        """A TCP connection as that host's processes would open it."""
+        """A connection as that host's processes would open it, with TLS where the lab is secured.
+
+        ``timeout`` holds for the connect and once more for TLS. Raises OSError.
+        """
 
     # moves on links
     def add_toxic(

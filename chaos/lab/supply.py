@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaos.definitions import Topology
+from chaos.definitions.loading import located
+from chaos.errors import InvalidInput
 from chaos.lab.parts import Parts
+from chaos.lab.security import PLUGIN
 from chaos.provision.cds import ensure_archive
 from chaos.provision.java import ensure_java, runs_on
 from chaos.provision.jvm import differences, node_java_flags
@@ -30,7 +33,13 @@ def parts(
 def _parts(version: str, topology: Topology, says: Callable[[str], None], opensearch_home: Path | None) -> Parts:
     progress = sys.stderr.isatty()
     java = ensure_java(*runs_on(version), progress=progress)
-    home = ensure_opensearch(version, given=opensearch_home, without=java.without, progress=progress)
+    plugins = (PLUGIN,) if topology.security else ()
+    try:
+        home = ensure_opensearch(
+            version, given=opensearch_home, without=java.without, plugins=plugins, progress=progress
+        )
+    except InvalidInput as error:
+        raise located(topology, ("security",), error) if plugins else error from None
     toxiproxy = ensure_toxiproxy(progress=progress)
     says(f"OpenSearch {home.version} {home.source}, Java {java.full_version}, Toxiproxy {toxiproxy.version}")
     archive = ensure_archive(home, java) if topology.profile == "fast" else None
@@ -46,4 +55,5 @@ def _parts(version: str, topology: Topology, says: Callable[[str], None], opense
         toxiproxy=str(toxiproxy.path),
         toxiproxy_version=toxiproxy.version,
         notes=(home.distribution_note, *differences(java, topology.profile)),
+        security=PLUGIN in home.plugins,
     )

@@ -15,6 +15,7 @@ from opensearchpy import OpenSearch
 from opensearchpy.connection import Urllib3HttpConnection
 from opensearchpy.serializer import JSONSerializer
 
+from chaos.access import Access
 from chaos.load.config import Target
 from chaos.load.network import connection_class
 from chaos.netsock import Namespace
@@ -46,10 +47,10 @@ class Raw(JSONSerializer):
 class ZoneHttpConnection(Urllib3HttpConnection):
     """opensearch-py's connection to one node, made in one namespace."""
 
-    def __init__(self, *, node: int, namespace: Namespace | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *, node: int, namespace: Namespace | None, use_ssl: bool = False, **kwargs: Any) -> None:
+        super().__init__(use_ssl=use_ssl, **kwargs)
         self._node = node
-        self.pool.ConnectionCls = connection_class(namespace)
+        self.pool.ConnectionCls = connection_class(namespace, tls=use_ssl)
 
     def perform_request(
         self,
@@ -68,21 +69,22 @@ class ZoneHttpConnection(Urllib3HttpConnection):
         return status, {}, (status, text)
 
 
-def single(target: Target, number: int, namespace: Namespace | None, *, pool: int) -> OpenSearch:
+def single(target: Target, number: int, namespace: Namespace | None, access: Access, *, pool: int) -> OpenSearch:
     """A client of one node, without retries and without a timeout of its own: the sender sets one for all."""
-    return _client([(number, target)], namespace, pool=pool, timeout=None, max_retries=0)
+    return _client([(number, target)], namespace, access, pool=pool, timeout=None, max_retries=0)
 
 
 def by_default_policy(
-    targets: Sequence[Target], namespace: Namespace | None, *, pool: int, timeout_s: float
+    targets: Sequence[Target], namespace: Namespace | None, access: Access, *, pool: int, timeout_s: float
 ) -> OpenSearch:
     """A client of all targets with opensearch-py's own policy; ``timeout_s`` is for each attempt."""
-    return _client(list(enumerate(targets)), namespace, pool=pool, timeout=timeout_s)
+    return _client(list(enumerate(targets)), namespace, access, pool=pool, timeout=timeout_s)
 
 
 def _client(
     targets: list[tuple[int, Target]],
     namespace: Namespace | None,
+    access: Access,
     *,
     pool: int,
     timeout: float | None,
@@ -96,5 +98,6 @@ def _client(
         timeout=timeout,
         # not the library's 10: a stall must not also cost a new connection for each later request
         pool_maxsize=pool,
+        **access.of_client(),
         **policy,
     )

@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from chaos.access import PLAIN, Access
+
 FEWEST_AT_ONCE = 2000
 """Requests that the driver can have under way, at least."""
 
@@ -110,6 +112,8 @@ class DriverConfig(_Data):
     client: ClientConfig = ClientConfig()
     clients: tuple[ClientHost, ...] = Field(min_length=1, max_length=254)
     targets: tuple[Target, ...] = Field(min_length=1, max_length=254)
+    access: Access = PLAIN
+    """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)
     """How many requests may be under way at once; None: as many as can wait for the client's timeout."""
 

@@ -71,20 +71,21 @@ class _Zone:
     def __init__(self, host: ClientHost, config: DriverConfig) -> None:
         self.host = host
         self.namespace = namespace(host.netns)
-        self.connection = connection_class(self.namespace)
+        self.access, self.headers = config.access, config.access.headers()
+        self.connection = connection_class(self.namespace, tls=self.access.tls)
         self.targets = [target.seen_from(host) for target in config.targets]
         numbers = range(len(self.targets))
         probe = config.client.probe
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down)
         if config.client.kind == "opensearch-py":
             client = by_default_policy(
-                self.targets, self.namespace, pool=config.at_once, timeout_s=config.client.timeout_s
+                self.targets, self.namespace, self.access, pool=config.at_once, timeout_s=config.client.timeout_s
             )
             self._senders = [client.transport.perform_request]
             self._always: int | None = 0
         else:
             self._senders = [
-                single(target, number, self.namespace, pool=config.at_once).transport.perform_request
+                single(target, number, self.namespace, self.access, pool=config.at_once).transport.perform_request
                 for number, target in enumerate(self.targets)
             ]
             nodes = [target.node for target in config.targets]
@@ -174,7 +175,7 @@ class Engine:
             def to(zone: int, node: int) -> Send:
                 if (zone, node) not in direct:
                     where = self._zones[zone]
-                    made = single(where.targets[node], node, where.namespace, pool=50)
+                    made = single(where.targets[node], node, where.namespace, where.access, pool=50)
                     direct[zone, node] = made.transport.perform_request
                 return direct[zone, node]
 
@@ -427,11 +428,11 @@ class Engine:
         """One health check over a connection of its own, as balancers make them."""
         target: Target = zone.targets[number]
         probe = self._config.client.probe
-        connection = zone.connection(target.host, target.port, timeout=None)
+        connection = zone.connection(target.host, target.port, timeout=None, **zone.access.of_pool())
         ok, says = False, f"no answer within {probe.timeout_s:g} s"
         try:
             with Timeout(probe.timeout_s, False):
-                connection.request("GET", probe.path, headers={"connection": "close"})
+                connection.request("GET", probe.path, headers={"connection": "close", **zone.headers})
                 answer = connection.getresponse()
                 answer.read()
                 ok, says = answer.status == 200, f"HTTP {answer.status}"

@@ -32,10 +32,10 @@ def namespace(path: Path | str | None) -> netsock.Namespace | None:
     return opened
 
 
-def connection_class(namespace: netsock.Namespace | None) -> type[HTTPConnection]:
+def connection_class(namespace: netsock.Namespace | None, *, tls: bool = False) -> type[HTTPConnection]:
     """urllib3's connection for the driver, making its sockets in ``namespace``."""
 
-    class DriverConnection(netsock.connection_class(namespace)):  # type: ignore[misc]
+    class DriverConnection(netsock.connection_class(namespace, tls=tls)):  # type: ignore[misc]
         @property
         def is_connected(self) -> bool:
             """Whether an idle connection is still good: nothing has arrived on it, not even its end.

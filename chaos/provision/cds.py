@@ -125,6 +125,7 @@ def _configure(home: OpenSearchHome, folder: Path) -> int:
         "discovery.type": "single-node",
         "path.data": str(folder / "data"),
         "path.logs": str(folder / "logs"),
+        **({"plugins.security.disabled": True} if "opensearch-security" in home.plugins else {}),
     }
     for name in ("config", "data", "logs", "tmp"):
         (folder / name).mkdir()

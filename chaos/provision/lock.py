@@ -25,12 +25,18 @@ DEFAULT_VERSION = "3.8.0"
 
 @dataclass(frozen=True)
 class LockedFile:
-    """One jar: ``to`` is its folder in the home; ``size`` in bytes."""
+    """One jar, or a plugin as a zip: ``to`` is its folder in the home; ``size`` in bytes."""
 
     to: str
     coordinates: maven.Coordinates
     sha256: str
     size: int
+
+    @property
+    def plugin(self) -> str | None:
+        """The plugin that this file is, which a home has only when it is asked for; None: it is part of every home."""
+        folder, _, name = self.to.partition("/")
+        return name if folder == "plugins" else None
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,13 @@ class Lock:
     digest: str = field(compare=False)
 
     @property
+    def plugins(self) -> frozenset[str]:
+        """The plugins that can be had with this version."""
+        return frozenset(file.plugin for file in self.files if file.plugin is not None)
+
+    @property
     def size(self) -> int:
-        """Bytes of all jars."""
+        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
 
@@ -238,6 +249,18 @@ MODULES: tuple[tuple[str, Module], ...] = (
 )
 """Artifact in group ``org.opensearch.plugin`` and what it becomes."""
 
+NOT_PUBLISHED = {"3.4.0": ("search-pipeline-common",)}
+"""Named, so that a repository that does not answer leaves nothing out."""
+PLUGINS = {
+    "3.4.0": {
+        "opensearch-security": (
+            "org.opensearch.plugin:opensearch-security:3.4.0.0@zip",
+            "org.apache.commons:commons-collections4:4.5.0",  # else found in what it extends, which is not published
+        )
+    }
+}
+"""Plugins and what they consist of. Most versions of the security plugin were never published there."""
+
 
 def _resolve(*roots: str) -> list[maven.Coordinates]:
     """The roots and what they need at run time."""
@@ -281,6 +304,8 @@ def make(version: str) -> dict[str, Any]:
     jars: dict[str, set[str]] = {}
     modules: list[Module] = []
     for artifact, module in MODULES:
+        if artifact in NOT_PUBLISHED.get(version, ()):
+            continue
         # A jar twice on one class path is "jar hell" and stops the node: what lib/ or an extended module has stays out.
         above = set(lib).union(*(jars[name] for name in module.extends))
         needed = {
@@ -294,6 +319,8 @@ def make(version: str) -> dict[str, Any]:
         own = maven.download(maven.Coordinates("org.opensearch.plugin", artifact, version))
         module = replace(module, classname=_class_in(own, module.classname))
         modules.append(module)
+    for plugin, parts in PLUGINS.get(version, {}).items():
+        files += [_locked(f"plugins/{plugin}", maven.Coordinates.parse(part)) for part in parts]
     return {
         "format": FORMAT,
         "opensearch": version,

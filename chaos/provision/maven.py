@@ -22,23 +22,27 @@ from chaos.errors import InvalidInput, ProvisionError
 
 @dataclass(frozen=True)
 class Coordinates:
-    """``group:artifact:version[:classifier]`` of a jar."""
+    """``group:artifact:version[:classifier]`` of a jar, or with ``@zip`` of a zip."""
 
     group: str
     artifact: str
     version: str
     classifier: str = ""
+    packaging: str = "jar"
 
     @classmethod
     def parse(cls, text: str) -> Coordinates:
         """Raises :class:`InvalidInput` unless there are three or four parts."""
-        parts = text.split(":")
+        name, _, packaging = text.partition("@")
+        parts = name.split(":")
         if len(parts) not in (3, 4) or not all(parts):
-            raise InvalidInput(f"not Maven coordinates: {text!r}, expected group:artifact:version[:classifier]")
-        return cls(*parts)
+            raise InvalidInput(f"not Maven coordinates: {text!r}, expected group:artifact:version[:classifier][@zip]")
+        group, artifact, version, *classifier = parts
+        return cls(group, artifact, version, "".join(classifier), packaging or "jar")
 
     def __str__(self) -> str:
-        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+        name = ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+        return name if self.packaging == "jar" else f"{name}@{self.packaging}"
 
     @property
     def project(self) -> str:
@@ -47,7 +51,7 @@ class Coordinates:
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}{'-' + self.classifier if self.classifier else ''}.jar"
+        return f"{self.artifact}-{self.version}{'-' + self.classifier if self.classifier else ''}.{self.packaging}"
 
 
 @lru_cache(maxsize=1)
@@ -62,11 +66,11 @@ def context() -> MavenContext:
 
 def _artifact(coordinates: Coordinates) -> Artifact:
     component = context().project(coordinates.group, coordinates.artifact).at_version(coordinates.version)
-    return component.artifact(coordinates.classifier)
+    return component.artifact(coordinates.classifier, coordinates.packaging)
 
 
 def addresses(coordinates: Coordinates) -> list[str]:
-    """Where the jar may be fetched from, in order."""
+    """Where the file may be fetched from, in order."""
     artifact = _artifact(coordinates)
     path = f"{artifact.component.path_prefix.as_posix()}/{artifact.filename}"
     return [f"{base.rstrip('/')}/{path}" for base in context().remote_repos.values()]

@@ -68,14 +68,21 @@ class OpenSearchHome:
         return tuple(sorted(path.name for path in (self.path / "modules").iterdir() if path.is_dir()))
 
     @property
+    def plugins(self) -> tuple[str, ...]:
+        return tuple(sorted(path.parent.name for path in self.path.glob("plugins/*/plugin-descriptor.properties")))
+
+    @property
     def distribution_note(self) -> str:
         """How this differs from the official distribution, for plans and reports."""
         if self.source != ASSEMBLED:
             return f"OpenSearch {self.version} {self.source}"
         left_out = f", without {', '.join(sorted(self.without))}" if self.without else ""
+        plugins = f"plugin {', '.join(self.plugins)}" if self.plugins else "no plugins (so no security)"
+        if self.plugins:
+            plugins += " without its tie to workload management"
         return (
             f"OpenSearch {self.version} {ASSEMBLED}: the published jars, stored uncompressed, "
-            f"{len(self.modules)} modules{left_out}; no plugins (so no security), module policies written by this tool"
+            f"{len(self.modules)} modules{left_out}; {plugins}, module policies written by this tool"
         )
 
     @property
@@ -96,30 +103,45 @@ def ensure_opensearch(
     *,
     given: Path | None = None,
     without: Collection[str] = (),
+    plugins: Collection[str] = (),
     progress: bool = True,
 ) -> OpenSearchHome:
     """The home of ``version``: ``given`` or ``$OPENSEARCH_HOME`` (folder or .tar.gz), else assembled.
 
-    ``without`` names modules to leave out of an assembled home (a runtime that cannot run them).
-    Raises :class:`InvalidInput` for an unusable given home or an unknown version or module,
-    :class:`ProvisionError` when something cannot be fetched, verified or stored.
+    ``without`` names modules to leave out of an assembled home (a runtime that cannot run them), ``plugins`` those
+    that it must have. Raises :class:`InvalidInput` for an unusable given home or an unknown version, module or
+    plugin, :class:`ProvisionError` when something cannot be fetched, verified or stored.
     """
     if given is None and (value := os.environ.get(VARIABLE)):
-        return _given(Path(value), VARIABLE, version, without)
+        given, by = Path(value), VARIABLE
+    else:
+        by = "option"
     if given is not None:
-        return _given(Path(given), "option", version, without)
+        home = _given(Path(given), by, version, without)
+        if lacking := set(plugins) - set(home.plugins):
+            raise InvalidInput(
+                f"{given} (given by {by}) has no plugin {', '.join(sorted(lacking))}", remedy="name a home that has it"
+            )
+        return home
     locked = lock.read(version)
+    if lacking := set(plugins) - locked.plugins:
+        have = [each for each in lock.versions() if set(plugins) <= lock.read(each).plugins]
+        raise InvalidInput(
+            f"OpenSearch {version} has no plugin {', '.join(sorted(lacking))} in its lock file",
+            remedy=f"ask for one of {', '.join(have)}, or name a home that has the plugin with {VARIABLE}",
+        )
     if unknown := set(without) - {module.name for module in locked.modules}:
         raise InvalidInput(f"OpenSearch {version} has no module {', '.join(sorted(unknown))}")
     left_out = frozenset(without)
-    home = OpenSearchHome(homes() / f"{version}-{_key(locked, left_out)}", version, ASSEMBLED, left_out)
+    place = homes() / f"{version}-{_key(locked, left_out, plugins)}"
+    home = OpenSearchHome(place, version, ASSEMBLED, left_out)
     if _complete(home.path):
         return home
     with fetch.disk_errors(f"preparing {homes()}"):
         fetch.open_folder(homes())
     with places.locked(homes() / f".{version}.lock"):
         if not _complete(home.path):  # another process may have made it meanwhile
-            _assemble(locked, home, progress=progress)
+            _assemble(locked, home, plugins, progress=progress)
     return home
 
 
@@ -145,8 +167,9 @@ def _given(path: Path, by: str, version: str, without: Collection[str]) -> OpenS
     return OpenSearchHome(folder, found, f"given by {by} ({path})", frozenset(without))
 
 
-def _key(locked: lock.Lock, without: Iterable[str]) -> str:
+def _key(locked: lock.Lock, without: Iterable[str], plugins: Iterable[str] = ()) -> str:
     parts = [locked.digest, LOG_CONFIG.read_text(), LAYOUT, *EMPTY_FOLDERS, *sorted(without)]
+    parts += [f"plugin {name}" for name in sorted(plugins)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
@@ -174,10 +197,10 @@ def _complete(home: Path, *, quiet: bool = False) -> bool:
     return bool(noted)
 
 
-def _assemble(locked: lock.Lock, home: OpenSearchHome, *, progress: bool) -> None:
+def _assemble(locked: lock.Lock, home: OpenSearchHome, plugins: Collection[str], *, progress: bool) -> None:
     modules = [module for module in locked.modules if module.name not in home.without]
     left_out = {f"modules/{name}" for name in home.without}
-    files = [file for file in locked.files if file.to not in left_out]
+    files = [file for file in locked.files if file.to not in left_out and file.plugin in (None, *plugins)]
     wanted = {file: _wanted(file) for file in files}
     fetch.fetch_all(f"OpenSearch {locked.version}", list(wanted.values()), progress=progress)
     with fetch.disk_errors("assembling the OpenSearch home"):
@@ -186,7 +209,10 @@ def _assemble(locked: lock.Lock, home: OpenSearchHome, *, progress: bool) -> Non
         try:
             building.chmod(0o755)
             for file in files:
-                _place(fetch.stored(wanted[file]), building / file.to / file.coordinates.file_name)
+                if file.coordinates.packaging == "zip":
+                    _unpack(fetch.stored(wanted[file]), building / file.to, {module.name for module in modules})
+                else:
+                    _place(fetch.stored(wanted[file]), building / file.to / file.coordinates.file_name)
             for module in modules:
                 folder = building / "modules" / module.name
                 _write(folder / "plugin-descriptor.properties", module.descriptor(locked.version, locked.java))
@@ -227,8 +253,34 @@ def _place(source: Path, target: Path) -> None:
     fetch.open_folder(target.parent)
     if target.exists():
         raise ProvisionError(f"the lock file names {target.name} twice")
-    _uncompress(source, target)
+    if target.suffix == ".jar":
+        _uncompress(source, target)
+    else:
+        shutil.copyfile(source, target)
     target.chmod(0o644)
+
+
+def _unpack(source: Path, target: Path, modules: Collection[str]) -> None:
+    """A plugin's zip without its configuration, which belongs to a node, and without ties to what is not here.
+
+    The security plugin extends ``rule-framework``, to let workload management see users; neither was ever published.
+    """
+    with zipfile.ZipFile(source) as packed, tempfile.TemporaryDirectory(dir=homes()) as folder:
+        for entry in packed.infolist():
+            if entry.is_dir() or entry.filename.startswith("config/"):
+                continue
+            place = target / entry.filename
+            if not place.resolve().is_relative_to(target.resolve()):
+                raise ProvisionError(f"{source.name} has an entry outside of its folder: {entry.filename}")
+            _place(Path(packed.extract(entry, folder)), place)
+    descriptor = target / "plugin-descriptor.properties"
+    lines = descriptor.read_text().splitlines()
+    for number, line in enumerate(lines):
+        key, _, value = line.partition("=")
+        if key == "extended.plugins":
+            ties = [tie for tie in value.split(",") if tie.endswith("optional=true") or tie in modules]
+            lines[number] = f"{key}={','.join(ties)}"
+    descriptor.write_text("\n".join(lines) + "\n")
 
 
 def _uncompress(source: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from chaos.access import PLAIN
 from chaos.definitions import Topology, load_topology
 from chaos.faults.evidence import Look
 from chaos.faults.fault import Fault
@@ -82,6 +83,7 @@ class FakeLab:
 
     kind = "fake"
     relayed = False
+    access = PLAIN
 
     def __init__(self, name: str = "3az-standby", id: str = "fake") -> None:
         self.id = id

@@ -12,7 +12,7 @@ from chaos.errors import InvalidInput
 
 
 def test_plain_has_nothing() -> None:
-    assert (PLAIN.scheme, PLAIN.headers(), PLAIN.context(), PLAIN.to_json()) == ("http", {}, None, {})
+    assert (PLAIN.scheme, PLAIN.headers(), PLAIN.context, PLAIN.to_json()) == ("http", {}, None, {})
 
 
 def test_a_password_is_read_when_it_is_needed_and_never_written_down(monkeypatch, tmp_path) -> None:
@@ -55,5 +55,5 @@ def test_a_file_that_is_no_certificate(tmp_path) -> None:
     bad.write_text("nothing")
     for access in (Access(tls=True, ca=str(bad)), Access(tls=True, certificate=str(tmp_path / "none.pem"))):
         with pytest.raises(InvalidInput, match="cannot use"):
-            access.context()
-    assert Access(tls=True, verify=False).context().verify_mode == 0
+            _ = access.context
+    assert Access(tls=True, verify=False).context.verify_mode == 0

@@ -190,14 +190,16 @@ def test_a_flood_that_is_answered_with_something_else_carried_nothing(lab: Socke
 
 def test_a_question_on_the_wire() -> None:
     """Fixed by hand from ``TcpHeader``, ``Header`` and ``StreamOutput`` of OpenSearch 2.19 and 3.x."""
-    asked = Transport.question(1, 2)
+    asked = Transport().question(1, 2)
     name = b"opensearch-chaos:probe/x"
     assert asked[:2] == b"ES" and int.from_bytes(asked[2:6], "big") == len(asked) - 6
     assert asked[6:15] == (1).to_bytes(8, "big") + b"\0"
     assert int.from_bytes(asked[15:19], "big") ^ 0x08000000 == 2190099
     assert int.from_bytes(asked[19:23], "big") == 4 + len(name)
     assert asked[23:] == b"\0\0\0" + bytes([len(name)]) + name + b"\0\0"
-    assert Transport.question(300, 0)[26:28] == bytes([(300 + len(name) - 1) & 0x7F | 0x80, (300 + len(name) - 1) >> 7])
+    assert Transport().question(300, 0)[26:28] == bytes(
+        [(300 + len(name) - 1) & 0x7F | 0x80, (300 + len(name) - 1) >> 7]
+    )
 
 
 @given(st.floats(0, 100))

@@ -9,6 +9,7 @@ import re
 import tarfile
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,8 @@ def test_every_lock_file_is_whole() -> None:
         locked = lock.read(version)
         folders = {file.to for file in locked.files}
         assert "lib" in folders and ("agent" in folders) is (locked.java >= 21)
-        assert folders - {"lib", "agent"} == {f"modules/{module.name}" for module in locked.modules}
+        parts = {f"modules/{module.name}" for module in locked.modules} | {f"plugins/{name}" for name in locked.plugins}
+        assert folders - {"lib", "agent"} == parts
         assert all(re.fullmatch(r"[0-9a-f]{64}", file.sha256) and file.size > 0 for file in locked.files)
         names = [f"{file.to}/{file.coordinates.file_name}" for file in locked.files]
         assert len(names) == len(set(names))
@@ -94,6 +96,35 @@ def test_no_jar_is_twice_on_one_class_path() -> None:
         own = jars[f"modules/{module.name}"]
         assert not own & jars["lib"]
         assert all(not own & jars[f"modules/{name}"] for name in module.extends)
+
+
+def test_a_plugin_comes_when_it_is_asked_for_without_its_configuration_and_its_ties_to_what_is_not_here(
+    small: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinates = maven.Coordinates.parse("org.opensearch.plugin:opensearch-security:3.8.0.0@zip")
+    assert str(coordinates).endswith("@zip") and coordinates.file_name == "opensearch-security-3.8.0.0.zip"
+    file = lock.LockedFile("plugins/opensearch-security", coordinates, "", 0)
+    monkeypatch.setattr(lock, "read", lambda version: replace(SMALL, files=(*SMALL.files, file)))
+    pretend = fetch.fetch_all
+
+    def with_plugin(title: str, files: list[fetch.Wanted], *, progress: bool = True) -> None:
+        pretend(title, files, progress=progress)
+        for wanted in (each for each in files if each.name.endswith(".zip")):
+            with zipfile.ZipFile(fetch.stored(wanted), "w") as packed:
+                ties = "workload-management;optional=true,rule-framework,analysis-common"
+                packed.writestr("plugin-descriptor.properties", f"name=x\nextended.plugins={ties}\n")
+                packed.writestr("config/internal_users.yml", "admin: admin")
+                packed.writestr("tools/hash.sh", "true")
+
+    monkeypatch.setattr(fetch, "fetch_all", with_plugin)
+    plain, secured = ensure_opensearch(), ensure_opensearch(plugins=["opensearch-security"])
+    assert plain.path != secured.path and (plain.plugins, secured.plugins) == ((), ("opensearch-security",))
+    assert "no security" in plain.distribution_note and "no security" not in secured.distribution_note
+    descriptor = (secured.path / "plugins" / "opensearch-security" / "plugin-descriptor.properties").read_text()
+    assert "extended.plugins=workload-management;optional=true,analysis-common\n" in descriptor
+    assert not list(secured.path.rglob("internal_users.yml")) and list(secured.path.rglob("hash.sh"))
+    with pytest.raises(InvalidInput, match="no plugin nonsense"):
+        ensure_opensearch(plugins=["nonsense"])
 
 
 def test_descriptor_and_policy_are_what_a_node_reads() -> None:

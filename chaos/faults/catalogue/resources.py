@@ -22,6 +22,7 @@ from chaos.definitions.steps import NodeFault, Scene
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
 from chaos.errors import LabError
+from chaos.faults.echoes import Http
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, on_node, operation
@@ -447,10 +448,8 @@ class UnreadAnswers:
             return None
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD_BYTES)
-            sock.sendall(
-                f"GET /{self._index}/_search?size={DOCUMENTS} HTTP/1.1\r\nHost: pressure\r\n\r\n".encode("ascii")
-            )
-            if sock.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200":
+            sock.sendall(Http(lab.access.headers()).request(f"/{self._index}/_search?size={DOCUMENTS}"))
+            if sock.recv(12) == b"HTTP/1.1 200":  # a server sends the first line whole
                 return sock
         except OSError:
             pass

@@ -206,12 +206,12 @@ class Engine:
             return dict(self.client.api.stats(container.id, stream=False, one_shot=True))
 
     def put(self, container: Container, folder: str, files: Mapping[str, str], uid: int) -> None:
-        """Write small files into a container, whether it runs or not."""
+        """Write small files into a container, whether it runs or not; they are readable by ``uid`` alone."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for name, text in files.items():
                 entry = tarfile.TarInfo(name)
-                entry.size, entry.mode, entry.uid, entry.gid = len(text.encode()), 0o660, uid, uid
+                entry.size, entry.mode, entry.uid, entry.gid = len(text.encode()), 0o600, uid, uid
                 entry.mtime = int(time.time())
                 archive.addfile(entry, io.BytesIO(text.encode()))
         with _translated(f"files for {container.name}"):

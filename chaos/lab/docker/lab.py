@@ -25,7 +25,7 @@ from docker.models.containers import Container
 
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import FaultError, LabError
-from chaos.lab import config, network
+from chaos.lab import network
 from chaos.lab.base import BaseLab, Manifest, Progress
 from chaos.lab.cgroups import usable
 from chaos.lab.demanding import EXHAUSTED_ROOM, Demanding
@@ -91,6 +91,7 @@ class DockerLab(BaseLab):
         prefix = self.engine.make_network(self.id, self.network_name)
         write_json(self.folder / "network.json", {"prefix": prefix})
         self._wire(prefix)
+        self._secure()
         self.disks.build()
         for node in self.topology.nodes if self.topology.disks is not None else ():
             os.chown(self.disks.path(node.name), UID, UID)
@@ -181,7 +182,7 @@ class DockerLab(BaseLab):
             volumes={data: {"bind": f"{HOME}/data", "mode": "rw"}},
             environment={
                 "JDK_JAVA_OPTIONS" if built else "OPENSEARCH_JAVA_OPTS": options,
-                "DISABLE_SECURITY_PLUGIN": "true",
+                **({} if self.topology.security else {"DISABLE_SECURITY_PLUGIN": "true"}),
                 "DISABLE_INSTALL_DEMO_CONFIG": "true",
                 "DISABLE_PERFORMANCE_ANALYZER_AGENT_CLI": "true",
             },
@@ -189,10 +190,9 @@ class DockerLab(BaseLab):
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
         )
-        settings = config.node_settings(
-            self.topology, spec, self.wiring, Path(f"{HOME}/data"), Path(f"{HOME}/logs")
-        ) | {"http.bind_host": "0.0.0.0", "http.publish_host": self.wiring[spec.name].loopback}
-        self.engine.put(container, f"{HOME}/config", {"opensearch.yml": config.text(settings)}, UID)
+        reached = {"http.bind_host": "0.0.0.0", "http.publish_host": self.wiring[spec.name].loopback}
+        files = self._configuration(spec, Path(f"{HOME}/data"), Path(f"{HOME}/logs"), **reached)
+        self.engine.put(container, f"{HOME}/config", files, UID)
         return container
 
     # ---- reaching it --------------------------------------------------------------------------
