@@ -27,7 +27,8 @@ class Parts:
     notes: tuple[str, ...] = ()
     """How distribution and runtime differ from the official ones."""
     security: bool = False
-    """Whether the security plugin is in it, switched on or not."""
+    """Whether the security plugin is known to be in it, so that the settings have to switch it off where it is not
+    asked for; official images do that themselves."""
     others: tuple[Parts, ...] = ()
     """The same for every other version that nodes of this lab may run."""
 

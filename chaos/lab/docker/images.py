@@ -18,9 +18,12 @@ from io import BytesIO
 from pathlib import Path
 
 from chaos.definitions import Topology
-from chaos.errors import LabError, MissingPrerequisite, ProvisionError
+from chaos.definitions.loading import located
+from chaos.errors import InvalidInput, LabError, MissingPrerequisite, ProvisionError
 from chaos.lab.docker.engine import Engine
 from chaos.lab.parts import Parts
+from chaos.lab.security import PLUGIN
+from chaos.provision import lock
 from chaos.provision.java import ensure_java, runs_on
 from chaos.provision.jvm import FAITHFUL, FAST, profile_flags
 from chaos.provision.opensearch import LOG_CONFIG, ensure_opensearch
@@ -32,8 +35,8 @@ HOME = "/usr/share/opensearch"
 UID = 1000
 """The user of the official image, and of ours."""
 OPENSEARCH_VARIABLE, TOXIPROXY_VARIABLE = "OPENSEARCH_CHAOS_OPENSEARCH_IMAGE", "OPENSEARCH_CHAOS_TOXIPROXY_IMAGE"
-BUILT = "opensearch-chaos.built"
-"""Label of an image that was built here: its version of Java."""
+BUILT, PLUGINS = "opensearch-chaos.built", "opensearch-chaos.plugins"
+"""Labels of an image that was built here: its version of Java, and its plugins."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,17 @@ def _parts(engine: Engine, version: str, topology: Topology, says: Callable[[str
     node, labels = found(engine, opensearch(version), says)
     proxy, _ = found(engine, toxiproxy(), says)
     says(f"images {node} and {proxy}")
-    built = labels.get(BUILT)
+    built, plugins = labels.get(BUILT), labels.get(PLUGINS) or ""
+    security = PLUGIN in plugins
+    if topology.security and built is not None and not security:
+        raise located(
+            topology, ("security",), InvalidInput(f"image {node} has no plugin {PLUGIN}", remedy=_remedy(version))
+        )
     notes = ["zones are containers on one engine"]
-    if built is None:
-        notes.append("the security plugin of the official image is switched off")
-    else:
-        notes.append("the image was built here from the published jars: no plugins (so no security)")
+    if built is not None:
+        notes.append(f"the image was built here from the published jars: {plugins or 'no plugins (so no security)'}")
+    if not topology.security and (built is None or security):
+        notes.append("the security plugin of the image is switched off")
     if topology.profile == "fast":
         notes.append("C1 compiler only, serial garbage collector (profile fast)")
     return Parts(
@@ -107,7 +115,14 @@ def _parts(engine: Engine, version: str, topology: Topology, says: Callable[[str
         toxiproxy=proxy,
         toxiproxy_version=TOXIPROXY_VERSION,
         notes=tuple(notes),
+        security=security,
     )
+
+
+def _remedy(version: str) -> str:
+    if version in lock.versions() and PLUGIN in lock.read(version).plugins:
+        return f"build it anew with: opensearch-chaos docker-image --opensearch {version}"
+    return f"name one that has it with {OPENSEARCH_VARIABLE}"
 
 
 # ---- building -------------------------------------------------------------------------------------------
@@ -117,7 +132,7 @@ def build(version: str, says: Callable[[str], None]) -> list[str]:
     """Build both images from this machine's parts, without a registry; their names."""
     engine = Engine.open()
     java = ensure_java(*runs_on(version))
-    home = ensure_opensearch(version, without=java.without)
+    home = ensure_opensearch(version, without=java.without, plugins=lock.read(version).plugins)
     proxy = ensure_toxiproxy()
     java_home = java.java.resolve().parents[1]
     place = lambda path: f"{HOME}/{Path(path).relative_to(home.path)}"  # noqa: E731
@@ -154,7 +169,7 @@ def build(version: str, says: Callable[[str], None]) -> list[str]:
             entry=command,
             user=str(UID),
             work=HOME,
-            labels={BUILT: java.full_version},
+            labels={BUILT: java.full_version, PLUGINS: ",".join(home.plugins)},
         )
         says(f"packing Toxiproxy {proxy.version}")
         file = Path(folder) / "toxiproxy.tar"
