@@ -439,6 +439,8 @@ def lab_up(
     finally:
         reporter.close()
     out.print(f"lab {where.id}: {where.url}   (opensearch-chaos lab status {where.id})", markup=False)
+    if where.login:
+        out.print(where.login, markup=False, soft_wrap=True)
 
 
 @lab_app.command("status")
@@ -451,6 +453,8 @@ def lab_status(name: Annotated[str | None, typer.Argument(help="A lab; default a
         out.print("no labs")
     for lab in labs:
         out.print(f"lab {lab.id}: {lab.state}   {lab.url or ''}", markup=False)
+        if lab.login:
+            out.print(lab.login, markup=False, soft_wrap=True)
         table = Table("node", "zone", "roles", "process", "address", box=None, pad_edge=False)
         for row in lab.nodes:
             table.add_row(*map(escape, row))

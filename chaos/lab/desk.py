@@ -13,6 +13,7 @@ from pathlib import Path
 
 import urllib3
 
+from chaos.access import Access
 from chaos.console import Reporter
 from chaos.definitions import Topology
 from chaos.errors import InvalidInput, LabError
@@ -21,6 +22,7 @@ from chaos.lab import labs, sweep
 from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
 from chaos.lab.processes import wait_until
+from chaos.netsock import Client, Endpoint
 from chaos.places import ProcessIdentity, write_json
 
 GATEWAY_SECONDS = 20.0
@@ -34,6 +36,8 @@ class Shown:
     state: str
     url: str | None
     nodes: list[tuple[str, str, str, str, str]]
+    login: str | None = None
+    """With what its URL is used, in words and references; None: with nothing."""
 
 
 def listen(port: int | None) -> socket.socket:
@@ -68,8 +72,9 @@ def up(
         with signals(stop, reporter):
             try:
                 lab.up(reporter.line, stop.check)
-                url = _front(lab, listener)
-                if not wait_until(lambda: _answers(url), GATEWAY_SECONDS):
+                front = _front(lab, listener)
+                url = f"{lab.access.scheme}://{front.host}:{front.port}"
+                if not wait_until(lambda: _answers(lab, front), GATEWAY_SECONDS):
                     raise LabError(f"the lab's port {url} does not answer: see {lab.folder / 'logs' / 'gateway.log'}")
                 write_json(lab.folder / "gateway.json", {"url": url})
                 stop.check()
@@ -83,23 +88,29 @@ def up(
     finally:
         if listener is not None:
             listener.close()
-    return Shown(lab.id, "green", url, [])
+    return Shown(lab.id, "green", url, [], _login(lab.access))
 
 
-def _front(lab: BaseLab, listener: socket.socket | None) -> str:
+def _front(lab: BaseLab, listener: socket.socket | None) -> Endpoint:
     """Where the user reaches the lab: a gateway's port, or what a node publishes itself."""
     if listener is None:
-        server = lab.administration(lab.topology.data_nodes[0].name)
-        return f"http://{server.host}:{server.port}"
+        return lab.administration(lab.topology.data_nodes[0].name)
     _start_gateway(lab, listener)
-    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+    return Endpoint("127.0.0.1", listener.getsockname()[1])
 
 
-def _answers(url: str) -> bool:
+def _answers(lab: BaseLab, front: Endpoint) -> bool:
+    client = Client(front, access=lab.access, timeout=2.0)
     try:
-        return urllib3.request("GET", f"{url}/", timeout=2.0, retries=False).status == 200
+        return client.request("GET", "/")[0] == 200
     except urllib3.exceptions.HTTPError:
         return False
+    finally:
+        client.close()
+
+
+def _login(access: Access) -> str | None:
+    return f"user {access.user}, password {access.password}, CA {access.ca}" if access.tls else None
 
 
 def _start_gateway(lab: BaseLab, listener: socket.socket) -> None:
@@ -155,7 +166,7 @@ def status(name: str | None) -> list[Shown]:
             )
             for node in lab.topology.nodes
         ]
-        shown.append(Shown(id, state, _url(lab.folder), rows))
+        shown.append(Shown(id, state, _url(lab.folder), rows, _login(lab.access)))
     return shown
 
 

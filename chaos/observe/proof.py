@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib3
+
 from chaos.errors import ChaosError
 from chaos.lab.base import BaseLab
 from chaos.observe import administration
@@ -59,6 +61,28 @@ def upgraded(lab: BaseLab) -> list[str]:
     ]
 
 
+def kept_out(lab: BaseLab) -> list[str]:
+    """Says of which nodes of a secured lab we are not let in, or should not go in; who does not answer refuses nobody.
+
+    Raises InvalidInput when our own credentials cannot be read.
+    """
+    found = []
+    for node in lab.topology.nodes if lab.topology.security else ():
+        client = lab.client(node.name, timeout=2.0)
+        try:
+            status, _ = client.request("GET", "/")
+        except urllib3.exceptions.SSLError as error:
+            found.append(f"node {node.name} is not to be trusted by {lab.access.ca}: {error}")
+        except urllib3.exceptions.HTTPError:
+            continue
+        else:
+            if status in (401, 403):
+                found.append(f"node {node.name} does not let {lab.access.user} in: HTTP {status}")
+        finally:
+            client.close()
+    return found
+
+
 def problems(lab: BaseLab) -> list[str]:
     """Everything that is not as it was when the lab had just come up; empty: clean and green."""
     dead = [node.name for node in lab.topology.nodes if lab.process_state(node.name) is None]
@@ -66,6 +90,8 @@ def problems(lab: BaseLab) -> list[str]:
     if found:
         return found
     try:
+        if found := kept_out(lab):
+            return found
         green, _ = await_green(lab, GREEN_SECONDS)
         if not green:
             return ["the cluster is not green"]

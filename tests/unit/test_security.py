@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fakes import PARTS, FakeLab, topology
 
 from chaos.access import PLAIN, Access
-from chaos.definitions import load_topology
+from chaos.definitions import FAULTS, load_topology
 from chaos.errors import InvalidInput
 from chaos.faults.probes import PING, Line, Reply
 from chaos.lab import config, security, supply
@@ -235,3 +235,9 @@ def test_a_client_host_asks_over_http_with_the_password(made: Path) -> None:
     with served(made, "c-data", http(seen)) as port:
         assert Line(SecuredLab(made, port), ("client-a", "c-data")).ping(2.0).reply is Reply.ANSWERED
     assert "authorization: Basic" in seen[0]
+
+
+def test_slices_that_would_cut_the_pings_that_prove_them_are_refused_over_tls() -> None:
+    params = FAULTS["network.slicer"](links="from node a-data to node c-data", size="64B", delay="10ms")
+    assert params.check(topology("3az")) == []
+    assert "256B or more" in params.check(TOPOLOGY)[0]

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from chaos.definitions.steps import NetworkFault, Scene
+from chaos.definitions.topology import Topology
 from chaos.definitions.units import Duration, PositiveDuration, PositiveSize, PositiveSizeRate, Size, at_least
 from chaos.faults.evidence import (
     CONTROL_GROWTH_SECONDS,
@@ -70,6 +71,8 @@ def toxics(wiring: Wiring, links: Links, id: str, kind: str, attributes: dict[st
 
 Made = tuple[list[Reversible], Callable[[], Evidence]]
 AMBER = "#b7791f"
+LEAST_SLICE_OVER_TLS = 256
+"""Bytes; a client's ping is some 190 of them."""
 
 
 class OnLinks(NetworkFault):
@@ -175,7 +178,7 @@ class NetworkBandwidth(OnLinks):
     colour = AMBER
     rate: PositiveSizeRate = Field(
         description="of each connection, for example 64KiB/s; proven where a link carries twice as much without it: "
-        "a local lab some 70 MB/s between nodes and 10 MB/s from clients"
+        "a local lab some 70 MB/s between nodes and 10 MB/s from clients, over TLS 7 and 3"
     )
 
     def describe(self) -> str:
@@ -211,6 +214,14 @@ class NetworkSlicer(OnLinks):
         PositiveDuration,
         at_least(Duration(LEAST_PAUSE_SECONDS), "cannot be told from round trips on a busy machine"),
     ] = Field(description="the pause after each slice, for example 10ms")
+
+    def check(self, topology: Topology) -> list[str]:
+        if topology.security and self.size < LEAST_SLICE_OVER_TLS:
+            return [
+                f"slices of {self.size.text} would cut the pings that prove them, which on a secured topology are TLS "
+                f"records and carry a password: expected {LEAST_SLICE_OVER_TLS}B or more"
+            ]
+        return []
 
     def describe(self) -> str:
         return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"

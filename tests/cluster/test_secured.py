@@ -1,0 +1,122 @@
+"""A cluster with the security plugin on: who gets in, runs on it, and that its secrets stay in its folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import urllib3
+from clusterkit import DATA, ROOT, cli, findings, kept_lab_id, run_folder
+from conformance import conforms
+from test_conformance import INDEX, footprint
+
+from chaos.access import PLAIN, Access, secret
+from chaos.definitions import FAULTS, load_topology
+from chaos.faults.moves import Move
+from chaos.lab import security, supply, traces
+from chaos.lab.local import LocalLab
+from chaos.netsock import Client
+from chaos.observe.cluster import await_green
+from chaos.run import new_lab_id
+
+SLOW = DATA / "slow-secure.yaml"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[tuple[LocalLab, str]]:
+    """A lab of ``lab up``, and what that said."""
+    name = kept_lab_id()
+    code, said = cli("lab", "up", DATA / "tiny-secure.yaml", "--name", name)
+    assert code == 0, said
+    lab = LocalLab.attach(name)
+    yield lab, said
+    code, output = cli("lab", "down", name)
+    assert code == 0, output
+    assert traces.of(name) == [] and not (lab.folder / security.FOLDER).exists()
+
+
+def test_only_who_has_the_password_or_the_certificate_gets_in_and_knows_where(secured):
+    lab, said = secured
+    assert re.search(r"https://127\.0\.0\.1:\d+", said) and f"password {lab.access.password}" in said
+    password = secret(lab.access.password)
+    assert password not in said
+    server = lab.administration("a-all")
+
+    def asked(access: Access) -> int:
+        return Client(server, access=access).request("GET", "/_cluster/health")[0]
+
+    assert asked(lab.access) == 200 and asked(security.transport(lab.folder, security.USER)) == 200
+    assert asked(Access(tls=True, ca=lab.access.ca)) == 401
+    for stranger in (Access(tls=True), PLAIN):
+        with pytest.raises(urllib3.exceptions.HTTPError):
+            asked(stranger)
+    for path in (lab.folder / "config").rglob("*"):  # the nodes' own copies
+        if path.is_file() and (b"PRIVATE KEY" in path.read_bytes() or b"hash" in path.read_bytes()):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_run_proves_its_fault_over_tls_and_leaves_no_secret_in_its_folder(secured, out):
+    lab, _ = secured
+    code, output = cli("run", SLOW, "--on", lab.id, "--out", out)
+    assert code in (0, 1, 3), output  # a busy machine may spoil the load
+    found = findings(out)
+    assert found["clean"] is True and [fault["proven"] for fault in found["faults"]] == [True]
+    (lost,) = [each for each in found["findings"] if each["metric"] == "acknowledged.lost"]
+    assert lost["measured"] == 0
+    folder = run_folder(out)
+    assert "no security plugin" not in (folder / "plan.json").read_text()
+    hidden = (secret(lab.access.password).encode(), b"PRIVATE KEY", lab.access.headers()["authorization"].encode())
+    for path in (each for each in folder.rglob("*") if each.is_file()):
+        assert not [each for each in hidden if each in path.read_bytes()], path
+
+
+@pytest.mark.parametrize(("wrong", "says"), [("nonsense", "not let admin in: HTTP 401"), (None, "cannot read the")])
+def test_wrong_credentials_are_an_error_in_words(secured, out, wrong, says):
+    lab, _ = secured
+    file = lab.folder / security.FOLDER / "password"
+    right = file.read_text()
+    file.unlink()
+    try:
+        if wrong is not None:
+            file.write_text(wrong)
+        code, output = cli("run", SLOW, "--on", lab.id, "--out", out)
+    finally:
+        file.touch(mode=0o600)
+        file.write_text(right)
+    assert code == 2 and says in output and "Traceback" not in output and run_folder(out) is None, output
+
+
+def test_a_version_without_the_plugin_is_refused_before_anything_is_started(tmp_path, spotless):
+    topology = tmp_path / "newer.yaml"
+    topology.write_text((DATA / "tiny-secure.yaml").read_text().replace("3.4.0", "3.8.0").replace("tiny-", "newer-"))
+    code, output = cli("lab", "up", topology)
+    assert code == 2 and re.search(r"newer\.yaml:\d+:\d+: .*no plugin opensearch-security", output), output
+
+
+KINDS = [
+    pytest.param(kind, example, id=f"{kind}-{number}")
+    for kind, fault in FAULTS.items()
+    if fault.family in ("network", "zone", "node", "cluster_manager") and fault.example_topology == "3az-standby"
+    for number, example in enumerate(fault.examples)
+]
+
+
+@pytest.fixture(scope="module")
+def standby() -> Iterator[LocalLab]:
+    topology = load_topology("3az-secure", near=ROOT / "experiments" / "x.yaml")
+    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    try:
+        lab.up()
+        Move("index.create", {"index": INDEX, "settings": dict(topology.settings.index)}).apply(lab)
+        assert await_green(lab, 60)[0]
+        yield lab
+    finally:
+        assert lab.down() == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("kind", "example"), KINDS)
+def test_a_fault_has_its_effect_and_no_other_over_tls(standby: LocalLab, tmp_path: Path, kind, example):
+    conforms(standby, tmp_path, kind, example, footprint)
