@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import chaos
+from chaos.commands.auditing import audit
 from chaos.commands.common import Kind, out, print_verdict
 from chaos.commands.comparing import baseline, compare
 from chaos.commands.exporting import export
@@ -227,7 +228,7 @@ def report(
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
 
 
-for command in (compare, baseline, judge, suite, trend, export):
+for command in (compare, baseline, judge, suite, trend, export, audit):
     app.command()(command)
 
 

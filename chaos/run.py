@@ -25,6 +25,8 @@ from types import FrameType
 from typing import Any
 
 from chaos import guards, places, plan
+from chaos.audit import Workload, audit, documentation
+from chaos.audit import cluster as audited
 from chaos.console import Reporter
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
 from chaos.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
@@ -35,6 +37,7 @@ from chaos.faults.moves import Move, Reversible
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.history import EventWriter, History, compact
+from chaos.history.writer import AUDIT
 from chaos.lab import labs, sweep, traces
 from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
@@ -295,6 +298,7 @@ class Execution:
             self.load_on()
             with self.guarded():
                 self.warm_up()
+                self.audit()
                 self.phases_began = time.monotonic()
                 for number, phase in enumerate(self.experiment.phases):
                     self.phase(number, phase)
@@ -364,6 +368,7 @@ class Execution:
                 self.load_on()
                 with self.guarded():
                     self.warm_up()
+                    self.audit()
                     self.phases_began = time.monotonic()
                     yield
             except Aborted as error:
@@ -531,6 +536,14 @@ class Execution:
         self.reporter.line(
             f"warm after {seconds:.0f} s" if in_a_row >= WARM_SECONDS else f"not steady after {seconds:.0f} s"
         )
+
+    def audit(self) -> None:
+        """What the availability checklist says of the cluster before anything is done to it. Never ends a run."""
+        try:
+            sheet = audited.of_lab(self.lab)
+            write_json(self.folder / AUDIT, documentation.to_json(sheet, Workload.SEARCH, audit(sheet)))
+        except Exception:  # the report then has no such section
+            self.keep_traceback("audit")
 
     # ---- phases ---------------------------------------------------------------------------------
 

@@ -125,6 +125,7 @@ class Record:
         self.driver: list[dict[str, Any]] = history.driver
         self.readback: dict[str, Any] | None = history.readback
         self.clean: dict[str, Any] | None = history.clean
+        self.audit: dict[str, Any] | None = getattr(history, "audit", None)
         self.cas: list[dict[str, Any]] = list(getattr(history, "cas", ()))
         self.probes: list[dict[str, Any]] = list(getattr(history, "probes", ()))
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))

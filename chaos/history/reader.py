@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from chaos.errors import HistoryError
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
-from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, EVENTS, PARQUET, PROBES, STALE, TABLES
+from chaos.history.writer import ARRIVALS, AUDIT, CAS, DRIVER_EVENTS, EVENTS, PARQUET, PROBES, STALE, TABLES
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
 from chaos.places import fsync_folder
 
@@ -109,6 +109,11 @@ class History:
     @cached_property
     def clean(self) -> dict[str, Any] | None:
         return _json_or_none(self.folder / "clean.json")
+
+    @cached_property
+    def audit(self) -> dict[str, Any] | None:
+        """The rows of the availability audit before the first phase; runs of earlier versions have none."""
+        return _json_or_none(self.folder / AUDIT)
 
     @cached_property
     def _tables(self) -> dict[str, Any] | None:

@@ -30,6 +30,8 @@ PROBES = "probes.jsonl"
 """Probes of visibility, written by :mod:`chaos.load.visibility`, where its lines are described."""
 STALE = "stale.jsonl"
 """Reads of the load that were answered in full and still lacked documents that must be there."""
+AUDIT = "audit.json"
+"""In the run's folder itself: the availability audit, as :mod:`chaos.audit.documentation` makes it."""
 
 
 class EventWriter:

@@ -20,7 +20,7 @@ from chaos.checks import evaluate, text
 from chaos.checks.record import Record
 from chaos.history.reader import History
 from chaos.places import write_atomically, write_json
-from chaos.report import answers, figures, interactive, markdown, timeline
+from chaos.report import answers, audit, figures, interactive, markdown, timeline
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -133,6 +133,8 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "recovery": _recovery(record, tables),
         "readback": record.readback,
         "lost": _lost(record),
+        "audit": audit.rows(record.audit),
+        "audited": record.audit or {},
         "steps": [_step(step) for step in plan.get("steps") or []],
         "missing": _missing(record),
         "size": {

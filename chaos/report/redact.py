@@ -191,6 +191,7 @@ def redacted(history: History) -> tuple[History, Redactor]:
             "driver": redactor.value(history.driver),
             "readback": redactor.value(history.readback),
             "clean": redactor.value(history.clean),
+            "audit": _audit(history.audit, redactor),
             "arrivals": _renamed(history.arrivals, redactor),
         }
     )
@@ -212,6 +213,7 @@ def _nodes(history: History) -> Iterator[object]:
                 yield event[name]
     for copy in (history.readback or {}).get("copies") or []:
         yield copy.get("node")
+    yield from _audited(history, "nodes")
     yield from _categories(history.arrivals, "node")
 
 
@@ -221,6 +223,23 @@ def _indices(history: History) -> Iterator[object]:
     for event in history.events:
         if isinstance(event.get("index"), str):
             yield event["index"]
+    yield from _audited(history, "indices")
+
+
+def _audited(history: History, names: str) -> Iterator[object]:
+    """The names of nodes or indices that the audit's rows speak of."""
+    for row in (history.audit or {}).get("rows") or []:
+        yield from row.get(names) or []
+
+
+def _audit(given: dict[str, Any] | None, redactor: Redactor) -> dict[str, Any] | None:
+    """Rules, remedies and sources are ours and published: only what was found of this cluster has names."""
+    if given is None:
+        return None
+    found = {name: redactor.value(item) for name, item in given.items() if name != "rows"}
+    mine = ("value", "nodes", "indices")
+    rows = [row | {name: redactor.value(row[name]) for name in mine if name in row} for row in given.get("rows") or []]
+    return found | {"rows": rows}
 
 
 def _categories(arrivals: pd.DataFrame, column: str) -> list[str]:

@@ -1,0 +1,168 @@
+"""The facts of a cluster that the rules look at. None is a fact that is missing; :attr:`Sheet.unread` says why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from chaos.definitions.topology import AWARENESS, ZONE_ATTRIBUTE
+
+GIB = 2**30
+FOLLOWER = "cluster.fault_detection.follower_check"
+LEADER = "cluster.fault_detection.leader_check"
+STOCK: Mapping[str, str] = {
+    AWARENESS: "",
+    f"{FOLLOWER}.interval": "1s",
+    f"{FOLLOWER}.timeout": "10s",
+    f"{FOLLOWER}.retry_count": "3",
+    f"{LEADER}.interval": "1s",
+    f"{LEADER}.timeout": "10s",
+    f"{LEADER}.retry_count": "3",
+    "cluster.publish.timeout": "30s",
+    "cluster.follower_lag.timeout": "90s",
+    "cluster.max_shards_per_node": "1000",
+    "search_backpressure.mode": "monitor_only",
+    "admission_control.transport.mode": "disabled",
+    "shard_indexing_pressure.enabled": "false",
+    "shard_indexing_pressure.enforced": "false",
+}
+"""The settings that rules ask for, with the defaults of OpenSearch 3.8.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy of a shard. ``node`` is None while unassigned; ``size`` in bytes, None where nobody said."""
+
+    index: str
+    shard: int
+    primary: bool
+    started: bool
+    node: str | None
+    size: int | None
+
+
+class Index(NamedTuple):
+    """``shards`` primaries, each with ``replicas``."""
+
+    name: str
+    shards: int
+    replicas: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """``zone`` None: it has no such attribute. Bytes, and percent of the whole; None where it did not say.
+
+    ``heap_used`` is that of the old generation where the node tells it: it is what collections do not free.
+    """
+
+    name: str
+    roles: frozenset[str]
+    zone: str | None
+    processors: int | None = None
+    heap: int | None = None
+    memory: int | None = None
+    cpu: float | None = None
+    heap_used: float | None = None
+    disk: int | None = None
+    disk_free: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of those in :data:`STOCK` and of awareness, what stands in its opensearch.yml."""
+
+    @property
+    def is_data(self) -> bool:
+        return "data" in self.roles
+
+    @property
+    def is_manager(self) -> bool:
+        """May be elected; ``master`` is the role's old name."""
+        return bool(self.roles & {"cluster_manager", "master"})
+
+    @property
+    def is_dedicated(self) -> bool:
+        return self.is_manager and not self.roles - {"cluster_manager", "master", "remote_cluster_client"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``cluster``: set for all nodes. ``defaults``: what one node says of the rest, from its own opensearch.yml too."""
+
+    cluster: Mapping[str, str]
+    defaults: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """``origin``: what was looked at, for people. ``unread``: part → why it is None; ``node`` facts by their name."""
+
+    origin: str
+    zone_attribute: str = ZONE_ATTRIBUTE
+    version: str | None = None
+    nodes: tuple[Node, ...] | None = None
+    settings: Settings | None = None
+    indices: tuple[Index, ...] | None = None
+    copies: tuple[Copy, ...] | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    def why(self, part: str) -> str:
+        return self.unread.get(part, "it was not said")
+
+    @property
+    def data(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes or () if node.is_data)
+
+    @property
+    def managers(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes or () if node.is_manager)
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Those that hold data, sorted."""
+        return tuple(sorted({node.zone for node in self.data if node.zone is not None}))
+
+    @property
+    def forced(self) -> str:
+        """The setting with the values of forced awareness."""
+        return f"cluster.routing.allocation.awareness.force.{self.zone_attribute}.values"
+
+    def setting(self, name: str, node: Node) -> str | None:
+        """What holds on ``node``: the cluster's, else its own, else the default. None: this version does not know it.
+
+        The defaults that a cluster tells hold what stands in the opensearch.yml of the node that was asked. So where
+        any node has a value of its own, a node without one is believed to have OpenSearch's.
+        """
+        assert self.settings is not None
+        own = self.settings.cluster.get(name, node.settings.get(name))
+        if own is not None:
+            return own
+        if any(name in each.settings for each in self.nodes or ()):
+            return STOCK.get(name, "")
+        return self.settings.defaults.get(name)
+
+
+def plain(value: Any) -> str:
+    """A setting's value as text: lists with commas, truth in lower case."""
+    if isinstance(value, list | tuple):
+        return ",".join(plain(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def listed(value: str) -> frozenset[str]:
+    return frozenset(item.strip() for item in value.split(",") if item.strip())
+
+
+def wanted(settings: Mapping[str, Any], zone_attribute: str) -> dict[str, str]:
+    """Of settings by full name those that rules ask for, as text."""
+    forced = f"cluster.routing.allocation.awareness.force.{zone_attribute}.values"
+    return {name: plain(value) for name, value in settings.items() if name in STOCK or name == forced}
+
+
+_UNITS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(value: str) -> float | None:
+    """OpenSearch's way to write a time, ``10s`` or ``30000ms``, in seconds; None where it is none, or switched off."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(nanos|micros|ms|s|m|h|d)", value.strip().lower())
+    return float(found[1]) * _UNITS[found[2]] if found else None

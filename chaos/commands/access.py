@@ -1,0 +1,73 @@
+"""The options with which a command is told how to reach a cluster that is not ours."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from chaos.access import REFERENCES, Access
+from chaos.errors import InvalidInput
+
+User = Annotated[str | None, typer.Option("--user", help="Of basic authentication.", show_default=False)]
+Password = Annotated[
+    str | None, typer.Option("--password", help=f"Where it stands: {REFERENCES}.", metavar="REF", show_default=False)
+]
+Authority = Annotated[
+    str | None, typer.Option("--ca", help="PEM file of whom to trust; default the system's.", show_default=False)
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Do not check the server's certificate.")]
+Certificate = Annotated[
+    str | None, typer.Option("--certificate", help="PEM file of a client certificate.", show_default=False)
+]
+Key = Annotated[str | None, typer.Option("--key", help="PEM file of its key.", show_default=False)]
+
+PORTS = {"http": 80, "https": 443}
+REMEDY = "write http://HOST:PORT or https://HOST:PORT"
+
+
+def is_url(target: str) -> bool:
+    return "://" in target
+
+
+def reached(
+    url: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    ca: str | None = None,
+    insecure: bool = False,
+    certificate: str | None = None,
+    key: str | None = None,
+) -> tuple[str, int, Access]:
+    """Host, port and access. Raises InvalidInput, which never holds a password that stands in the address."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise InvalidInput("the address cannot be read", remedy=REMEDY) from None
+    if "@" in parts.netloc:
+        raise InvalidInput(
+            "no user and password in the address: it is written down",
+            remedy=f"use --user and --password ({REFERENCES})",
+        )
+    if (
+        parts.scheme not in PORTS
+        or not host
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+        or port == 0
+    ):
+        raise InvalidInput(f"{url} is no address of a cluster", remedy=REMEDY)
+    access = Access(
+        tls=parts.scheme == "https",
+        ca=ca,
+        verify=not insecure,
+        user=user,
+        password=password,
+        certificate=certificate,
+        key=key,
+    )
+    return host, port if port is not None else PORTS[parts.scheme], access

@@ -1,0 +1,107 @@
+"""``audit``: a cluster or a topology held against the published checklist for availability."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, is_url, reached
+from chaos.commands.common import out
+from chaos.errors import Exit, InvalidInput
+
+if TYPE_CHECKING:
+    from chaos.audit.facts import Sheet
+
+
+class For(StrEnum):
+    """:class:`chaos.audit.rules.Workload`, which takes longer to load."""
+
+    SEARCH = "search"
+    LOGS = "logs"
+
+
+SIGN = {"ok": "ok     ", "warn": "warn   ", "unknown": "unknown", "fail": "FAIL   "}
+
+
+def audit(
+    target: Annotated[
+        str | None, typer.Argument(help="http(s)://HOST:PORT, or a topology's name or file.", show_default=False)
+    ] = None,
+    lab: Annotated[str | None, typer.Option("--lab", help="A lab of `lab up` instead.", show_default=False)] = None,
+    user: User = None,
+    password: Password = None,
+    ca: Authority = None,
+    insecure: Insecure = False,
+    certificate: Certificate = None,
+    key: Key = None,
+    zone_attribute: Annotated[str, typer.Option(help="The node attribute that holds the zone.")] = "zone",
+    workload: Annotated[For, typer.Option(help="What decides how large shards should be.")] = For.SEARCH,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page too.", show_default=False)] = None,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/audit.md.")] = False,
+) -> None:
+    """Hold a cluster against the published checklist for availability. Sends GETs only.
+
+    Exit code 1 when a rule fails, else 3 when one is unknown (of a topology many are), else 0, warnings or not.
+    """
+    from chaos.audit import documentation
+    from chaos.audit.rules import Workload
+    from chaos.audit.rules import audit as held
+
+    if as_markdown:
+        print(documentation.markdown(), end="")
+        return
+    if html is not None and html.suffix != ".html":
+        raise InvalidInput(f"{html}: expected a name that ends in .html")
+    given = {"user": user, "password": password, "ca": ca, "certificate": certificate, "key": key}
+    access: dict[str, Any] = {**given, "insecure": insecure}
+    sheet = _sheet(target, lab, zone_attribute, access)
+    found = documentation.to_json(sheet, Workload(workload), held(sheet, Workload(workload)))
+    if as_json:
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        _print(found)
+    if html is not None:
+        from chaos.report.audit import audit_page
+
+        try:
+            audit_page(found, html)
+        except OSError as error:
+            raise InvalidInput(f"cannot write {html}: {error.strerror}") from error
+        if not as_json:
+            out.print(f"  page: {html}", markup=False)
+    raise typer.Exit(int(Exit(found["exit_code"])))
+
+
+def _sheet(target: str | None, lab: str | None, zone_attribute: str, access: dict[str, Any]) -> Sheet:
+    from chaos.audit import cluster, definition
+    from chaos.definitions import load_topology
+
+    if (target is None) == (lab is None):
+        raise InvalidInput(
+            "audit takes an address or a topology, or --lab with a lab", remedy="see: opensearch-chaos audit -h"
+        )
+    if target is not None and is_url(target):
+        return cluster.of_url(*reached(target, **access), zone_attribute)
+    if any(access.values()):
+        raise InvalidInput("how to reach a cluster is said of an address only", remedy="write http(s)://HOST:PORT")
+    if lab is not None:
+        from chaos.lab import labs
+
+        return cluster.of_lab(labs.attach(lab), zone_attribute)
+    assert target is not None
+    return definition.sheet(load_topology(target), zone_attribute)
+
+
+def _print(found: dict[str, Any]) -> None:
+    out.print(f"audit of {found['of']}, for {found['workload']}", markup=False)
+    for row in found["rows"]:
+        out.print(f"  {SIGN[row['status']]}  {row['title']}: {row['value']}", markup=False)
+        if row["status"] != "ok":
+            out.print(f"             rule: {row['rule']}", markup=False)
+            out.print(f"             remedy: {row['remedy']} ({row['source']['url']})", markup=False)
+    out.print(f"audit: {found['summary']}", markup=False)

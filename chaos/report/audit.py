@@ -1,0 +1,52 @@
+"""The audit's rows, as a page of their own and as a section of a run's report, from their JSON alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chaos.report import overview
+
+MARKS = {
+    "ok": ("pass", "✓", "ok"),
+    "warn": ("known_weakness", "!", "warning"),
+    "unknown": ("inconclusive", "?", "unknown"),
+    "fail": ("weakness", "✗", "fails"),
+}
+"""Status → how it is drawn (style.css), its mark and its word."""
+
+
+def rows(audit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """What the table shows, the worst first; empty where there was no audit."""
+    found = []
+    for row in (audit or {}).get("rows") or []:
+        if not isinstance(row, dict):
+            continue
+        kind, mark, word = MARKS.get(str(row.get("status")), MARKS["unknown"])
+        source = row.get("source") or {}
+        url = str(source.get("url") or "")
+        found.append(
+            {
+                **{name: str(row.get(name) or "") for name in ("title", "value", "rule", "remedy")},
+                "kind": kind,
+                "mark": mark,
+                "word": word,
+                "source": str(source.get("title") or ""),
+                "url": url if url.startswith("https://") else None,  # never another scheme
+            }
+        )
+    order = ["weakness", "inconclusive", "known_weakness", "pass"]
+    return sorted(found, key=lambda row: order.index(row["kind"]))
+
+
+def audit_page(audit: Mapping[str, Any], file: Path) -> Path:
+    """Draw the page of an audit into ``file``. Raises OSError when it cannot be written."""
+    return overview.write(
+        "audit.html.j2",
+        file,
+        outcome=audit["outcome"],
+        heading=f"{audit['of']}: {audit['summary']}",
+        workload=audit["workload"],
+        rows=rows(audit),
+    )
