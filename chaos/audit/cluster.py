@@ -53,6 +53,8 @@ class Rest:
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
         options: dict[str, Any] = {"retries": False, "timeout": timeout, "headers": access.headers()}
         context = access.context()
+        if not access.verify:  # as asked for: no need to be told again on every request
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._pool = (
             urllib3.HTTPConnectionPool(host, port, **options)
             if context is None

@@ -236,7 +236,8 @@ def zones(sheet: Sheet, workload: Workload) -> Found:
 def equal_zones(sheet: Sheet, workload: Workload) -> Found:
     counts = Counter(node.zone for node in sheet.data)
     value = ", ".join(f"{zone if zone is not None else 'no zone'} {counts[zone]}" for zone in sorted(counts, key=str))
-    even = len(set(counts.values())) == 1 and None not in counts and len(sheet.data) % max(3, len(counts)) == 0
+    even = len(counts) > 1 and len(set(counts.values())) == 1 and None not in counts
+    even = even and len(sheet.data) % max(3, len(counts)) == 0
     return Found(Status.OK if even else Status.WARN, value or "no data node")
 
 
@@ -343,6 +344,7 @@ def _unforced(sheet: Sheet) -> list[str]:
         for node in sheet.managers
         if sheet.zone_attribute not in listed(sheet.setting(AWARENESS, node) or "")
         or len(forced := listed(sheet.setting(sheet.forced, node) or "")) < 2
+        or not sheet.zones
         or not forced >= set(sheet.zones)
     ]
 
@@ -413,7 +415,7 @@ def copies(sheet: Sheet, workload: Workload) -> Found:
 @_rule(
     "copies.placed",
     "Copies lie in different zones",
-    says="Started copies of every shard lie in every zone; a shard with all of them in one zone is lost with it.",
+    says="Started copies of every shard lie in every zone, three at least. All of a shard's in one zone fails.",
     source=AVAILABILITY,
     remedy="Awareness and enough replicas; then see _cluster/allocation/explain for what keeps copies where they are.",
     needs=("nodes", "copies"),
@@ -427,13 +429,17 @@ def placed_copies(sheet: Sheet, workload: Workload) -> Found:
         zone = zone_of.get(copy.node) if copy.started and copy.node is not None else None
         spread[copy.index, copy.shard] |= {zone} if zone is not None else set()
     alone = sorted({index for (index, _), where in spread.items() if len(where) < 2})
-    short = sorted({index for (index, _), where in spread.items() if len(where) < len(sheet.zones)})
+    short = sorted({index for (index, _), where in spread.items() if len(where) < max(3, len(sheet.zones))})
     total = text.plural(len(spread), "shard")
     if alone:
         value = f"{total}; in one zone or none: shards of {_some(alone)}"
         return Found(Status.FAIL, value, indices=tuple(alone[:SHOWN]))
     if short:
-        return Found(Status.WARN, f"{total}; not in every zone: shards of {_some(short)}", indices=tuple(short[:SHOWN]))
+        return Found(
+            Status.WARN,
+            f"{total}; not in every zone, or fewer than three: shards of {_some(short)}",
+            indices=tuple(short[:SHOWN]),
+        )
     return Found(Status.OK, f"{total}, each in {text.plural(len(sheet.zones), 'zone')}")
 
 
@@ -570,7 +576,8 @@ def cpu(sheet: Sheet, workload: Workload) -> Found:
     work = sum((node.cpu or 0) * weight[node.name] for node in nodes)
     hottest = max(nodes, key=lambda node: node.cpu or 0)
     value = f"{work / sum(weight.values()):.0f} % now, {hottest.cpu:.0f} % on {hottest.name}"
-    left = {zone: sum(weight[node.name] for node in nodes if node.zone != zone) for zone in sheet.zones}
+    # a node without a zone may be lost with any
+    left = {zone: sum(weight[node.name] for node in nodes if node.zone not in (zone, None)) for zone in sheet.zones}
     if len(sheet.zones) < 2 or not all(left.values()):
         return Found(Status.FAIL, f"{value}; nothing survives the loss of its zone", (hottest.name,))
     zone = min(left, key=lambda each: left[each])
@@ -658,7 +665,7 @@ def storage_of_zone(sheet: Sheet, workload: Workload) -> Found:
     if not nodes:
         return Found(Status.UNKNOWN, "", gap=gap)
     held = sum((node.disk or 0) - (node.disk_free or 0) for node in nodes)
-    left = {zone: sum(node.disk or 0 for node in nodes if node.zone != zone) for zone in sheet.zones}
+    left = {zone: sum(node.disk or 0 for node in nodes if node.zone not in (zone, None)) for zone in sheet.zones}
     if len(left) < 2 or not all(left.values()):
         return Found(Status.FAIL, "nothing survives the loss of its zone")
     zone = min(left, key=lambda each: left[each])
