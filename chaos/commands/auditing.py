@@ -104,4 +104,4 @@ def _print(found: dict[str, Any]) -> None:
         if row["status"] != "ok":
             out.print(f"             rule: {row['rule']}", markup=False)
             out.print(f"             remedy: {row['remedy']} ({row['source']['url']})", markup=False)
-    out.print(f"audit: {found['summary']}", markup=False)
+    out.print(f"audit: {found['outcome'].upper()}  {found['summary']}", markup=False)
