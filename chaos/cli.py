@@ -17,6 +17,7 @@ from chaos.commands.auditing import audit
 from chaos.commands.common import Kind, out, print_verdict
 from chaos.commands.comparing import baseline, compare
 from chaos.commands.exporting import export
+from chaos.commands.failing_over import failover
 from chaos.commands.judging import judge
 from chaos.commands.overviews import suite, trend
 from chaos.errors import SEVERITY, ChaosError, Exit, InvalidInput
@@ -228,7 +229,7 @@ def report(
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
 
 
-for command in (compare, baseline, judge, suite, trend, export, audit):
+for command in (compare, baseline, judge, suite, trend, export, audit, failover):
     app.command()(command)
 
 

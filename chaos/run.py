@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from chaos import guards, places, plan
+from chaos import controllers, guards, places, plan
 from chaos.audit import Workload, audit, documentation
 from chaos.audit import cluster as audited
 from chaos.console import Reporter
@@ -75,6 +75,8 @@ WARM_SECONDS = 5
 WARM_UP_LIMIT_SECONDS = 60.0
 """… and for this long at most: then the first phase begins as things are, and is judged so."""
 TICK_SECONDS = 0.1
+STEERED_SECONDS = 0.5
+"""How often clients ask their zone's failover controller which nodes to use."""
 SCANNED_AFTER = (
     "processes, network namespaces, mounts, loop devices, control groups and folder of the lab; "
     "the run's registry entry"
@@ -280,6 +282,7 @@ class Execution:
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.was_asked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
+        self.controllers = controllers.Controllers(experiment, self.lab, folder)
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
         self.action_count = 0
@@ -446,6 +449,7 @@ class Execution:
                 timeout_s=float(load.client.timeout),
                 node=load.client.node,
                 probe=ProbeConfig(path=probe),
+                steered_s=STEERED_SECONDS if self.experiment.controller is not None else None,
             ),
             clients=tuple(
                 ClientHost(zone=zone) if planned else self.client_host(zone) for zone in self.experiment.client_zones
@@ -462,10 +466,12 @@ class Execution:
         nodes = {node.name: self.lab.wiring[node.name].loopback for node in self.experiment.topology.data_nodes}
         ways = {node: self.lab.endpoint(f"client-{zone}", (address, HTTP)) for node, address in nodes.items()}
         space = next(iter(ways.values())).namespace
+        steered = self.experiment.controller is not None and self.experiment.controller.steer
         return ClientHost(
             zone=zone,
             netns=str(space.path) if space is not None else None,
             addresses={node: way.address for node, way in ways.items() if way.address != (nodes[node], HTTP)},
+            controller=controllers.PORT if steered and zone in self.experiment.controller_zones else None,
         )
 
     def load_on(self) -> None:
@@ -498,6 +504,9 @@ class Execution:
         self.stop.check()
         self.sampler = Sampler(self.lab, self.events, self.index)
         self.sampler.start()
+        if self.experiment.controller is not None:
+            self.reporter.status("starting failover controllers")
+            self.controllers.start(self.ledger, self.stop.check)
         self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
         self.driver.start()
         if self.driver.pid is not None:
@@ -629,6 +638,7 @@ class Execution:
         assert self.driver is not None
         if not self.driver.alive:
             raise ChaosError(f"the load driver died: {self.driver.error}")
+        self.controllers.check()
         status = self.driver.status
         rates = "  ".join(
             f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"
@@ -655,6 +665,7 @@ class Execution:
     def undo(self) -> None:
         self.stage("undo")
         held = [fault.id for fault in self.lifecycle.active]
+        self.controllers.stop()  # else they would do again what is taken back
         if held:
             self.reporter.line("undoing what is still in effect")
         gone = self.lifecycle.undo_all()

@@ -356,6 +356,8 @@ class Story:
     seed: int = 7
     cas: Compared | None = None
     visibility: Probed | None = None
+    controllers: tuple[str, ...] = ()
+    """The zones in which failover controllers run, from before the load to after it."""
     ops: tuple[str, ...] = OPS
     readback: dict[str, Any] | None = field(default_factory=lambda: json.loads(json.dumps(READBACK)))
     clean: dict[str, Any] | None = field(default_factory=lambda: {"clean": True, "detail": []})
@@ -399,6 +401,7 @@ class Story:
             load["cas"] = {"rate": self.cas.rate, "keys": self.cas.keys}
         if self.visibility is not None:
             load["visibility"] = {"rate": self.visibility.rate, "within": 30.0}
+        controller = {"controller": {"act": True, "zones": list(self.controllers)}} if self.controllers else {}
         nodes = [
             {"name": f"{zone}-{group}", "zone": zone, "roles": roles}
             for group, roles in (("cm", ["cluster_manager"]), ("data", ["data", "ingest"]))
@@ -432,6 +435,7 @@ class Story:
                 ],
                 "expect": self.expect,
                 "guards": {"cluster_red": 10.0, "max": 480.0},
+                **controller,
             },
             "topology": {
                 "name": "3az-standby",
@@ -488,6 +492,9 @@ class Story:
         add(-1.0, "index.routing", index="chaos", shards=3, routing_shards=768)
         for shard, node in enumerate(NODES):
             add(-1.0, "cluster.primary", index="chaos", shard=shard, node=node)
+        for zone in self.controllers:
+            add(-0.5, "failover.start", controller=f"controller-{zone}")
+            add(-0.4, "failover.ready", controller=f"controller-{zone}")
         add(0.0, "load.start")
         at = 0.0
         for index, chapter in enumerate(self.chapters):
@@ -500,6 +507,8 @@ class Story:
         if self.samples:
             for second in range(int(at)):
                 add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms)
+        for zone in self.controllers:
+            add(at, "failover.stop", controller=f"controller-{zone}")
         add(at, "load.stop")
         add(at + 6, "run.end", reason=self.end)
         found.sort(key=lambda event: event["t"])

@@ -52,16 +52,10 @@ class Rest:
     def __init__(self, host: str, port: int, access: Access) -> None:
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
         options: dict[str, Any] = {"retries": False, "timeout": timeout, "headers": access.headers()}
-        context = access.context()
         if not access.verify:  # as asked for: no need to be told again on every request
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        self._pool = (
-            urllib3.HTTPConnectionPool(host, port, **options)
-            if context is None
-            else urllib3.HTTPSConnectionPool(
-                host, port, ssl_context=context, assert_hostname=None if access.verify else False, **options
-            )
-        )
+        kind = urllib3.HTTPSConnectionPool if access.tls else urllib3.HTTPConnectionPool
+        self._pool = kind(host, port, **access.of_pool(), **options)
 
     def get(self, path: str) -> tuple[int, Any]:
         # no redirect is followed: it could lead the password to another server

@@ -5,6 +5,8 @@ objective regained → green → latency back to baseline (load-and-measurement 
 TTR_stable, TTR_full). Every step counts from the phase's first command (a fault, an action or an undo) and is watched
 to the phase's end, and beyond it for as long as nothing is commanded.
 
+A run with failover controllers has three steps more: a controller noticed, decided, and its last step was in effect.
+
 * A step that was not reached is censored, "> T", and never averaged; one that cannot be known (nobody could be asked,
   too few arrivals) has no value.
 * What was never lost is back after 0 s: a leader that did not change, primaries that stayed, a cluster that stayed
@@ -29,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, latency, recovered, regained, text
+from chaos.checks import evidence, failovers, latency, recovered, regained, text
 from chaos.checks.arrivals import ranked
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
@@ -42,6 +44,9 @@ from chaos.routing import default_routing_shards, shard_of
 TITLES = {
     "in_effect": "in effect",
     "impact": "first user impact",
+    "noticed": "controller noticed",
+    "decided": "controller decided",
+    "acted": "controller's step in effect",
     "node_left": "node left",
     "leader_elected": "leader elected",
     "primaries_promoted": "primaries promoted",
@@ -402,6 +407,9 @@ def _slowest(ladder: Ladder, of: Callable[[str], Measure]) -> Measure:
 _STEPS: dict[str, Callable[[Ladder], Measure]] = {
     "in_effect": in_effect,
     "impact": impact,
+    "noticed": failovers.noticed,
+    "decided": failovers.decided,
+    "acted": failovers.acted,
     "node_left": node_left,
     "leader_elected": leader_elected,
     "primaries_promoted": primaries_promoted,
@@ -439,6 +447,8 @@ def table(record: Record) -> dict[str, Any]:
         harmless = not harms(record, span)
         steps = []
         for name, step in _STEPS.items():
+            if name in failovers.STEPS and not failovers.planned(record):
+                continue
             each = step(ladder)
             if harmless and name in OF_HARM and each.bound is Bound.MORE_THAN:  # nobody waits for it
                 each = Measure.missing("seconds", each.says)

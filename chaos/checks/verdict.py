@@ -22,6 +22,7 @@ from chaos.checks import (
     availability,
     data,
     evidence,
+    failovers,
     good,
     ladder,
     latency,
@@ -295,6 +296,7 @@ OF_LOAD: dict[str, Callable[[Record, str, Span], Measure]] = {
 }
 OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
     "shards.moved": movement.measure,
+    "failovers": failovers.count,
     "cluster.recovered": recovered.measure,
 }
 

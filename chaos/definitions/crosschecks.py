@@ -41,6 +41,7 @@ class _State:
 def check(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     """Every contradiction, with the path to it."""
     yield from _load(file, topology)
+    yield from _controller(file, topology)
     state = _State(topology, weights=dict(topology.weights) if topology.weights is not None else None)
     for name, phase in file.phases.items():
         if name == "all":
@@ -61,6 +62,17 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     names = [node.name for node in topology.nodes]
     if client.node is not None and client.node not in names:
         yield Problem(("load", "client", "node"), _unknown_node(client.node, topology))
+
+
+def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
+    if file.controller is None:
+        return
+    for index, zone in enumerate(file.controller.zones or ()):
+        if zone not in topology.zones:
+            yield Problem(("controller", "zones", index), unknown_zone(zone, topology))
+    if not topology.awareness():
+        needs = f"expected {AWARENESS} and {FORCED} in the topology's settings"
+        yield Problem(("controller",), f"a failover controller needs zones that the cluster knows: {needs}")
 
 
 # ------------------------------------------------------------------------------------------- the steps

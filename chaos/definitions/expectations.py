@@ -30,6 +30,9 @@ _PER_OPERATION: dict[str, Unit] = {
 RECOVERY = (
     "in_effect",
     "impact",
+    "noticed",
+    "decided",
+    "acted",
     "node_left",
     "leader_elected",
     "primaries_promoted",
@@ -42,6 +45,7 @@ RECOVERY = (
 METRICS: dict[str, Unit] = {
     **{f"{op}.{quantity}": unit for op in OPERATIONS for quantity, unit in _PER_OPERATION.items()},
     "shards.moved": "count",
+    "failovers": "count",
     "acknowledged.lost": "count",
     "documents.unexpected": "count",
     "cas.violations": "count",

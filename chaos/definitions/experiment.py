@@ -387,6 +387,27 @@ class Guards(Strict):
     max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the phases take longer")
 
 
+# ---------------------------------------------------------------------------------------- controller
+
+
+class Controller(Strict):
+    """A failover controller of ours in each of these zones (``opensearch-chaos failover``), from before the load on.
+
+    Load balancers of the load take their nodes from the controller of their zone.
+    """
+
+    act: StrictBool = Field(default=True, description="false: it says what it would do, and does nothing")
+    zones: tuple[str, ...] | None = Field(default=None, min_length=1, description="where one runs; default every zone")
+    steer: StrictBool = Field(default=True, description="false: clients find nodes by their own probes alone")
+    read_after: PositiveDuration = Field(default=Duration(2), description="evidence until reads leave a zone")
+    write_after: PositiveDuration = Field(default=Duration(4), description="evidence until a zone is decommissioned")
+    cool_down: PositiveDuration = Field(default=Duration(60), description="between two swaps of the zones' roles")
+    return_after: PositiveDuration = Field(default=Duration(30), description="good answers until a zone is taken in")
+    rotate_every: PositiveDuration | None = Field(
+        default=None, description="rotate the roles so often, for example 60s"
+    )
+
+
 # ------------------------------------------------------------------------------------------ experiment
 
 WORD = r"^[a-z][a-z0-9_-]*$"
@@ -412,6 +433,9 @@ class ExperimentFile(Strict):
         min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
     )
     guards: Guards = Field(default_factory=Guards, description="for example {cluster.red: 20s, max: 8m}")
+    controller: Controller | None = Field(
+        default=None, description="run our failover controller beside the load, for example {act: true}"
+    )
     rates: dict[str, PositiveFrequency] = Field(
         default_factory=dict,
         description="how often each fault (kind or name) happens to you, for the projected availability of a year, "
@@ -432,7 +456,21 @@ class Experiment(Strict):
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...]
     guards: Guards = Field(default_factory=Guards)
+    controller: Controller | None = None
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An experiment without a controller keeps the normal form, and so the hash, that it always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if value is not None or key != "controller"}
+
+    @property
+    def controller_zones(self) -> tuple[str, ...]:
+        """The zones in which a failover controller runs."""
+        if self.controller is None:
+            return ()
+        return self.controller.zones or self.topology.zones
 
     @field_serializer("file")
     def _file(self, file: Path) -> str:
@@ -491,6 +529,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(_expectation(given, file) for given in file.expect),
         guards=file.guards,
+        controller=file.controller,
         rates=file.rates,
     )
 

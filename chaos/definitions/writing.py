@@ -82,6 +82,8 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
     yield f"topology: {flow(topology)}"
     yield "load:"
     yield from _load(given.load)
+    if given.controller is not None:
+        yield f"controller: {flow(given.controller)}"
     yield "phases:"
     width = max(len(phase.name) for phase in given.phases) + 1
     for phase in given.phases:

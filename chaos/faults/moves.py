@@ -35,6 +35,7 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "zone.decommission": administration.decommission,
     "zone.recommission": administration.recommission,
     "zone.weights": administration.set_weights,
+    "failover.away": administration.undo_failover,
     "index.create": administration.create_index,
     "index.delete": administration.delete_index,
 }

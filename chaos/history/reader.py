@@ -27,7 +27,18 @@ import pyarrow.parquet as pq
 
 from chaos.errors import HistoryError
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
-from chaos.history.writer import ARRIVALS, AUDIT, CAS, DRIVER_EVENTS, EVENTS, PARQUET, PROBES, STALE, TABLES
+from chaos.history.writer import (
+    ARRIVALS,
+    AUDIT,
+    CAS,
+    CONTROLLER_EVENTS,
+    DRIVER_EVENTS,
+    EVENTS,
+    PARQUET,
+    PROBES,
+    STALE,
+    TABLES,
+)
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
 from chaos.places import fsync_folder
 
@@ -79,8 +90,12 @@ class History:
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
-        """The runner's events in the order of their times."""
-        return _json_lines(self.folder / "history" / EVENTS)
+        """The runner's events, and those of failover controllers, in the order of their times."""
+        folder = self.folder / "history"
+        events = _json_lines(folder / EVENTS)
+        for file in sorted(folder.glob(CONTROLLER_EVENTS)):
+            events += _json_lines(file)
+        return sorted(events, key=lambda event: float(event["t"]))
 
     @cached_property
     def driver(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ it takes several equal results in a row to change its mind, and when nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -46,6 +46,7 @@ class Balancer:
         self._health = {node: Health(up, down) for node in self._nodes}
         self._turn: dict[int, int] = {}
         self._in_use = self._nodes
+        self._steered: frozenset[int] | None = None
 
     @property
     def in_use(self) -> tuple[int, ...]:
@@ -59,9 +60,24 @@ class Balancer:
         """Take in one probe's result. True when the node was taken in or out by it."""
         changed = self._health[node].observe(ok)
         if changed:
-            healthy = tuple(n for n in self._nodes if self._health[n].healthy)
-            self._in_use = healthy or self._nodes
+            self._choose()
         return changed
+
+    def steer(self, nodes: Iterable[int] | None) -> None:
+        """Use only these, as a failover controller says; None: nobody says anything, so health alone decides.
+
+        Where none of them is healthy they are tried all the same: the controller sees more than one probe does.
+        """
+        self._steered = None if nodes is None else frozenset(nodes)
+        self._choose()
+
+    def _choose(self) -> None:
+        healthy = tuple(n for n in self._nodes if self._health[n].healthy)
+        if self._steered:
+            steered = tuple(n for n in self._nodes if n in self._steered)
+            self._in_use = tuple(n for n in steered if n in healthy) or steered or healthy or self._nodes
+        else:
+            self._in_use = healthy or self._nodes
 
     def choose(self, op: int) -> int:
         """The node for the next request of operation ``op``."""

@@ -56,6 +56,8 @@ class ClientConfig(_Data):
     timeout_s: float = Field(default=5.0, gt=0)
     node: str | None = None
     probe: ProbeConfig = ProbeConfig()
+    steered_s: float | None = Field(default=None, gt=0)
+    """How often a load balancer asks its zone's failover controller which nodes to use; None: never."""
 
 
 class ClientHost(_Data):
@@ -67,6 +69,8 @@ class ClientHost(_Data):
     zone: str
     netns: str | None = None
     addresses: dict[str, tuple[str, int]] = {}
+    controller: int | None = None
+    """The port on this host's loopback at which a failover controller says which nodes may take traffic."""
 
 
 class Target(_Data):

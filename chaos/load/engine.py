@@ -8,6 +8,7 @@ driver nor a stalled server can hide (closed-loop drivers understate such an out
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import struct
@@ -214,6 +215,9 @@ class Engine:
             interval = self._config.client.probe.interval_s
             for place, (zone, number) in enumerate(pairs):
                 self._spawn(self._keep_probing, zone, number, interval * (place + 1) / len(pairs))
+            for zone in self._zones:
+                if zone.host.controller is not None and self._config.client.steered_s is not None:
+                    self._spawn(self._keep_asking_the_controller, zone, zone.host.controller)
         self._spawn(self._keep_flushing)
         self._spawn(self._keep_watching)
         self._spawn(self._keep_measuring_the_machine)
@@ -442,6 +446,37 @@ class Engine:
             connection.close()
         if zone.balancer.observe(number, ok) and not self._closed:
             self._events.write("balancer", client_zone=zone.host.zone, node=target.node, healthy=ok, says=says)
+
+    def _keep_asking_the_controller(self, zone: _Zone, port: int) -> None:
+        """A controller that has not answered three times steers no more: its clients must not depend on it."""
+        assert self._config.client.steered_s is not None
+        numbers = {target.node: number for number, target in enumerate(self._config.targets)}
+        silent = 0
+        before: list[str] | None = None
+        while not self._closed:
+            named: list[str] | None
+            try:
+                named = self._controllers_nodes(zone, port)
+                silent = 0
+            except (OSError, HTTPError, HTTPException, ValueError, LookupError, TypeError):
+                silent += 1
+                named = before if silent < 3 else None
+            if named != before:
+                zone.balancer.steer(None if named is None else [numbers[n] for n in named if n in numbers])
+                if not self._closed:
+                    self._events.write("steered", client_zone=zone.host.zone, nodes=named)
+                before = named
+            gevent.sleep(self._config.client.steered_s)
+
+    def _controllers_nodes(self, zone: _Zone, port: int) -> list[str]:
+        connection = connection_class(zone.namespace)("127.0.0.1", port, timeout=None)
+        try:
+            with Timeout(self._config.client.probe.timeout_s, TimeoutError("the controller does not answer")):
+                connection.request("GET", "/nodes", headers={"connection": "close"})
+                answer = connection.getresponse()
+                return sorted(node["name"] for node in json.loads(answer.read())["nodes"])
+        finally:
+            connection.close()
 
     # -- once a second, and oftener ----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ answers before it is done.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.errors import LabError
@@ -79,6 +79,14 @@ def recommission(lab: Lab, zone: str) -> None:
     status, answer = administer(lab, "DELETE", DECOMMISSION)
     if status != 200:
         raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
+
+
+def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequence[str]) -> None:
+    """Take back whatever failover controllers did to a cluster: zones, weights, their canary indices."""
+    recommission(lab, "that a controller took out")
+    set_weights(lab, weights)
+    for index in canaries:
+        delete_index(lab, index)
 
 
 def create_index(lab: Lab, index: str, settings: Mapping[str, Any]) -> None:

@@ -178,6 +178,7 @@ def _spoken(item: dict[str, Any]) -> str:
     names = {
         "acknowledged.lost": "acknowledged writes lost",
         "shards.moved": "shard copies moved",
+        "failovers": "times that a controller led traffic away",
         "cluster.recovered": "green again",
         "until": text.clip(item["title"].partition(" within ")[0], 60),
     }

@@ -30,6 +30,7 @@ _GROUP_OF = {
     "visible": "data",
     "shards": "movement",
     "cluster": "recovery",
+    "failovers": "recovery",
     "until": "recovery",
     "recovery": "recovery",
     "read": "reads",

@@ -325,6 +325,21 @@ def _actions(record: Record) -> list[Moment]:
         if done:
             how = f"done at {record.since_start(int(done[-1]['t'])):.1f} s" if done[-1].get("ok") else "failed"
         found.append((at, text.clip(says, 60), f"action: {text.clip(says)}, {how}", "action"))
+    return found + _controllers(record)
+
+
+def _controllers(record: Record) -> list[Moment]:
+    """What failover controllers decided; of several that decide at once each has its tick."""
+    found = []
+    for event in record.of_kind("failover.step", "failover.recommends"):
+        at = record.since_start(int(event["t"])) or 0.0
+        if at < 0:
+            continue
+        would = "would " if event["kind"] == "failover.recommends" else ""
+        what = f"{event.get('controller')}: {would}{event.get('step')} zone {event.get('zone')}"
+        kinds = [str(each.get("kind")) for each in event.get("evidence") or ()]
+        because = f"{event.get('because')}{f' (by {text.listed(kinds)})' if kinds else ''}"
+        found.append((at, text.clip(what, 60), text.clip(f"{what}: {because}", 400), "action"))
     return found
 
 

@@ -53,7 +53,10 @@ def sound() -> Story:
             .event(1.9, "cluster.node_left", node="c-data", zone="c")
             .event(1.9, "cluster.node_left", node="c-cm", zone="c")
             .event(1.9, "cluster.primary", index="chaos", shard=2, node="a-data")
-            .event(1.9, "cluster.status", status="yellow"),
+            .event(1.9, "cluster.status", status="yellow")
+            .event(2.4, "failover.evidence", controller="controller-a", zone="c", evidence=[{"kind": "probe"}])
+            .event(3.4, "failover.step", controller="controller-a", step="weights", zone="c", because="zone c is bad")
+            .event(3.9, "failover.done", controller="controller-a", step="weights", zone="c", against="c", says="done"),
             Chapter("returned", 30, until={"green": True, "stable": 10.0, "within": 120.0})
             .lift()
             .event(6.9, "cluster.node_joined", node="c-cm", zone="c")
@@ -62,6 +65,7 @@ def sound() -> Story:
         ],
         cas=Compared(),
         visibility=Probed(),
+        controllers=("a", "b"),
     )
 
 
@@ -100,7 +104,7 @@ def wanted(metric: str, target: str, phase: str | None = None, known: str | None
 def test_a_run_without_a_fault_gives_no_finding(seed: int) -> None:
     """Real phase lengths, one late answer of ten thousand, everything expected that needs no command."""
     quiet = [Chapter(name, seconds, *_quiet()) for name, seconds in (("healthy", 30), ("dead", 60), ("returned", 45))]
-    story = Story(chapters=quiet, seed=seed, cas=Compared(), visibility=Probed())
+    story = Story(chapters=quiet, seed=seed, cas=Compared(), visibility=Probed(), controllers=("a",))
     story.expect = [
         wanted(metric, target, chapter.name if phase else None)
         for metric, (target, phase) in TARGETS.items()
@@ -138,6 +142,7 @@ TARGETS: dict[str, tuple[str, str | None]] = {
         )
     },
     "shards.moved": ("0", "dead"),
+    "failovers": ("<= 1", "dead"),
     **dict.fromkeys(sorted(WHOLE_RUN), ("0", None)),
     **{f"visible.{quantile}": ("<= 2s", "dead") for quantile in ("p50", "p90", "p99")},
     "cluster.recovered": ("<= 20s", "returned"),
@@ -430,10 +435,37 @@ def one_shard_takes_no_writes_for_nine_seconds(run: Stored) -> None:
     run.hit("write", "dead", 1, 10, shard=2)
 
 
+@breaks("failovers")
+def a_second_failover(run: Stored) -> None:
+    run.add("dead", 20.0, "failover.done", controller="controller-b", step="decommission", against="a", says="done")
+
+
+@breaks("failovers")
+def one_that_would_have_acted_too(run: Stored) -> None:
+    run.add("dead", 20.0, "failover.recommends", controller="controller-b", evidence=[{"kind": "probe"}])
+
+
+@breaks("recovery.noticed")
+def the_controllers_never_noticed(run: Stored) -> None:
+    run.drop("failover.evidence")
+
+
+@breaks("recovery.decided")
+def the_controllers_decided_late(run: Stored) -> None:
+    for event in run.of_kind("failover.step"):
+        event["t"] = run.moment("dead", 9.9)
+
+
+@breaks("recovery.acted")
+def the_step_never_took_effect(run: Stored) -> None:
+    run.drop("failover.done")
+
+
 # -- what leaves a finding open ----------------------------------------------------------------------
 
 OF_LOAD = tuple(metric for metric in METRICS if metric.partition(".")[0] in ("read", "write"))
 OF_CLUSTER = ("shards.moved", "recovery.node_left", "recovery.leader_elected", "recovery.primaries_promoted")
+OF_CONTROLLERS = ("failovers", "recovery.noticed", "recovery.decided", "recovery.acted")
 OF_DATA = ("acknowledged.lost", "documents.unexpected", "cas.violations", "dirty.reads")
 
 
@@ -539,6 +571,21 @@ def nobody_answered_the_sampler_for_15_s(run: Stored) -> None:
     for event in run.of_kind("sample"):
         if begin <= event["t"] < begin + 15 * S:
             event["ok"] = 0
+
+
+@blinds(*OF_CONTROLLERS)
+def a_controller_never_saw_the_cluster(run: Stored) -> None:
+    run.drop("failover.ready", controller="controller-b")
+
+
+@blinds(*OF_CONTROLLERS)
+def a_controller_died(run: Stored) -> None:
+    run.drop("failover.stop", controller="controller-a")
+
+
+@blinds(*OF_CONTROLLERS)
+def there_were_no_controllers(run: Stored) -> None:
+    del run.plan["experiment"]["controller"]
 
 
 @blinds(*OF_DATA)

@@ -1,0 +1,91 @@
+"""What failover controllers noticed, decided and did, from their own events in the history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chaos.checks import text
+from chaos.checks.measure import Measure
+from chaos.checks.record import SECOND, Record, Span
+
+if TYPE_CHECKING:
+    from chaos.checks.ladder import Ladder
+
+STEPS = ("noticed", "decided", "acted")
+"""The steps of a recovery that are a controller's."""
+TOGETHER = 30
+"""Seconds within which the same step of several controllers is one."""
+
+
+def planned(record: Record) -> list[str]:
+    """The zones in which the experiment has controllers."""
+    controller = record.plan["experiment"].get("controller")
+    if not controller:
+        return []
+    return list(controller.get("zones") or record.plan["topology"]["zones"])
+
+
+def missing(record: Record) -> str | None:
+    """Why nothing can be said of what controllers did; None: each that was planned was there from start to end."""
+    zones = planned(record)
+    if not zones:
+        return "no failover controller was part of the run"
+    for kind, never in (("failover.ready", "never saw the whole cluster"), ("failover.stop", "did not end in order")):
+        there = {event.get("controller") for event in record.of_kind(kind)}
+        if absent := [zone for zone in zones if f"controller-{zone}" not in there]:
+            return f"the controller of zone {text.listed(absent)} {never}"
+    return None
+
+
+def count(record: Record, span: Span) -> Measure:
+    """How many times controllers led traffic away from a zone in a phase, or would have: rotations do not count."""
+    if says := missing(record):
+        return Measure.missing("count", says)
+    steps = [event for event in record.within(span, "failover.done") if event.get("against")]
+    steps += [event for event in record.within(span, "failover.recommends") if event.get("evidence")]
+    last: dict[tuple[Any, Any], int] = {}
+    words = []
+    for event in sorted(steps, key=lambda event: int(event["t"])):
+        what, at = (event.get("step"), event.get("against") or event.get("zone")), int(event["t"])
+        if what not in last or at - last[what] > TOGETHER * SECOND:
+            words.append(str(event.get("says") or event.get("because")))
+        last[what] = at
+    return Measure(float(len(words)), "count", "; ".join(words) or "no controller led anything away", evidence={})
+
+
+def noticed(ladder: Ladder) -> Measure:
+    """When a controller first had evidence against a zone."""
+
+    def found(event: dict[str, Any]) -> str | None:
+        kinds = [each["kind"] for each in event.get("evidence") or ()]
+        return f"{event.get('controller')}: zone {event.get('zone')} by {text.listed(kinds)}" if kinds else None
+
+    return _first(ladder, "no controller had evidence against a zone", found, "failover.evidence")
+
+
+def decided(ladder: Ladder) -> Measure:
+    """When a controller first took a step, or would have."""
+
+    def found(event: dict[str, Any]) -> str:
+        return f"{event.get('controller')}: {event.get('step')} of zone {event.get('zone')}, {event.get('because')}"
+
+    return _first(ladder, "no controller took a step", found, "failover.step", "failover.recommends")
+
+
+def acted(ladder: Ladder) -> Measure:
+    """When the last step of any controller was in effect."""
+    if says := missing(ladder.record):
+        return Measure.missing("seconds", says)
+    done = ladder.during("failover.done")
+    if not done:
+        return ladder.not_reached("no controller's step came into effect")
+    return ladder.reached(int(done[-1]["t"]), "; ".join(str(event.get("says")) for event in done))
+
+
+def _first(ladder: Ladder, nothing: str, says: Any, *kinds: str) -> Measure:
+    if why := missing(ladder.record):
+        return Measure.missing("seconds", why)
+    for event in ladder.during(*kinds):
+        if words := says(event):
+            return ladder.reached(int(event["t"]), words)
+    return ladder.not_reached(nothing)

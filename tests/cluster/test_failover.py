@@ -1,0 +1,119 @@
+"""Failover controllers on a real cluster: they agree on one change, steer clients, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from clusterkit import ROOT
+
+from chaos.controllers import PORT, Controllers
+from chaos.definitions import load_experiment
+from chaos.definitions.experiment import Controller, Experiment
+from chaos.errors import ChaosError
+from chaos.faults.ledger import Ledger, standing
+from chaos.faults.lifecycle import undo_entries
+from chaos.lab.local import LocalLab
+from chaos.lab.processes import wait_until
+from chaos.netsock import Client, Endpoint
+from chaos.observe import administration
+from chaos.observe.cluster import administer, await_green
+
+CANARIES = "/failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
+
+
+class Fleet:
+    """Controllers in all zones of a lab, and questions to them."""
+
+    def __init__(self, lab: LocalLab, folder: Path, wanted: Controller) -> None:
+        experiment: Experiment = load_experiment(ROOT / "experiments" / "standby" / "rotation.yaml")
+        for name in ("history", "logs"):
+            (folder / name).mkdir(exist_ok=True)
+        self.lab, self.folder, self.ledger = lab, folder, Ledger(folder / "ledger.jsonl")
+        self.controllers = Controllers(experiment.model_copy(update={"controller": wanted}), lab, folder)
+
+    def start(self) -> None:
+        self.controllers.start(self.ledger, lambda: None)
+
+    def end(self) -> None:
+        self.controllers.stop()
+        assert undo_entries(self.lab, self.ledger, standing(self.folder / "ledger.jsonl")) == []
+
+    def ask(self, zone: str, method: str, path: str) -> dict:
+        client = Client(Endpoint("127.0.0.1", PORT, self.lab.wiring[f"client-{zone}"].namespace))
+        try:
+            return client.request(method, path)[1]
+        finally:
+            client.close()
+
+    def events(self, zone: str, kind: str) -> list[dict]:
+        lines = (self.folder / "history" / f"failover-{zone}.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["kind"] == kind]
+
+
+@pytest.fixture
+def fleet(playground: LocalLab, tmp_path: Path, request) -> Iterator[Fleet]:
+    assert await_green(playground, 60)[0]
+    made = Fleet(playground, tmp_path, getattr(request, "param", Controller()))
+    before = administration.weights(playground)[0]
+    try:
+        yield made
+    finally:
+        made.end()
+        assert administration.weights(playground)[0] == before
+        assert not administer(playground, "GET", CANARIES)[1]
+
+
+def test_three_that_are_asked_at_once_rotate_once_and_steer_clients_after_it(fleet: Fleet) -> None:
+    lab, zones = fleet.lab, fleet.lab.topology.zones
+    weights, version = administration.weights(lab)
+    assert weights == {"a": 1, "b": 1, "c": 0}
+    fleet.start()
+    for zone in zones:
+        assert [node["name"] for node in fleet.ask(zone, "GET", "/nodes")["nodes"]] == ["a-data", "b-data"]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda zone: fleet.ask(zone, "POST", "/rotate"), zones))
+
+    def all_have_seen_it() -> bool:
+        return all(any(e["version"] > version for e in fleet.events(zone, "failover.weights")) for zone in zones)
+
+    assert wait_until(all_have_seen_it, 30)
+    assert administration.weights(lab) == ({"a": 0, "b": 1, "c": 1}, version + 1)
+
+    def all_steer_to_it() -> bool:
+        named = [[node["name"] for node in fleet.ask(zone, "GET", "/nodes")["nodes"]] for zone in zones]
+        return all(each == ["b-data", "c-data"] for each in named)
+
+    assert wait_until(all_steer_to_it, 30)
+    steps = [event for zone in zones for event in fleet.events(zone, "failover.done")]
+    assert steps and all(event["against"] is None for event in steps)
+    assert administer(lab, "GET", CANARIES)[1]
+
+
+@pytest.mark.parametrize("fleet", [Controller(act=False)], indirect=True)
+def test_one_that_may_not_act_changes_nothing(fleet: Fleet) -> None:
+    before = administration.weights(fleet.lab)
+    fleet.start()
+    fleet.ask("a", "POST", "/rotate")
+    assert wait_until(lambda: bool(fleet.events("a", "failover.recommends")), 30)
+    (said,) = fleet.events("a", "failover.recommends")
+    assert said["weights"] == {"a": 0, "b": 1, "c": 1} and administration.weights(fleet.lab) == before
+    assert fleet.events("a", "failover.step") == []
+
+
+def test_one_that_died_is_noticed_and_its_successor_remembers(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.ask("b", "POST", "/rotate")
+    assert wait_until(lambda: bool(fleet.events("b", "failover.done")), 30)
+    fleet.controllers._running["b"].send_signal(signal.SIGKILL)
+    fleet.controllers._running["b"].wait()
+    with pytest.raises(ChaosError, match="zone b ended"):
+        fleet.controllers.check()
+    fleet.controllers.stop()
+    fleet.start()
+    assert len(fleet.events("b", "failover.start")) == 2
+    assert fleet.ask("b", "GET", "/status")["cluster"]["weights"] == {"a": 0, "b": 1, "c": 1}

@@ -1,0 +1,192 @@
+"""The controller's parts that need no cluster: canaries, who is alone, what a step came to, what is remembered."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from chaos.access import PLAIN
+from chaos.cli import app
+from chaos.failover.cluster import CANARY, _alone, pairs, took_effect
+from chaos.failover.controller import PATIENCE, PAUSE_SECONDS, Controller, Pending, _remembered
+from chaos.failover.decide import Cluster, Policy, Step
+from chaos.failover.rest import Answer, Api, Node, discover
+from chaos.failover.signs import Sign, Signs
+from chaos.failover.steering import serve
+from chaos.failover.watch import Pace
+from chaos.load.balancer import Balancer
+
+ZONES = st.lists(st.text("abcdefg", min_size=1), min_size=3, max_size=7, unique=True)
+
+
+@given(ZONES)
+def test_every_zone_is_in_two_canaries_and_no_other_zone_is_in_both(zones: list[str]) -> None:
+    of = {zone: {index for index, pair in pairs(zones).items() if zone in pair} for zone in zones}
+    assert all(len(indices) == 2 for indices in of.values())
+    assert len({frozenset(indices) for indices in of.values()}) == len(zones)
+
+
+def test_few_zones() -> None:
+    assert list(pairs(["b", "a"]).values()) == [("a", "b")] and pairs(["a"]) == {} == pairs([])
+
+
+@given(ZONES, st.data())
+def test_only_the_zone_that_all_late_writes_have_in_common_is_accused(zones: list[str], data: st.DataObject) -> None:
+    slow = data.draw(st.sampled_from(zones))
+    signs = Signs()
+    for number in range(10):
+        for index, pair in pairs(zones).items():
+            signs.add(Sign(zone, "write", index, number * 0.5, slow not in pair, "") for zone in pair)
+    assert [zone for zone in zones if signs.against(zone, 5.0, 2.0)] == [slow]
+
+
+def copy(node: str, state: str = "STARTED") -> dict[str, str]:
+    return {"node": node, "state": state}
+
+
+def test_who_holds_the_only_active_copy() -> None:
+    names = {"1": "a-1", "2": "a-2", "3": "b-1"}
+    zone_of = {"a-1": "a", "a-2": "a", "b-1": "b"}
+    table = {
+        "both": {"shards": {"0": [copy("1"), copy("3")]}},
+        "two in one zone": {"shards": {"0": [copy("1"), copy("2"), copy("3", "INITIALIZING")]}},
+        "gone": {"shards": {"0": [copy("", "UNASSIGNED")]}},
+        f"{CANARY}-0": {"shards": {"0": [copy("3")]}},
+    }
+    assert list(_alone(table, names, zone_of)) == ["a"]
+
+
+STATE = Cluster(("a", "b", "c"), {"a": 1, "b": 1, "c": 0}, 3, {}, {}, {}, frozenset(), True)
+SWAP = Step("weights", "", "b", {"a": 1, "b": 0, "c": 1})
+OUT = Step("decommission", "", "c")
+BACK = Step("recommission", "", "c")
+
+
+def test_a_step_holds_when_the_cluster_says_so() -> None:
+    assert took_effect(SWAP, STATE) is False and took_effect(SWAP, replace(STATE, weights=dict(SWAP.weights)))
+    states = {state: took_effect(OUT, replace(STATE, decommissioned={"c": state})) for state in ("DRAINING", "FAILED")}
+    assert states == {"DRAINING": False, "FAILED": None} and took_effect(OUT, STATE) is False
+    assert took_effect(OUT, replace(STATE, decommissioned={"c": "SUCCESSFUL"}))
+    assert took_effect(BACK, STATE) and not took_effect(BACK, replace(STATE, decommissioned={"c": "SUCCESSFUL"}))
+
+
+def test_what_an_answer_means_for_a_step() -> None:
+    def refused(step: Step, status: int) -> bool:
+        return Pending(step, 0.0, Answer(status, None, 0.0, ""), 0.0).refused
+
+    assert refused(SWAP, 409) and refused(SWAP, 503) and refused(OUT, 400)
+    assert not refused(OUT, 503) and not refused(OUT, 504) and not refused(SWAP, 0) and not refused(SWAP, 200)
+    cut = Pending(SWAP, 0.0, Answer(0, None, 0.0, ""), 5.0)
+    assert not cut.lost(5.0 + PAUSE_SECONDS) and cut.lost(5.1 + PAUSE_SECONDS)
+    assert not Pending(OUT, 0.0).lost(PATIENCE["decommission"]) and Pending(OUT, 0.0).lost(PATIENCE["decommission"] + 1)
+
+
+NODE = Node("a-1", "a", "127.0.0.1:1", True, True)
+
+
+def test_a_restart_remembers_its_swap_its_returns_and_the_nodes(tmp_path: Path) -> None:
+    log, now = tmp_path / "failover.jsonl", time.time()
+    events = [
+        {"kind": "failover.nodes", "wall": now - 500, "nodes": [NODE.to_json()]},
+        {"kind": "failover.done", "wall": now - 400, "step": "recommission"},
+        {"kind": "failover.weights", "wall": now - 30, "weights": {}},
+        {"kind": "failover.done", "wall": now - 20, "step": "decommission"},
+    ]
+    log.write_text("\n".join(json.dumps(event) for event in events) + '\nnonsense\n{"kind": "failo')
+    memory, nodes = _remembered(log)
+    assert nodes == [NODE] and memory.swapped_at == pytest.approx(time.monotonic() - 30, abs=2)
+    assert len(memory.returns) == 1 and memory.returns[0] == pytest.approx(time.monotonic() - 400, abs=2)
+    assert _remembered(tmp_path / "none")[1] == []
+
+
+def controller(log: Path) -> Controller:
+    policy, pace = Policy(), Pace()
+    return Controller(
+        Api(PLAIN),
+        ["127.0.0.1:1"],
+        me="test",
+        attribute="zone",
+        policy=policy,
+        pace=pace,
+        acts=True,
+        canaries=True,
+        log=log,
+    )
+
+
+def test_without_a_cluster_every_known_node_may_take_traffic_and_nothing_is_done(tmp_path: Path) -> None:
+    log = tmp_path / "failover.jsonl"
+    log.write_text(json.dumps({"kind": "failover.nodes", "wall": time.time(), "nodes": [NODE.to_json()]}) + "\n")
+    mind = controller(log)
+    server = serve(mind, "127.0.0.1", 0)
+    try:
+        for _ in range(3):
+            mind.turn()
+        base = f"http://127.0.0.1:{server.server_address[1]}"
+        with urllib.request.urlopen(f"{base}/nodes") as answer:
+            assert [node["name"] for node in json.load(answer)["nodes"]] == ["a-1"]
+        plain = urllib.request.Request(f"{base}/nodes", headers={"accept": "text/plain"})
+        with urllib.request.urlopen(plain) as answer:
+            assert answer.read() == b"127.0.0.1:1\n"
+        with urllib.request.urlopen(f"{base}/status") as answer:
+            status = json.load(answer)
+        assert status["pending"] is None and status["last"].startswith("wait")
+        with urllib.request.urlopen(urllib.request.Request(f"{base}/rotate", data=b"{}", method="POST")) as answer:
+            assert answer.status == 202
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{base}/other")
+    finally:
+        server.shutdown()
+        mind.stop()
+        mind.run()
+    kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
+    assert "failover.step" not in kinds and kinds[-1] == "failover.stop"
+
+
+def test_nobody_answers() -> None:
+    nodes, why = discover(Api(PLAIN), ["127.0.0.1:1"], "zone", timeout=1.0)
+    assert nodes == [] and "127.0.0.1:1" in why
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["http://127.0.0.1:1"], "no node was found"),
+        (["127.0.0.1:1"], "is no address"),
+        (["http://127.0.0.1:1", "https://127.0.0.1:1"], "name all nodes alike"),
+        (["http://127.0.0.1:1", "--read-after", "soon"], "--read-after"),
+        (["http://127.0.0.1:1", "--listen", "here"], "HOST:PORT"),
+        (["http://127.0.0.1:1", "--at", "x"], "NODE=HOST:PORT"),
+        (["http://127.0.0.1:1", "--user", "me"], "belong together"),
+        (["http://127.0.0.1:1", "--ca", "x.pem"], "certificates mean TLS"),
+        (["http://127.0.0.1:1", "--events", "no/such/folder/x"], "no folder"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, monkeypatch, arguments: list[str], says: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["failover", *arguments])
+    assert says in f"{result.exception}" and not list(tmp_path.iterdir())
+
+
+def test_a_balancer_follows_its_controller_and_does_without() -> None:
+    balancer = Balancer([0, 1, 2])
+    for node in range(3):
+        balancer.observe(node, True)
+    balancer.steer([0, 1])
+    assert balancer.in_use == (0, 1)
+    balancer.observe(0, False), balancer.observe(0, False)
+    assert balancer.in_use == (1,)
+    balancer.observe(1, False), balancer.observe(1, False)
+    assert balancer.in_use == (0, 1)  # the controller sees more than one probe does
+    balancer.steer([])
+    assert balancer.in_use == (2,)
+    balancer.steer(None)
+    assert balancer.in_use == (2,)
