@@ -186,9 +186,9 @@ def test_a_topology_says_what_it_says_and_the_rest_is_unknown() -> None:
 def test_a_large_cluster_is_judged_in_no_time() -> None:
     sheet = large()
     assert len(sheet.copies or ()) >= 20_000
-    began = time.monotonic()
+    began = time.process_time()  # a busy machine is no finding
     assert graded(sheet)["copies.placed"] is not Status.UNKNOWN
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 5  # 0.7 s here
 
 
 def test_every_rule_says_what_why_and_where_it_is_published() -> None:
