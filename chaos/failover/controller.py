@@ -19,7 +19,7 @@ from chaos.failover import cluster as api_of
 from chaos.failover.cluster import Reading, canary_settings, carry_out, pairs, took_effect
 from chaos.failover.decide import HOUR, Memory, Policy, Step, decide
 from chaos.failover.rest import Answer, Api, Node, discover
-from chaos.failover.signs import Signs
+from chaos.failover.signs import OF_MEMBERS, Signs
 from chaos.failover.watch import Pace, Watch
 from chaos.history.writer import EventWriter
 
@@ -228,6 +228,11 @@ class Controller:
                 for kind in ("peer", "member", "read"):
                     self._signs.forget(node.name, kind)
         self._out = self._watch.out = out
+        absent = {node.name for node in self._nodes.values() if node.zone not in out} - reading.members
+        for name in absent - self._watch.absent:
+            for kind in OF_MEMBERS:
+                self._signs.forget(name, kind)
+        self._watch.absent = frozenset(absent)
         for node in self._nodes.values():
             if node.zone not in out:
                 self._watch.note_member(node, node.name in reading.members)

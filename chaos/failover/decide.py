@@ -35,6 +35,9 @@ class Policy:
     kinds: int = 2
     cool_down: float = 60.0
     """after a swap of the zones' roles until the next one, and after a zone's return until one is decommissioned"""
+    gone_after: float = 30.0
+    """until it counts against a zone that the cluster has given its nodes up: nothing waits for them, and a restart is
+    over sooner; what is gained is the standby's capacity"""
     healthy_before_return: float = 30.0
     """how long a zone that is out must have answered well; twice as long for each return in the hour before"""
     rotate_every: float | None = None
@@ -98,9 +101,8 @@ def decide(
     if cluster is None:
         return Step("wait", "no node that answers has a cluster manager: nothing could be changed")
     inside = [zone for zone in cluster.zones if cluster.decommissioned.get(zone) in (None, "FAILED")]
-    bad = {
-        zone: found for zone in inside if len(found := signs.against(zone, now, policy.read_sustained)) >= policy.kinds
-    }
+    against = {zone: _against(zone, signs, policy, now, policy.read_sustained) for zone in inside}
+    bad = {zone: found for zone, found in against.items() if len(found) >= policy.kinds}
     if len(bad) > 1:
         return Step("wait", f"zones {', '.join(sorted(bad))} all look bad: that may be our own view, and two never go")
     if not bad:
@@ -115,6 +117,11 @@ def decide(
     if cluster.weights.get(zone, 1) > 0:
         return _swap(zone, evidence, cluster, memory, policy, now)
     return _take_out(zone, signs, cluster, memory, policy, now)
+
+
+def _against(zone: str, signs: Signs, policy: Policy, now: float, sustained: float) -> list[Evidence]:
+    found = signs.against(zone, now, sustained)
+    return [each for each in found if each.kind != "member" or each.seconds >= policy.gone_after]
 
 
 def _calm(zone: str, signs: Signs, policy: Policy, now: float) -> bool:
@@ -139,7 +146,7 @@ def _swap(
 
 def _take_out(zone: str, signs: Signs, cluster: Cluster, memory: Memory, policy: Policy, now: float) -> Step:
     """Write failover: the bad zone, which serves no reads by now, is decommissioned."""
-    evidence = signs.against(zone, now, policy.write_sustained)
+    evidence = _against(zone, signs, policy, now, policy.write_sustained)
     if len(evidence) < policy.kinds:
         return Step("wait", f"zone {zone} is bad, but not for {policy.write_sustained:g} s by {policy.kinds} kinds yet")
     if not {each.kind for each in evidence} & {"write"}:

@@ -20,6 +20,8 @@ from typing import Literal
 
 Kind = Literal["probe", "peer", "member", "read", "write", "threads"]
 KINDS: tuple[Kind, ...] = ("probe", "peer", "member", "read", "write", "threads")
+OF_MEMBERS: tuple[Kind, ...] = ("peer", "read", "threads")
+"""Kinds that ask for what a node does in the cluster."""
 ALL_PATHS: frozenset[Kind] = frozenset({"write"})
 """Kinds of which every path of a zone must be bad: each path touches another zone too."""
 OWN: frozenset[Kind] = frozenset({"probe", "read", "threads"})

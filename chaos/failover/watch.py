@@ -96,6 +96,9 @@ class Watch:
         """Node → a canary index of which it holds a copy."""
         self.out: frozenset[str] = frozenset()
         """Zones that are decommissioned."""
+        self.absent: frozenset[str] = frozenset()
+        """Nodes that the cluster has given up. Nothing waits for them, so what the cluster cannot get of them says
+        nothing more."""
         self.there: frozenset[str] = frozenset()
         """The canary indices that the cluster has. A write to another would make it, and not as a canary."""
 
@@ -182,6 +185,8 @@ class Watch:
         turn = itertools.count()
 
         def ask() -> None:
+            if node.name in self.absent:
+                return
             number = next(turn)
             there = [other for other in others if other.zone == zones[number % len(zones)]]
             other = there[number // len(zones) % len(there)]
@@ -198,7 +203,7 @@ class Watch:
 
     def _read(self, node: Node) -> None:
         index = self.holds.get(node.name)
-        if index is None:
+        if index is None or node.name in self.absent:
             return
         at = time.monotonic()
         path = f"/{index}/_doc/read?preference=_only_local&realtime=false"

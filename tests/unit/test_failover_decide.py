@@ -176,6 +176,13 @@ def test_a_zone_that_went_out_again_has_to_prove_itself_for_longer() -> None:
     assert decide(signs(until=40.0), out, Memory(returns=(40.0 - 3601,)), POLICY, 40.0).do == "recommission"
 
 
+def test_a_zone_that_the_cluster_has_given_up_is_led_away_from_when_it_stays_away() -> None:
+    """A restart is over sooner, and until then nothing waits for it."""
+    gone = {"b": ("probe", "member")}
+    assert decide(signs(gone, until=60.0, bad_for=20.0), CLUSTER, Memory(), POLICY, 60.0).do == "nothing"
+    assert decide(signs(gone, until=60.0, bad_for=35.0), CLUSTER, Memory(), POLICY, 60.0).do == "weights"
+
+
 def test_without_weights_a_standby_is_named_before_anything_else() -> None:
     bare, wants = replace(CLUSTER, weights={}), replace(POLICY, standby="b")
     step = decide(signs(), bare, Memory(), wants, 20.0)
