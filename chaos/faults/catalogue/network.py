@@ -178,7 +178,7 @@ class NetworkBandwidth(OnLinks):
     colour = AMBER
     rate: PositiveSizeRate = Field(
         description="of each connection, for example 64KiB/s; proven where a link carries twice as much without it: "
-        "a local lab some 70 MB/s between nodes and 10 MB/s from clients, over TLS 7 and 3"
+        "a local lab some 70 MB/s between nodes and 10 MB/s from clients, over TLS 7 and 2"
     )
 
     def describe(self) -> str:
