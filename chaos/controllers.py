@@ -8,6 +8,7 @@ taken back from the ledger.
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from chaos.definitions.experiment import Controller, Experiment
-from chaos.errors import ChaosError, Lacking
+from chaos.errors import ChaosError
 from chaos.failover.cluster import pairs
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
@@ -26,7 +27,7 @@ from chaos.lab.wiring import HTTP
 from chaos.observe import administration
 
 PORT = 9280
-"""Of every controller, on its own host's loopback."""
+"""Of a controller that has a loopback of its own."""
 READY_SECONDS = 90.0
 STOP_SECONDS = 10.0
 
@@ -39,6 +40,8 @@ class Controllers:
         self._zones, self._topology = experiment.controller_zones, experiment.topology
         self._lab, self._folder = lab, folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.ports: dict[str, int] = {}
+        """Zone → where its controller listens, on the loopback of the zone's clients."""
 
     def start(self, ledger: Ledger, check: Callable[[], None]) -> None:
         """Start them and wait until each sees the whole cluster. Raises ChaosError."""
@@ -64,12 +67,11 @@ class Controllers:
         names = [node.name for node in self._topology.nodes]
         ways = {name: self._lab.endpoint(host, (self._lab.wiring[name].loopback, HTTP)) for name in names}
         space = next(iter(ways.values())).namespace
-        if space is None:
-            raise Lacking("a failover controller must run beside its zone's clients, and this lab's cannot be entered")
+        self.ports[zone] = PORT if space is not None else _free_port()
         access = self._lab.access
         urls = [f"{access.scheme}://{ways[n.name].host}:{ways[n.name].port}" for n in self._topology.data_nodes]
         arguments = [sys.executable, "-m", "chaos", "failover", *urls, "--until-eof", "--name", f"controller-{zone}"]
-        arguments += ["--events", str(self._events(zone)), "--listen", f"127.0.0.1:{PORT}"]
+        arguments += ["--events", str(self._events(zone)), "--listen", f"127.0.0.1:{self.ports[zone]}"]
         arguments += ["--act" if wanted.act else "--canaries"]
         for option in ("read_after", "write_after", "cool_down", "return_after", "rotate_every"):
             seconds = getattr(wanted, option)
@@ -81,7 +83,8 @@ class Controllers:
             arguments += ["--at", f"{name}={way.host}:{way.port}"]
         with ExitStack() as stack:
             log: IO[bytes] = stack.enter_context(open(self._log(zone), "ab"))
-            stack.enter_context(space.entered())
+            if space is not None:
+                stack.enter_context(space.entered())
             return subprocess.Popen(
                 arguments, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
             )
@@ -126,3 +129,9 @@ class Controllers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(STOP_SECONDS)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

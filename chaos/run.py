@@ -471,7 +471,7 @@ class Execution:
             zone=zone,
             netns=str(space.path) if space is not None else None,
             addresses={node: way.address for node, way in ways.items() if way.address != (nodes[node], HTTP)},
-            controller=controllers.PORT if steered and zone in self.experiment.controller_zones else None,
+            controller=self.controllers.ports.get(zone) if steered else None,
         )
 
     def load_on(self) -> None:
