@@ -159,7 +159,7 @@ class Server:
         self.scheme = "http" if context is None else "https"
         self.port = self._server.server_address[1]
         self.url = f"{self.scheme}://127.0.0.1:{self.port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def read(self, access: Access = PLAIN) -> Sheet:
         return cluster.of_url("127.0.0.1", self.port, access)
