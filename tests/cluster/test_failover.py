@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from clusterkit import ROOT
+from clusterkit import DATA, ROOT, Cli, await_event, cli, in_effect, nothing_left
 
 from chaos.controllers import PORT, Controllers
 from chaos.definitions import load_experiment
@@ -17,11 +17,13 @@ from chaos.definitions.experiment import Controller, Experiment
 from chaos.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
+from chaos.lab import network
 from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.netsock import Client, Endpoint
 from chaos.observe import administration
 from chaos.observe.cluster import administer, await_green
+from chaos.observe.proof import problems
 
 CANARIES = "/failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
 
@@ -117,3 +119,22 @@ def test_one_that_died_is_noticed_and_its_successor_remembers(fleet: Fleet) -> N
     fleet.start()
     assert len(fleet.events("b", "failover.start")) == 2
     assert fleet.ask("b", "GET", "/status")["cluster"]["weights"] == {"a": 0, "b": 1, "c": 1}
+
+
+def controllers_in(lab: LocalLab) -> list[int]:
+    names = [host.namespace_name for host in lab.wiring.clients]
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in network.processes_in(names)}
+    return [pid for pid, line in lines.items() if b"failover" in line]
+
+
+def test_kill_9_of_a_run_ends_its_controllers_and_recover_takes_back_what_they_did(tiny, out):
+    running = Cli("run", DATA / "controlled.yaml", "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    assert len(controllers_in(tiny)) == 3 and administer(tiny, "GET", CANARIES)[1]
+    running.signal(signal.SIGKILL)
+    running.end()
+    assert wait_until(lambda: controllers_in(tiny) == [], 10)
+    code, output = cli("recover")
+    assert code == 0 and "undone" in output, output
+    assert nothing_left() == [] and not administer(tiny, "GET", CANARIES)[1]
+    assert await_green(tiny, 120)[0] and problems(tiny) == []
