@@ -20,9 +20,13 @@ from chaos.failover.signs import KEPT_SECONDS, Kind, Sign, Signs
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds. An answer that takes longer than ``late`` is bad, and after ``timeout`` none is waited for."""
+    """Seconds. An answer that takes longer than ``late`` is bad, and after ``timeout`` none is waited for.
 
-    every: float = 0.5
+    ``every`` while all is well, ``suspicious`` for a while after any bad answer: what is asked costs the cluster too.
+    """
+
+    every: float = 1.0
+    suspicious: float = 0.5
     timeout: float = 0.5
     late: float = 0.25
 
@@ -30,16 +34,16 @@ class Pace:
 class Path(threading.Thread):
     """One question, asked every so often until :meth:`stop`."""
 
-    def __init__(self, name: str, every: float, ask: Callable[[], None]) -> None:
+    def __init__(self, name: str, watch: Watch, ask: Callable[[], None]) -> None:
         super().__init__(name=name, daemon=True)
-        self._every, self._ask = every, ask
+        self._watch, self._ask = watch, ask
         self._stopped = threading.Event()
 
     def run(self) -> None:
         due = time.monotonic()
         while not self._stopped.is_set():
             self._ask()
-            due = max(due + self._every, time.monotonic())
+            due = max(due + self._watch.every, time.monotonic())
             self._stopped.wait(max(0.0, due - time.monotonic()))
 
     def stop(self) -> None:
@@ -48,6 +52,8 @@ class Path(threading.Thread):
 
 BEAT = 0.05
 """Seconds."""
+SUSPICIOUS_SECONDS = 5.0
+"""For so long after a bad answer all are asked oftener."""
 Key = tuple[Kind, str, str]
 """What is asked for, of what, and at which addresses."""
 
@@ -86,6 +92,7 @@ class Watch:
 
     def __init__(self, api: Api, signs: Signs, pace: Pace, me: str) -> None:
         self._api, self._signs, self._pace, self._me = api, signs, pace, me
+        self._bad_at = float("-inf")
         self._pulse = Pulse()
         self._pulse.start()
         self._paths: dict[Key, Path] = {}
@@ -124,8 +131,18 @@ class Watch:
         self._asked = set(wanted)
         for key, ask in wanted.items():
             if key not in self._paths:
-                self._paths[key] = Path(" ".join(key), self._pace.every, ask)
+                self._paths[key] = Path(" ".join(key), self, ask)
                 self._paths[key].start()
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether any answer was bad a moment ago."""
+        return time.monotonic() - self._bad_at < SUSPICIOUS_SECONDS
+
+    @property
+    def every(self) -> float:
+        """Seconds between two questions of a path, now."""
+        return self._pace.suspicious if self.suspicious else self._pace.every
 
     def held_up(self, since: float) -> float:
         """The longest (s) that this process was late for itself since then."""
@@ -166,6 +183,8 @@ class Watch:
         says = f"{path}: {answer.says}"
         if ok and answer.seconds > self._pace.late:
             ok, says = False, f"{says}, late"
+        if not ok and zone not in self.out:
+            self._bad_at = time.monotonic()
         self._signs.add([Sign(zone, kind, path, at, ok, says)])
 
     def _probe(self, node: Node) -> None:
@@ -210,7 +229,12 @@ class Watch:
         self._judge(node.zone, "read", node.name, at, self._api.ask(node, "GET", path, timeout=self._pace.timeout))
 
     def _threads(self, node: Node) -> None:
-        """Threads that were busy a moment ago and are, and none of which has completed anything since."""
+        """Threads that were busy a moment ago and are, and none of which has completed anything since.
+
+        Asked for only while something is wrong: counters are no small answer of a node.
+        """
+        if not self.suspicious:
+            return
         at = time.monotonic()
         path = "/_nodes/_local/stats/thread_pool?filter_path=nodes.*.thread_pool.write"
         answer = self._api.ask(node, "GET", path, timeout=self._pace.timeout)
