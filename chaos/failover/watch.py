@@ -154,7 +154,10 @@ class Watch:
             path.stop()
 
     def informants(self, now: float, zones_last: Iterable[str], nodes: Iterable[Node]) -> list[Node]:
-        """Nodes that answered just now and had a cluster manager, those of suspect zones last."""
+        """Nodes that answered just now and had a cluster manager, those of suspect zones last.
+
+        Data nodes first: they apply a new state when it is committed, the elected manager when its publication is over.
+        """
         suspect = set(zones_last)
         fresh = 2 * self._pace.every + self._pace.timeout
         good = []
@@ -163,9 +166,7 @@ class Watch:
             if answer is None or now - at > fresh or not answer.ok or not isinstance(answer.body, dict):
                 continue
             if answer.body.get("discovered_cluster_manager"):
-                good.append(
-                    (node.zone in suspect, answer.seconds > self._pace.late, not node.eligible, node.name, node)
-                )
+                good.append((node.zone in suspect, answer.seconds > self._pace.late, node.eligible, node.name, node))
         return [each[-1] for each in sorted(good, key=lambda each: each[:-1])]
 
     def note_member(self, node: Node, counted: bool) -> None:

@@ -8,7 +8,6 @@ driver nor a stalled server can hide (closed-loop drivers understate such an out
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import struct
@@ -34,7 +33,7 @@ from chaos.load.cas import CompareAndSet
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, Target
 from chaos.load.exchange import Paced, Send
-from chaos.load.network import connection_class, namespace
+from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import is_stale, of_answer, of_error
 from chaos.load.processors import busy
 from chaos.load.schedule import SECOND, Schedule
@@ -456,7 +455,8 @@ class Engine:
         while not self._closed:
             named: list[str] | None
             try:
-                named = self._controllers_nodes(zone, port)
+                with Timeout(self._config.client.probe.timeout_s, TimeoutError("the controller does not answer")):
+                    named = named_by_controller(zone.namespace, port)
                 silent = 0
             except (OSError, HTTPError, HTTPException, ValueError, LookupError, TypeError):
                 silent += 1
@@ -467,16 +467,6 @@ class Engine:
                     self._events.write("steered", client_zone=zone.host.zone, nodes=named)
                 before = named
             gevent.sleep(self._config.client.steered_s)
-
-    def _controllers_nodes(self, zone: _Zone, port: int) -> list[str]:
-        connection = connection_class(zone.namespace)("127.0.0.1", port, timeout=None)
-        try:
-            with Timeout(self._config.client.probe.timeout_s, TimeoutError("the controller does not answer")):
-                connection.request("GET", "/nodes", headers={"connection": "close"})
-                answer = connection.getresponse()
-                return sorted(node["name"] for node in json.loads(answer.read())["nodes"])
-        finally:
-            connection.close()
 
     # -- once a second, and oftener ----------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ switch can happen in between: one process serves all zones.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -55,3 +56,17 @@ def connection_class(namespace: netsock.Namespace | None, *, tls: bool = False) 
             return False  # the end of the stream, or bytes that nobody asked for
 
     return DriverConnection
+
+
+def named_by_controller(namespace: netsock.Namespace | None, port: int) -> list[str]:
+    """The nodes that a failover controller on the loopback there wants used (``GET /nodes``).
+
+    Waits for as long as it takes. Raises OSError, urllib3's HTTPError, http.client's HTTPException, or ValueError,
+    LookupError or TypeError for an answer of another shape.
+    """
+    connection = connection_class(namespace)("127.0.0.1", port, timeout=None)
+    try:
+        connection.request("GET", "/nodes", headers={"connection": "close"})
+        return sorted(node["name"] for node in json.loads(connection.getresponse().data)["nodes"])
+    finally:
+        connection.close()

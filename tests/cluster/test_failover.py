@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, ROOT, Cli, await_event, cli, in_effect, nothing_left
+from clusterkit import DATA, ROOT, Cli, await_event, cli, in_effect, nothing_left, run_folder
 
 from chaos.controllers import PORT, Controllers
 from chaos.definitions import load_experiment
@@ -131,6 +131,9 @@ def test_kill_9_of_a_run_ends_its_controllers_and_recover_takes_back_what_they_d
     running = Cli("run", DATA / "controlled.yaml", "--out", out, "--on", tiny.id)
     await_event(running, out, in_effect)
     assert len(controllers_in(tiny)) == 3 and administer(tiny, "GET", CANARIES)[1]
+    driver = (run_folder(out) / "history" / "driver.jsonl").read_text().splitlines()
+    steered = [event for event in map(json.loads, driver) if event["kind"] == "steered"]
+    assert {event["client_zone"] for event in steered} == {"a", "b", "c"} and steered[0]["nodes"], steered
     running.signal(signal.SIGKILL)
     running.end()
     assert wait_until(lambda: controllers_in(tiny) == [], 10)

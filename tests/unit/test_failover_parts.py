@@ -23,6 +23,7 @@ from chaos.failover.signs import Sign, Signs
 from chaos.failover.steering import serve
 from chaos.failover.watch import Pace
 from chaos.load.balancer import Balancer
+from chaos.load.network import named_by_controller
 
 ZONES = st.lists(st.text("abcdefg", min_size=1), min_size=3, max_size=7, unique=True)
 
@@ -136,6 +137,7 @@ def test_without_a_cluster_every_known_node_may_take_traffic_and_nothing_is_done
         plain = urllib.request.Request(f"{base}/nodes", headers={"accept": "text/plain"})
         with urllib.request.urlopen(plain) as answer:
             assert answer.read() == b"127.0.0.1:1\n"
+        assert named_by_controller(None, server.server_address[1]) == ["a-1"]
         with urllib.request.urlopen(f"{base}/status") as answer:
             status = json.load(answer)
         assert status["pending"] is None and status["last"].startswith("wait")
