@@ -209,7 +209,8 @@ class Controller:
 
     def _take_in(self, reading: Reading, now: float) -> None:
         self._reading, cluster = reading, reading.cluster
-        since = None if cluster.green else self._memory.incomplete_since or now
+        whole = all(node.name in reading.members for node in self._nodes.values())
+        since = (self._memory.incomplete_since or now) if whole and not cluster.green else None
         self._memory = replace(self._memory, incomplete_since=since)
         out = frozenset(zone for zone, state in cluster.decommissioned.items() if state != "FAILED")
         if cluster.weights_version != self._weights_version:

@@ -15,7 +15,7 @@ from chaos.failover.signs import Evidence, Signs
 
 HOUR = 3600.0
 RETRY_AFTER = 30.0
-"""Seconds without being green, while all zones are well, until allocations that were given up are tried again.
+"""Seconds without being green, with all nodes in and well, until allocations that were given up are tried again.
 
 A node that comes back may have to wait for minutes for the lock of a copy that it is still closing; OpenSearch gives up
 after five tries of 5 s (``index.allocation.max_retries``).
@@ -72,7 +72,7 @@ class Memory:
     returns: tuple[float, ...] = ()
     rotation_asked: bool = False
     incomplete_since: float | None = None
-    """since when the cluster has not been green"""
+    """since when the cluster has had all its nodes and has not been green"""
     retried_at: float | None = None
 
 
@@ -182,7 +182,7 @@ def _return_or_rotate(signs: Signs, cluster: Cluster, memory: Memory, policy: Po
         due |= memory.swapped_at is None or now - memory.swapped_at >= policy.rotate_every
     waited = now - max(_or(memory.incomplete_since, now), _or(memory.retried_at, float("-inf")))
     if not suspect and not cluster.green and waited >= RETRY_AFTER:
-        return Step("retry", f"the cluster has not been green for {waited:.0f} s, and all zones are well")
+        return Step("retry", f"all nodes are in, and the cluster has not been green for {waited:.0f} s")
     if suspect:
         return nothing(f"zone {suspect[0]} is suspect{': no rotation' if due else ''}")
     if not due or not cluster.green:
