@@ -79,6 +79,14 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
     wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     planned = {(each.phase, id(each.params)): each for each in faults(experiment)}
+    if experiment.controller is not None and experiment.phases:
+        zones = ", ".join(experiment.controller_zones)
+        does = "act" if experiment.controller.act else "recommend only"
+        yield {
+            "phase": experiment.phases[0].name,
+            "step": f"failover controllers in zones {zones} {does}, from before the load on",
+            "inverse": "they end; recommission, weights as they were, their canary indices deleted",
+        }
     for phase in experiment.phases:
         for name in phase.undo:
             yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import urllib.request
 from dataclasses import replace
@@ -13,7 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from synthetic import Chapter, Story
+
 from chaos.access import PLAIN
+from chaos.checks.record import Record
 from chaos.cli import app
 from chaos.failover.cluster import CANARY, _alone, pairs, took_effect
 from chaos.failover.controller import PATIENCE, PAUSE_SECONDS, Controller, Pending, _remembered
@@ -24,6 +29,7 @@ from chaos.failover.steering import serve
 from chaos.failover.watch import Pace
 from chaos.load.balancer import Balancer
 from chaos.load.network import named_by_controller
+from chaos.report.timeline import _controllers
 
 ZONES = st.lists(st.text("abcdefg", min_size=1), min_size=3, max_size=7, unique=True)
 
@@ -192,3 +198,16 @@ def test_a_balancer_follows_its_controller_and_does_without() -> None:
     assert balancer.in_use == (2,)
     balancer.steer(None)
     assert balancer.in_use == (2,)
+
+
+def test_the_timeline_shows_what_controllers_decided_and_by_what_evidence() -> None:
+    chapter = Chapter("hit", 20)
+    step = {"controller": "controller-a", "step": "weights", "zone": "b", "because": "zone b is bad"}
+    chapter.event(4.0, "failover.step", **step, evidence=[{"kind": "probe"}, {"kind": "read"}])
+    chapter.event(9.0, "failover.recommends", **step | {"controller": "controller-c"}, evidence=[])
+    moments = _controllers(Record(Story(chapters=[chapter]).history()))
+    assert [(at, label) for at, label, _, _ in moments] == [
+        (4.0, "controller-a: weights zone b"),
+        (9.0, "controller-c: would weights zone b"),
+    ]
+    assert "zone b is bad (by probe and read)" in moments[0][2]

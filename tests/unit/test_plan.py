@@ -38,6 +38,10 @@ def test_every_step_of_the_shipped_experiments_is_shown_with_its_inverse(file: P
     assert len([s for s in steps if s["step"].startswith("do ")]) == sum(len(p.do) for p in loaded.phases)
     assert len([s for s in steps if s["step"].startswith("undo ")]) == sum(len(p.undo) for p in loaded.phases)
     assert [s["phase"] for s in steps] == sorted((s["phase"] for s in steps), key=[p.name for p in loaded.phases].index)
+    controlled = [step for step in steps if step["step"].startswith("failover controllers")]
+    assert len(controlled) == (loaded.controller is not None) and all(
+        "recommission" in s["inverse"] for s in controlled
+    )
     for step in injects:
         assert step["inverse"]
         if "moves" in step:
