@@ -81,6 +81,7 @@ def test_the_command_on_a_lab_and_through_its_port(tiny):
     assert code == 1 and "FAIL     Three dedicated cluster managers: 0 dedicated" in output
 
 
+@pytest.mark.full
 def test_a_run_keeps_its_audit(tiny, out):
     code, output = cli("run", DATA / "slow.yaml", "--out", out, "--on", tiny.id)
     assert code in (0, 1, 3), output

@@ -127,6 +127,7 @@ def controllers_in(lab: LocalLab) -> list[int]:
     return [pid for pid, line in lines.items() if b"failover" in line]
 
 
+@pytest.mark.full
 def test_kill_9_of_a_run_ends_its_controllers_and_recover_takes_back_what_they_did(tiny, out):
     running = Cli("run", DATA / "controlled.yaml", "--out", out, "--on", tiny.id)
     await_event(running, out, in_effect)

@@ -139,7 +139,7 @@ def test_a_run_on_a_living_lab_leaves_it_clean(tiny, out):
     assert problems(tiny) == []
     _, indices = tiny.client("a-all").request("GET", "/_cat/indices?format=json&h=index")
     assert indices == []
-    assert os.path.exists(run_folder(out) / "junit.xml")
+    assert os.path.exists(run_folder(out) / "junit.xml") and os.path.exists(run_folder(out) / "audit.json")
 
 
 def test_the_python_fixtures_work(out):

@@ -44,6 +44,7 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.lab = FakeLab()  # type: ignore[assignment]
     made.ledger = Ledger(tmp_path / "ledger.jsonl")
     made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
+    made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
     made.outcome, made.labels, made.action_count = "finished", {}, 0
     for name, value in given.items():
         setattr(made, name, value)
