@@ -108,7 +108,8 @@ def test_the_zone_of_the_elected_manager_goes_and_comes_back(lab: LocalLab) -> N
     administration.decommission(lab, zone, no_delay=True)
     assert elected(lab) not in (None, leader) and votes(lab) == 1
     data = f"{zone}-data"
-    assert lab.client(data).request("GET", WEIGHED_IN)[0] == 424
+    # 421 (its weight is 0) until it has asked to join again and knows that it is decommissioned
+    assert wait_until(lambda: lab.client(data).request("GET", WEIGHED_IN)[0] == 424, 60)
     lab.stop_node(data)
     lab.start_node(data)
     assert wait_until(lambda: "decommissioned" in lab.log(data).read_text(errors="replace")[-20000:], 60)
