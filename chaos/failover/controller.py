@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -247,23 +247,21 @@ class Controller:
         wanted = pairs(reading.cluster.zones)
         if reading.cluster.decommissioned or not reading.cluster.green:
             return
-        if self._acts and not self._make_canaries(
-            informant, [index for index in wanted if index not in reading.holders]
-        ):
+        if self._canaries and not self._make_canaries(informant, wanted, reading.holders):
             return
         self._ready = True
         self._events.write("failover.ready", controller=self._me, canaries=list(wanted) if self._canaries else [])
 
-    def _make_canaries(self, informant: Node, missing: Sequence[str]) -> bool:
-        for index in missing:
-            body = canary_settings(self._attribute, pairs(self._zones)[index])
-            made = self._api.ask(informant, "PUT", f"/{index}", body, timeout=30.0)
+    def _make_canaries(self, informant: Node, wanted: Mapping[str, tuple[str, str]], there: Container[str]) -> bool:
+        for index, pair in wanted.items():
+            if index in there:
+                continue
+            made = self._api.ask(informant, "PUT", f"/{index}", canary_settings(self._attribute, pair), timeout=30.0)
             if not made.ok and "resource_already_exists" not in json.dumps(made.body):
                 self._tell("trouble", f"canary {index}: {made.says} {json.dumps(made.body)[:200]}")
                 return False
         documents = [
-            self._api.ask(informant, "PUT", f"/{index}/_doc/read", {"by": self._me}, timeout=30.0)
-            for index in pairs(self._zones)
+            self._api.ask(informant, "PUT", f"/{index}/_doc/read", {"by": self._me}, timeout=30.0) for index in wanted
         ]
         return all(made.status in (200, 201) for made in documents)
 

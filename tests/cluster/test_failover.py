@@ -100,6 +100,7 @@ def test_three_that_are_asked_at_once_rotate_once_and_steer_clients_after_it(fle
 def test_one_that_may_not_act_changes_nothing(fleet: Fleet) -> None:
     before = administration.weights(fleet.lab)
     fleet.start()
+    assert len(administer(fleet.lab, "GET", CANARIES)[1]) == 3  # what it may write: it is started with --canaries
     fleet.ask("a", "POST", "/rotate")
     assert wait_until(lambda: bool(fleet.events("a", "failover.recommends")), 30)
     (said,) = fleet.events("a", "failover.recommends")
