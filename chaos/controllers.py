@@ -49,7 +49,7 @@ class Controllers:
             return
         before, _ = administration.weights(self._lab)
         canaries = sorted(pairs(sorted({node.zone for node in self._topology.data_nodes})))
-        back = Move("failover.away", {"weights": before, "canaries": canaries})
+        back = Move("failover.away", {"weights": before, "canaries": canaries, "votes": self._votes_are_ours()})
         ledger.intend("failover", [Reversible(Move("nothing"), back)])
         starts = {zone: self._told(zone).count("failover.start") for zone in self._zones}  # of earlier ones
         for zone in self._zones:
@@ -62,6 +62,10 @@ class Controllers:
                 raise ChaosError(f"the controller of zone {waited[0]} sees no whole cluster: {self._last(waited[0])}")
             time.sleep(0.1)
 
+    def _votes_are_ours(self) -> bool:
+        """Whether any exclusion of votes that is found later is one of ours."""
+        return self._wanted is not None and self._wanted.lead_from_standby and not administration.excluded(self._lab)
+
     def _spawn(self, zone: str, wanted: Controller) -> subprocess.Popen[bytes]:
         host = f"client-{zone}"
         names = [node.name for node in self._topology.nodes]
@@ -73,6 +77,7 @@ class Controllers:
         arguments = [sys.executable, "-m", "chaos", "failover", *urls, "--until-eof", "--name", f"controller-{zone}"]
         arguments += ["--events", str(self._events(zone)), "--listen", f"127.0.0.1:{self.ports[zone]}"]
         arguments += ["--act" if wanted.act else "--canaries"]
+        arguments += ["--lead-from-standby"] if wanted.lead_from_standby else []
         for option in ("read_after", "write_after", "cool_down", "return_after", "rotate_every"):
             seconds = getattr(wanted, option)
             arguments += [f"--{option.replace('_', '-')}", f"{float(seconds):g}s"] if seconds is not None else []

@@ -47,6 +47,9 @@ def failover(
     cool_down: Annotated[str, typer.Option(help="Between two swaps of the zones' roles.")] = "60s",
     return_after: Annotated[str, typer.Option(help="Good answers until a zone is taken in again.")] = "30s",
     rotate_every: Annotated[str | None, typer.Option(help="Rotate the roles so often; default never.")] = None,
+    lead_from_standby: Annotated[
+        bool, typer.Option("--lead-from-standby", help="Keep the elected cluster manager in the standby zone.")
+    ] = False,
     late: Annotated[str, typer.Option(help="An answer that takes longer is a bad sign.")] = "250ms",
     listen: Annotated[str, typer.Option(help="Where GET /nodes, GET /status and POST /rotate are served.")] = (
         "127.0.0.1:9280"
@@ -91,6 +94,7 @@ def failover(
         healthy_before_return=_seconds(return_after, "--return-after"),
         rotate_every=_seconds(rotate_every, "--rotate-every") if rotate_every else None,
         standby=standby,
+        lead_from_standby=lead_from_standby,
     )
     host, _, port = listen.rpartition(":")
     if not port.isdigit():

@@ -406,6 +406,9 @@ class Controller(Strict):
     rotate_every: PositiveDuration | None = Field(
         default=None, description="rotate the roles so often, for example 60s"
     )
+    lead_from_standby: StrictBool = Field(
+        default=False, description="keep the elected cluster manager in the standby zone"
+    )
 
 
 # ------------------------------------------------------------------------------------------ experiment

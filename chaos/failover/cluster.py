@@ -7,8 +7,9 @@ that an answer never waits for a zone that is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 from chaos.failover.decide import Cluster, Step
 from chaos.failover.rest import Answer, Api, Node
@@ -20,6 +21,9 @@ WEIGHTS_SECONDS = 35.0
 ``cluster.publish.timeout``."""
 DECOMMISSION_SECONDS = 130.0
 """120 s for the cluster managers of the zone to be excluded."""
+EXCLUSIONS = "/_cluster/voting_config_exclusions"
+LEAD_SECONDS = 5
+"""For the others to lose their votes; their exclusion is taken back after it, come what may."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def read(
         if not answer.ok or not isinstance(answer.body, dict):
             return None, f"{informant.name}: {answer.says}"
     names = {id: each["name"] for id, each in state.body.get("nodes", {}).items()}
+    leader = names.get(state.body["cluster_manager_node"], "")
     zone_of = {node.name: node.zone for node in nodes}
     members = frozenset(names.values())
     zones = sorted({node.zone for node in nodes if node.is_data})
@@ -96,6 +101,7 @@ def read(
         eligible={zone: sum(node.eligible and node.zone == zone for node in nodes) for zone in zones},
         alone=frozenset(_alone(tables, names, zone_of)) if shards else frozenset(zones),
         green=health.body.get("status") == "green",
+        leader=zone_of.get(leader),
     )
     holders = {
         index: frozenset(
@@ -124,8 +130,16 @@ def _alone(
                 yield only
 
 
-def carry_out(api: Api, informant: Node, step: Step, cluster: Cluster, attribute: str) -> Answer:
-    """Ask for a step. The answer may come long after the step took effect, or never."""
+def carry_out(
+    api: Api, informants: Sequence[Node], step: Step, cluster: Cluster, attribute: str, nodes: Sequence[Node]
+) -> Answer:
+    """Ask for a step. The answer may come long after the step took effect, or never.
+
+    ``informants``: who may be asked, best first; ``nodes``: all.
+    """
+    informant = informants[0]
+    if step.do == "lead":
+        return _lead(api, informants, [node.name for node in nodes if node.eligible and node.zone != step.zone])
     if step.do == "weights":
         body = {
             "weights": {zone: str(weight) for zone, weight in step.weights.items()},
@@ -142,12 +156,56 @@ def carry_out(api: Api, informant: Node, step: Step, cluster: Cluster, attribute
     return api.ask(informant, "DELETE", "/_cluster/decommission/awareness", timeout=WEIGHTS_SECONDS)
 
 
+def _lead(api: Api, informants: Sequence[Node], others: Sequence[str]) -> Answer:
+    """Take the vote from all cluster managers but those of one zone, so that it elects; then give them back.
+
+    Not while anybody else has excluded some: neither theirs nor ours could be told apart and taken back alone.
+    """
+    there, names = _excluded(api, informants[0])
+    if not there.ok or names:
+        return there if not there.ok else replace(there, status=409, says="votes are excluded already")
+    path = f"{EXCLUSIONS}?timeout={LEAD_SECONDS}s&node_names={quote(','.join(others))}"
+    answer = api.ask(informants[0], "POST", path, timeout=LEAD_SECONDS + 5.0)
+    if trouble := give_back_votes(api, informants, others):
+        return replace(answer, status=0, says=trouble)
+    return answer
+
+
+def give_back_votes(api: Api, informants: Sequence[Node], others: Sequence[str]) -> str:
+    """End the exclusion of ``others``, and what is wrong if it stands; one that names more is not ours alone.
+
+    Informants are asked in turn, twice, for a cluster manager may just be elected.
+    """
+    trouble = "nobody could be asked"
+    for informant in [*informants, *informants]:
+        there, names = _excluded(api, informant)
+        if there.ok and set(names) != set(others):
+            return ""
+        ended = (
+            api.ask(informant, "DELETE", f"{EXCLUSIONS}?wait_for_removal=false", timeout=10.0) if there.ok else there
+        )
+        if ended.ok:
+            return ""
+        trouble = f"{', '.join(others)} may still have no votes: {informant.name}: {ended.says}"
+    return trouble
+
+
+def _excluded(api: Api, informant: Node) -> tuple[Answer, list[str]]:
+    """The names of nodes without a vote, by exclusion."""
+    path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
+    answer = api.ask(informant, "GET", path, timeout=LEAD_SECONDS)
+    coordination = ((answer.body or {}).get("metadata") or {}).get("cluster_coordination") or {}
+    return answer, [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
+
+
 def took_effect(step: Step, cluster: Cluster) -> bool | None:
     """Whether a step that was asked for holds now; None when it has failed for good. Of a retry nothing is seen."""
     if step.do == "retry":
         return False
     if step.do == "weights":
         return dict(cluster.weights) == dict(step.weights)
+    if step.do == "lead":
+        return cluster.leader == step.zone
     state = cluster.decommissioned.get(str(step.zone))
     if step.do == "decommission":
         return None if state == "FAILED" else state == "SUCCESSFUL"

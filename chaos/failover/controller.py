@@ -28,7 +28,7 @@ READ_EVERY_SECONDS = 2.0
 SUSPICIOUS_SECONDS = 0.25
 """How often the cluster is read while a zone is suspect."""
 DISCOVER_EVERY_SECONDS = 30.0
-PATIENCE = {"weights": 40.0, "decommission": 270.0, "recommission": 40.0, "retry": 40.0}
+PATIENCE = {"weights": 40.0, "decommission": 270.0, "recommission": 40.0, "retry": 40.0, "lead": 40.0}
 """Seconds until a step that has not taken effect counts as lost; OpenSearch gives a decommission 2 x 120 s."""
 PAUSE_SECONDS = 2.0
 """After a step that was refused or lost."""
@@ -86,7 +86,7 @@ class Controller:
         self._signs = Signs()
         self._watch = Watch(api, self._signs, pace, me)
         self._nodes: dict[str, Node] = {}
-        self._memory, known = _remembered(log)
+        self._memory, known, self._owes = _remembered(log)
         self._events = EventWriter(log)
         self._reading: Reading | None = None
         self._read_at = self._discovered_at = float("-inf")
@@ -202,6 +202,8 @@ class Controller:
                 continue  # it lags behind, or has been left behind
             self._told.pop("trouble", None)
             self._take_in(reading, now)
+            if self._owes is not None and self._acts:
+                self._pay(informant, self._owes)
             if not self._ready and not suspect:
                 self._make_ready(informant, reading)
             return
@@ -241,6 +243,17 @@ class Controller:
         for index, holders in reading.holders.items():
             for name in holders:
                 self._watch.holds.setdefault(name, index)
+
+    def _pay(self, informant: Node, zone: str) -> None:
+        """Give back the votes that an earlier controller with this log took and died over."""
+        others = [node.name for node in self._nodes.values() if node.eligible and node.zone != zone]
+        if trouble := api_of.give_back_votes(self._api, [informant], others):
+            self._tell("trouble", trouble)
+            return
+        self._owes = None
+        self._events.write(
+            "failover.done", controller=self._me, step="lead", zone=zone, against=None, says="votes given back"
+        )
 
     def _make_ready(self, informant: Node, reading: Reading) -> None:
         """Make the canaries, if it may; not while a zone is away, for one of their copies would be missing."""
@@ -300,7 +313,7 @@ class Controller:
         cluster = self._reading.cluster
 
         def work() -> None:
-            answer = carry_out(self._api, informants[0], step, cluster, self._attribute)
+            answer = carry_out(self._api, informants, step, cluster, self._attribute, list(self._nodes.values()))
             pending.answered, pending.answer = time.monotonic(), answer
 
         threading.Thread(target=work, name="step", daemon=True).start()
@@ -310,6 +323,8 @@ class Controller:
         held = took_effect(step, self._reading.cluster) if self._reading is not None else False
         if step.do == "retry" and answer is not None and answer.ok:
             held = True
+        if step.do == "lead" and answer is None:
+            held = False  # votes are being given back
         seconds = round(now - pending.began, 3)
         if held:
             says = f"{describe(step)}: done after {seconds:.1f} s"
@@ -329,6 +344,8 @@ class Controller:
         self._pending = None
         if pending.step.do == "retry":
             self._memory = replace(self._memory, retried_at=now)
+        if pending.step.do == "lead":
+            self._memory = replace(self._memory, led_at=now)
         if kind != "failover.done":
             self._not_before = now + PAUSE_SECONDS
         self._events.write(
@@ -386,12 +403,18 @@ def describe(step: Step) -> str:
     if step.do == "weights":
         shared = ", ".join(f"{zone} {weight}" for zone, weight in step.weights.items())
         return f"weights {shared}"
+    if step.do == "lead":
+        return f"elect a cluster manager in zone {step.zone}"
     return "retry allocations that were given up" if step.do == "retry" else f"{step.do} zone {step.zone}"
 
 
-def _remembered(log: Path) -> tuple[Memory, list[Node]]:
-    """What an earlier controller with this log knew: its last swap, its returns, the nodes; a cut line is skipped."""
+def _remembered(log: Path) -> tuple[Memory, list[Node], str | None]:
+    """What an earlier controller with this log knew: its last swap, its returns, the nodes; a cut line is skipped.
+
+    And the zone to which it was moving the elected cluster manager when it died.
+    """
     swapped: float | None = None
+    leading: str | None = None
     returns: list[float] = []
     nodes: list[Node] = []
     shift = time.monotonic() - time.time()
@@ -405,10 +428,12 @@ def _remembered(log: Path) -> tuple[Memory, list[Node]]:
             kind, at = event["kind"], float(event["wall"]) + shift
             if kind == "failover.nodes":
                 nodes = [Node(**each) for each in event["nodes"]]
+            elif event.get("step") == "lead":
+                leading = event["zone"] if kind == "failover.step" else None
             elif kind == "failover.weights" or (kind == "failover.done" and event["step"] == "weights"):
                 swapped = at
             elif kind == "failover.done" and event["step"] == "recommission":
                 returns.append(at)
         except (ValueError, KeyError, TypeError):
             continue
-    return Memory(swapped_at=swapped, returns=tuple(returns)), nodes
+    return Memory(swapped_at=swapped, returns=tuple(returns)), nodes, leading

@@ -43,6 +43,9 @@ class Policy:
     rotate_every: float | None = None
     standby: str | None = None
     """the zone that becomes the standby where no weights are set yet"""
+    lead_from_standby: bool = False
+    """whether the elected cluster manager is to be in the standby zone: an active zone that is lost then costs no
+    election, and nothing can be led away from it before there is one"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Cluster:
     eligible: Mapping[str, int]
     alone: frozenset[str]
     green: bool
+    leader: str | None = None
+    """the zone of the elected cluster manager"""
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,13 @@ class Memory:
     incomplete_since: float | None = None
     """since when the cluster has had all its nodes and has not been green"""
     retried_at: float | None = None
+    led_at: float | None = None
+    """when it was last tried to move the elected cluster manager"""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step, or none. ``do``: weights, decommission, recommission, retry (allocations), wait, nothing."""
+    """One step, or none. ``do``: weights, decommission, recommission, retry (allocations), lead, wait, nothing."""
 
     do: str
     because: str
@@ -185,11 +192,24 @@ def _return_or_rotate(signs: Signs, cluster: Cluster, memory: Memory, policy: Po
         return Step("retry", f"all nodes are in, and the cluster has not been green for {waited:.0f} s")
     if suspect:
         return nothing(f"zone {suspect[0]} is suspect{': no rotation' if due else ''}")
-    if not due or not cluster.green:
-        return nothing("all zones are well" if not due else "the cluster is not green: no rotation")
     zones = cluster.zones
     standby = next((zone for zone in zones if cluster.weights.get(zone, 1) == 0), zones[-1])
+    if not due and policy.lead_from_standby and _may_lead(standby, cluster, memory, policy, now):
+        return Step(
+            "lead", f"zone {standby} is the standby, and zone {cluster.leader} has the cluster manager", standby
+        )
+    if not due or not cluster.green:
+        return nothing("all zones are well" if not due else "the cluster is not green: no rotation")
     return _stand_by(zones[(zones.index(standby) + 1) % len(zones)], "rotation", cluster)
+
+
+def _may_lead(standby: str, cluster: Cluster, memory: Memory, policy: Policy, now: float) -> bool:
+    """While it moves one cluster manager alone has a vote: only when all are there, and not again and again."""
+    if cluster.leader in (None, standby) or not cluster.managers.get(standby) or not cluster.green:
+        return False
+    returned = max(memory.returns, default=float("-inf"))
+    rested = now - max(returned, _or(memory.led_at, float("-inf"))) >= policy.cool_down
+    return rested and cluster.managers == cluster.eligible
 
 
 def _or(at: float | None, otherwise: float) -> float:

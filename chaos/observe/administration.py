@@ -81,8 +81,25 @@ def recommission(lab: Lab, zone: str) -> None:
         raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
 
 
-def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequence[str]) -> None:
-    """Take back whatever failover controllers did to a cluster: zones, weights, their canary indices."""
+def excluded(lab: Lab) -> list[str]:
+    """The names of the nodes whose votes are excluded."""
+    path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
+    status, answer = administer(lab, "GET", path)
+    if status != 200:
+        raise LabError(f"reading the exclusions of votes answered {status}: {str(answer)[:300]}")
+    coordination = ((answer or {}).get("metadata") or {}).get("cluster_coordination") or {}
+    return [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
+
+
+def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False) -> None:
+    """Take back whatever failover controllers did to a cluster: zones, weights, their canary indices.
+
+    ``votes``: exclusions of votes too; there were none before.
+    """
+    if votes and excluded(lab):
+        status, answer = administer(lab, "DELETE", "/_cluster/voting_config_exclusions?wait_for_removal=false")
+        if status != 200:
+            raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
     recommission(lab, "that a controller took out")
     set_weights(lab, weights)
     for index in canaries:

@@ -215,6 +215,42 @@ def test_roles_rotate_on_a_schedule_while_all_is_well() -> None:
     assert decide(signs({"a": ("read",)}), CLUSTER, Memory(), policy, 20.0).do == "nothing"
 
 
+LEADING = replace(POLICY, lead_from_standby=True)
+LED_BY_B = replace(CLUSTER, leader="b")
+
+
+def test_the_cluster_manager_is_elected_in_the_standby_zone_while_all_is_well() -> None:
+    step = decide(signs(), LED_BY_B, Memory(), LEADING, 20.0)
+    assert (step.do, step.zone, step.evidence) == ("lead", "c", ())
+    rotated = replace(LED_BY_B, weights={"a": 1, "b": 0, "c": 1}, leader="c")
+    assert decide(signs(), rotated, Memory(), LEADING, 20.0).zone == "b"
+    assert decide(signs(), LED_BY_B, Memory(led_at=-41.0, returns=(-41.0,)), LEADING, 20.0).do == "lead"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "memory", "policy"),
+    [
+        (LED_BY_B, Memory(), POLICY),
+        (replace(CLUSTER, leader="c"), Memory(), LEADING),
+        (CLUSTER, Memory(), LEADING),
+        (replace(LED_BY_B, green=False), Memory(), LEADING),
+        (replace(LED_BY_B, weights={}), Memory(), LEADING),
+        (replace(LED_BY_B, managers={"a": 0, "b": 1, "c": 1}), Memory(), LEADING),
+        (replace(LED_BY_B, managers={"a": 1, "b": 1, "c": 0}, eligible={"a": 1, "b": 1, "c": 0}), Memory(), LEADING),
+        (replace(LED_BY_B, decommissioned={"c": "DRAINING"}), Memory(), LEADING),
+        (LED_BY_B, Memory(led_at=0.0), LEADING),
+        (LED_BY_B, Memory(returns=(0.0,)), LEADING),
+    ],
+)
+def test_when_nobody_else_is_elected(cluster: Cluster, memory: Memory, policy: Policy) -> None:
+    assert decide(signs(), cluster, memory, policy, 20.0).do in ("nothing", "wait")
+
+
+@pytest.mark.parametrize("zone", ["a", "b", "c"])
+def test_no_vote_moves_while_a_zone_is_suspect(zone: str) -> None:
+    assert decide(signs({zone: ("read",)}), LED_BY_B, Memory(), LEADING, 20.0).do == "nothing"
+
+
 @given(st.lists(st.booleans(), max_size=60))
 def test_bad_and_good_times_exclude_each_other_and_end_with_the_last_answer(answers: list[bool]) -> None:
     record = Record()

@@ -20,7 +20,7 @@ from synthetic import Chapter, Story
 from chaos.access import PLAIN
 from chaos.checks.record import Record
 from chaos.cli import app
-from chaos.failover.cluster import CANARY, _alone, pairs, took_effect
+from chaos.failover.cluster import CANARY, _alone, _lead, give_back_votes, pairs, took_effect
 from chaos.failover.controller import PATIENCE, PAUSE_SECONDS, Controller, Pending, _remembered
 from chaos.failover.decide import Cluster, Policy, Step
 from chaos.failover.rest import Answer, Api, Node, discover
@@ -85,6 +85,44 @@ def test_a_step_holds_when_the_cluster_says_so() -> None:
     assert took_effect(BACK, STATE) and not took_effect(BACK, replace(STATE, decommissioned={"c": "SUCCESSFUL"}))
 
 
+NODE = Node("a-1", "a", "127.0.0.1:1", True, True)
+
+
+class Votes(Api):
+    """The exclusions of a cluster, and its answers: those in ``fails`` never come, in the order of what is asked."""
+
+    def __init__(self, excluded: list[str], fails: tuple[int, ...] = ()) -> None:
+        self.excluded, self._fails, self.asked = excluded, fails, list[str]()
+
+    def ask(self, node: Node, method: str, path: str, body: object = None, *, timeout: float) -> Answer:
+        self.asked.append(method)
+        if len(self.asked) - 1 in self._fails:
+            return Answer(0, None, timeout, "Timeout")
+        if method == "POST":
+            self.excluded = ["a-1", "b-1"]
+        if method == "DELETE":
+            self.excluded = []
+        there = {"voting_config_exclusions": [{"node_name": name} for name in self.excluded]}
+        return Answer(200, {"metadata": {"cluster_coordination": there if self.excluded else {}}}, 0.0, "HTTP 200")
+
+
+@pytest.mark.parametrize("fails", [(), (1,), (2,), (3,), (2, 3)])
+def test_votes_that_were_taken_are_given_back_whatever_is_not_answered(fails: tuple[int, ...]) -> None:
+    votes = Votes([], fails)
+    answer = _lead(votes, [NODE, NODE], ["a-1", "b-1"])
+    assert votes.excluded == [] and votes.asked[:2] == ["GET", "POST"] and answer.ok == (fails != (1,))
+
+
+def test_votes_that_others_took_are_let_alone() -> None:
+    for fails in ((), (0,)):
+        votes = Votes(["c-1"], fails)
+        assert not _lead(votes, [NODE], ["a-1", "b-1"]).ok and votes.asked == ["GET"]
+    votes = Votes(["a-1", "b-1", "c-1"])
+    assert give_back_votes(votes, [NODE], ["a-1", "b-1"]) == "" and votes.excluded
+    votes = Votes(["a-1", "b-1"], fails=(0, 1))
+    assert "may still have no votes" in give_back_votes(votes, [NODE], ["a-1", "b-1"])
+
+
 def test_what_an_answer_means_for_a_step() -> None:
     def refused(step: Step, status: int) -> bool:
         return Pending(step, 0.0, Answer(status, None, 0.0, ""), 0.0).refused
@@ -96,9 +134,6 @@ def test_what_an_answer_means_for_a_step() -> None:
     assert not Pending(OUT, 0.0).lost(PATIENCE["decommission"]) and Pending(OUT, 0.0).lost(PATIENCE["decommission"] + 1)
 
 
-NODE = Node("a-1", "a", "127.0.0.1:1", True, True)
-
-
 def test_a_restart_remembers_its_swap_its_returns_and_the_nodes(tmp_path: Path) -> None:
     log, now = tmp_path / "failover.jsonl", time.time()
     events = [
@@ -108,10 +143,18 @@ def test_a_restart_remembers_its_swap_its_returns_and_the_nodes(tmp_path: Path) 
         {"kind": "failover.done", "wall": now - 20, "step": "decommission"},
     ]
     log.write_text("\n".join(json.dumps(event) for event in events) + '\nnonsense\n{"kind": "failo')
-    memory, nodes = _remembered(log)
-    assert nodes == [NODE] and memory.swapped_at == pytest.approx(time.monotonic() - 30, abs=2)
+    memory, nodes, owes = _remembered(log)
+    assert nodes == [NODE] and owes is None and memory.swapped_at == pytest.approx(time.monotonic() - 30, abs=2)
     assert len(memory.returns) == 1 and memory.returns[0] == pytest.approx(time.monotonic() - 400, abs=2)
     assert _remembered(tmp_path / "none")[1] == []
+
+
+@pytest.mark.parametrize(("end", "owes"), [(None, "c"), ("failover.done", None), ("failover.failed", None)])
+def test_a_restart_remembers_the_votes_that_it_took(tmp_path: Path, end: str | None, owes: str | None) -> None:
+    log = tmp_path / "failover.jsonl"
+    kinds = ["failover.step"] + ([end] if end else [])
+    log.write_text("".join(json.dumps({"kind": k, "wall": 0.0, "step": "lead", "zone": "c"}) + "\n" for k in kinds))
+    assert _remembered(log)[2] == owes
 
 
 def controller(log: Path) -> Controller:
