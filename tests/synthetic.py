@@ -520,7 +520,11 @@ class Story:
         if not self.self_samples:
             return []
         last = self.dies_at or self.seconds
-        return [
+        steered = [
+            {"t": T0 - S, "wall": WALL - 1, "kind": "steered", "client_zone": zone, "nodes": ["a-data", "b-data"]}
+            for zone in self.controllers
+        ]
+        return steered + [
             {
                 "t": T0 + second * S,
                 "wall": WALL + second,

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, latency, starved, text
+from chaos.checks import evidence, failovers, latency, starved, text
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
 
@@ -50,6 +50,8 @@ NETWORK = ("network.", "zone.isolation", "zone.partition", "zone.slowness")
 LATE_P99 = 0.25
 LATEST = 2.0
 """Seconds by which the runner's own ticks may be late."""
+BALANCED = "load-balancer"
+"""The kind of client that a controller can steer."""
 SILENT = 10.0
 """Seconds of the phases without a line of an instrument that writes one a second: after that it has not measured."""
 STEADY = 0.99
@@ -123,7 +125,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
         found.append(_schedule(record, op.name, op.rate))
         if record.healthy:
             found.append(_steady(record, op.name))
-    return tuple(found)
+    return (*found, *_steered(record))
 
 
 def client_errors(record: Record) -> int:
@@ -195,6 +197,31 @@ def _steady(record: Record, op: str) -> Condition:
         f"at least {text.percent(STEADY)}",
         good is not None and good >= STEADY,
     )
+
+
+def _steered(record: Record) -> list[Condition]:
+    """Clients that were to take their nodes from a controller did: or what it advised was never tried."""
+    experiment = record.plan["experiment"]
+    client = experiment["load"].get("client") or {}
+    told = set(client.get("zones") or record.plan["topology"]["zones"]) & set(failovers.planned(record))
+    if not told or not experiment["controller"].get("steer", True) or client.get("kind", BALANCED) != BALANCED:
+        return []
+    end = record.spans[0].end if record.spans else 0
+    heard = {
+        str(e.get("client_zone"))
+        for e in record.driver
+        if e.get("kind") == "steered" and e.get("nodes") and int(e["t"]) < end
+    }
+    deaf = sorted(told - heard)
+    return [
+        Condition(
+            "steered",
+            "load balancers that took their nodes from the controller of their zone, by the end of the first phase",
+            f"not those of zone {text.listed(deaf)}" if deaf else f"those of zone {text.listed(sorted(told))}",
+            "all",
+            not deaf,
+        )
+    ]
 
 
 def _machine(record: Record) -> list[Condition]:

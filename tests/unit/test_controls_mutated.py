@@ -509,6 +509,11 @@ def the_driver_dropped_arrivals(run: Stored) -> None:
 
 
 @blinds(*METRICS)
+def clients_never_asked_the_controller_of_their_zone(run: Stored) -> None:
+    run.driver = [event for event in run.driver if event.get("client_zone") != "b"]
+
+
+@blinds(*METRICS)
 def half_of_the_lines_of_the_driver_are_missing(run: Stored) -> None:
     run.driver = run.driver[: len(run.driver) // 2]
 
@@ -775,6 +780,7 @@ CONDITIONS: dict[str, Mutation] = {
     "schedule.write": a_stretch_of_the_load_is_missing,
     "steady.read": there_was_no_healthy_phase,
     "steady.write": there_was_no_healthy_phase,
+    "steered": clients_never_asked_the_controller_of_their_zone,
 }
 
 
