@@ -19,7 +19,7 @@ TOGETHER = 30
 
 def planned(record: Record) -> list[str]:
     """The zones in which the experiment has controllers."""
-    controller = record.plan["experiment"].get("controller")
+    controller = (record.plan.get("experiment") or {}).get("controller")
     if not controller:
         return []
     return list(controller.get("zones") or record.plan["topology"]["zones"])

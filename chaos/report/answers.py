@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from chaos.checks import text
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
@@ -216,16 +214,25 @@ def _spaced(target: str) -> str:
 
 
 def _first(record: Record) -> Answer:
-    """The first bad window of every operation, and what the cluster did around it."""
+    """The first bad window of every operation, and what the cluster did around it.
+
+    What was bad before anything was done is told and broke nothing, unless nothing was bad later.
+    """
     question = "What broke first?"
     if not record.spans:
         return Answer(question, "none", "-", "No phase ran")
-    moments: list[tuple[int, str]] = []
+    early, broken = list[tuple[int, str]](), list[tuple[int, str]]()
+    done = min((int(e["t"]) for e in record.events if e.get("kind") in _COMMANDS), default=0)
     for op in record.operations:
         frames, bad = bad_windows(record, op.name, record.spans[0].start, record.load_end)
-        if bad.any():
-            moments.append((frames[int(np.argmax(bad))][0], f"{op.name}s stopped being good"))
-    broken = sorted(moments)
+        found = [frame[0] for frame, is_bad in zip(frames, bad, strict=True) if is_bad]
+        later = [at for at in found if at >= done - record.window(op.name) * SECOND]
+        broken += [(at, f"{op.name}s stopped being good") for at in later[:1]]
+        if found and found[:1] != later[:1]:
+            early.append((found[0], f"{op.name}s were not good, before anything was done"))
+    broken.sort()
+    moments = broken + early
+    broken = broken or sorted(early)
     begins = int(record.spans[0].start)
     for kind, words in (("cluster.leader", "the cluster manager changed"), ("cluster.node_left", "{node} left")):
         event = next((each for each in record.of_kind(kind) if int(each["t"]) >= begins), None)
@@ -242,7 +249,8 @@ def _first(record: Record) -> Answer:
     if not broken:
         return Answer(question, "pass", "✓", "Nothing that users would notice", tuple(story[:4]), links)
     at, words = broken[0]
-    return Answer(question, "weakness", "✗", f"{_upper(words)}{_after(record, at)}", tuple(story[:4]), links)
+    after = "" if broken == sorted(early) else _after(record, at)
+    return Answer(question, "weakness", "✗", f"{_upper(words)}{after}", tuple(story[:4]), links)
 
 
 def _at(record: Record, t: int) -> str:

@@ -50,6 +50,16 @@ def test_a_pass_names_the_closest_and_asks_for_nothing() -> None:
     assert found["What to do?"].answer.startswith("Nothing")
 
 
+def test_what_was_late_before_anything_was_done_broke_nothing() -> None:
+    story = synthetic.black_hole()
+    story.chapters[0].write = synthetic.mixed((10, 13, 0.5, Outcome.OK, 0.4), base=synthetic.healthy(13))
+    first = asked(story)["What broke first?"]
+    assert "“packets vanish on links around zone b”" in first.answer
+    assert first.details[0].endswith("s: writes were not good, before anything was done")
+    story.chapters[1:] = []
+    assert asked(story)["What broke first?"].answer.startswith("Writes stopped being good")
+
+
 def test_a_weakness_says_by_how_much_what_broke_first_and_what_helps() -> None:
     found = asked(synthetic.black_hole())
     assert found["Did it hold?"].answer == "No"
