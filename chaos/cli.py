@@ -42,6 +42,9 @@ LabKind = Annotated[Kind, typer.Option("--lab", help="What a lab of its own is m
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
 ]
+Uncontrolled = Annotated[
+    bool, typer.Option("--no-controller", help="Without the experiment's failover controllers, to compare.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -59,6 +62,7 @@ def run(
     out_folder: Annotated[Path, typer.Option("--out", help="Where run folders go.")] = Path("reports"),
     seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
     topology: TopologyOption = None,
+    no_controller: Uncontrolled = False,
     on: Annotated[str | None, typer.Option("--on", help="Run on this lab (from `lab up`).", metavar="LAB")] = None,
     opensearch_home: Home = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop there.")] = False,
@@ -77,7 +81,8 @@ def run(
     from chaos.run import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
     from chaos.run import run as run_one
 
-    loaded = _all(lambda file: load_experiment(file, topology=topology), experiments)
+    controlled = not no_controller
+    loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled), experiments)
     if dry_run:
         _plans(loaded, seed)
         return
@@ -103,7 +108,8 @@ def run(
     if repeat is not None:
         from chaos.commands.repeating import repeated
 
-        raise typer.Exit(int(repeated(loaded, repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind)))
+        given = (repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind, controlled)
+        raise typer.Exit(int(repeated(loaded, *given)))
     for experiment in loaded:
         reporter = Reporter(quiet=quiet)
         reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
@@ -112,7 +118,9 @@ def run(
                 experiment,
                 RunOptions(
                     out=out_folder,
-                    command=again(experiment.file, seed if seed is not None else experiment.seed, topology),
+                    command=again(
+                        experiment.file, seed if seed is not None else experiment.seed, topology, controlled=controlled
+                    ),
                     seed=seed,
                     lab=lab,
                     opensearch_home=opensearch_home,
@@ -158,12 +166,15 @@ def plan(
     experiments: Definitions,
     seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
     topology: TopologyOption = None,
+    no_controller: Uncontrolled = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import load_experiment
 
-    _plans(_all(lambda file: load_experiment(file, topology=topology), experiments), seed, as_json=as_json)
+    controlled = not no_controller
+    loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled), experiments)
+    _plans(loaded, seed, as_json=as_json)
 
 
 @app.command()

@@ -177,9 +177,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def again(file: Path, seed: int, topology: str | None = None) -> str:
+def again(file: Path, seed: int, topology: str | None = None, *, controlled: bool = True) -> str:
     """The command that repeats a run, for plan and report: never with a path of one machine only."""
     options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
+    options += [] if controlled else ["--no-controller"]
     shown = os.path.relpath(file)
     return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
 

@@ -29,6 +29,7 @@ def repeated(
     opensearch_home: Path | None,
     quiet: bool,
     kind: str = "local",
+    controlled: bool = True,
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""
     from chaos import guards
@@ -47,7 +48,7 @@ def repeated(
     for experiment in experiments:
         reporter = Reporter(quiet=quiet)
         labs = LabPool(reporter.line, opensearch_home=opensearch_home, given=lab, report=reporter.line, kind=kind)
-        arm = making.arm(experiment, folder, repeat, seed, topology)
+        arm = making.arm(experiment, folder, repeat, seed, topology, controlled=controlled)
 
         def done(arm: Any, result: Any) -> None:
             print_verdict(f"{arm.experiment.name} ({len(arm.runs)} of {arm.planned})", result.folder, result.findings)

@@ -23,10 +23,13 @@ _M = TypeVar("_M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
 
 
-def load_experiment(path: str | Path, *, topology: str | Path | Topology | None = None) -> Experiment:
+def load_experiment(
+    path: str | Path, *, topology: str | Path | Topology | None = None, controlled: bool = True
+) -> Experiment:
     """Read an experiment with its topology.
 
-    ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names.
+    ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
+    False: without its failover controllers.
     Raises :class:`InvalidInput`, whose message has one line ``file:line:column: …`` per error.
     """
     path = Path(path)
@@ -55,6 +58,10 @@ def load_experiment(path: str | Path, *, topology: str | Path | Topology | None 
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))
+    if not controlled:
+        if file.controller is None:
+            raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
+        file = file.model_copy(update={"controller": None})
     return experiments.resolve(file, found, path)
 
 

@@ -43,6 +43,8 @@ class Arm:
     """The option ``--topology``, for the command that makes a run again."""
     planned: int = 0
     runs: list[str] = field(default_factory=list)
+    controlled: bool = True
+    """False: the option ``--no-controller``, for the same."""
 
     def write(self) -> None:
         write_series(self.folder, _plan(self.experiment, self.planned, self.seed, self.runs))
@@ -57,11 +59,19 @@ class Made:
     dirt: str | None = None
 
 
-def arm(experiment: Experiment, out: Path, repeat: int, seed: int | None, topology: str | None = None) -> Arm:
+def arm(
+    experiment: Experiment,
+    out: Path,
+    repeat: int,
+    seed: int | None,
+    topology: str | None = None,
+    *,
+    controlled: bool = True,
+) -> Arm:
     """A series that is about to be made, its folder on disk with R in it. Raises InvalidInput."""
     first = seed if seed is not None else experiment.seed
     folder = new_series(out, experiment.name, _plan(experiment, repeat, first, []))
-    return Arm(experiment, folder, first, topology, repeat, [])
+    return Arm(experiment, folder, first, topology, repeat, [], controlled)
 
 
 def _plan(experiment: Experiment, repeat: int, seed: int, runs: Sequence[str]) -> dict[str, Any]:
@@ -116,14 +126,9 @@ def make(
 
 def _one(each: Arm, number: int, lab: BaseLab, reporter: Reporter) -> RunResult:
     seed = each.seed + number
+    command = plan.again(each.experiment.file, seed, each.topology, controlled=each.controlled)
     try:
-        result = run_one(
-            each.experiment,
-            RunOptions(
-                out=each.folder, command=plan.again(each.experiment.file, seed, each.topology), seed=seed, lab=lab
-            ),
-            reporter,
-        )
+        result = run_one(each.experiment, RunOptions(out=each.folder, command=command, seed=seed, lab=lab), reporter)
     finally:
         reporter.close()
     each.runs.append(result.folder.name)

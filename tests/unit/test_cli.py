@@ -25,6 +25,7 @@ from chaos.lab import network
 from chaos.lab.local import LocalLab
 from chaos.lab.protocol import CAPABILITIES
 from chaos.places import ProcessIdentity
+from chaos.plan import again
 from chaos.run import RunOptions, RunResult
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
@@ -155,6 +156,18 @@ def test_a_plan_as_json(cli: Cli) -> None:
     plan = json.loads(out)
     assert code == 0 and plan["seed"] == 1 and plan["experiment"]["topology"]["name"] == "3az-standby"
     assert [step["moves"] for step in plan["steps"] if "moves" in step] == [["node.kill node=b-data"]]
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["run", "--dry-run"]])
+def test_an_experiment_without_its_controllers(cli: Cli, arguments: list[str]) -> None:
+    file = ROOT / "experiments" / "standby" / "paused-node.yaml"
+    says = "failover controllers in zones a, c act"
+    assert says in cli(*arguments, file)[1]
+    code, out, _ = cli(*arguments, file, "--no-controller")
+    assert code == 0 and says not in out and "inject" in out
+    code, _, err = cli(*arguments, EXPERIMENT, "--no-controller")
+    assert code == 2 and "there are no controllers to leave out" in one_line(err)
+    assert again(file, 3, "3az", controlled=False).endswith("paused-node.yaml --seed 3 --topology 3az --no-controller")
 
 
 def test_validate_takes_folders_experiments_and_topologies(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
