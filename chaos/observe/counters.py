@@ -1,4 +1,4 @@
-"""What the sampler asks beside the cluster's state: who served, how copies came back, how the index is routed.
+"""What the sampler asks beside the cluster's state: who served, how busy data nodes are, how copies came back, routing.
 
 All over the direct path, each with a deadline of its own. ``_recovery`` and ``_cat/shards`` ask every node and would
 hang while one is cut off, so they are asked when the cluster is green again, off the sampler's own beat.
@@ -16,6 +16,8 @@ SERVED = (
     "/_nodes/_local/stats/indices,weighted_routing/search,get?filter_path="
     "nodes.*.indices.search.query_total,nodes.*.indices.get.total,nodes.*.weighted_routing.stats.fail_open_count"
 )
+PROCESS = "/_nodes/_local/stats/process?filter_path=nodes.*.process.timestamp,nodes.*.process.cpu.total_in_millis"
+PROCESSORS = "/_nodes/os?filter_path=nodes.*.name,nodes.*.os.allocated_processors"
 ROUTING = "metadata.indices.*.settings.index.number_of_shards,metadata.indices.*.routing_num_shards"
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 """What an answer of another shape than expected ends in."""
@@ -44,6 +46,30 @@ def served(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
             "get": int(indices.get("get", {}).get("total", 0)),
             "fail_open": int(own.get("weighted_routing", {}).get("stats", {}).get("fail_open_count", 0)),
         }
+    except UNREADABLE:
+        return None
+
+
+def process_time(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
+    """``ms``: processor time of a node's process since it started; ``at``: when that was so, by its own clock (ms).
+
+    Both are up to a second old (OpenSearch asks its process once a second), hence the node's own time. A sum of time is
+    asked for and not a percentage, because what was not sampled is in the next sum.
+    """
+    answer = _get(lab, node, PROCESS, timeout)
+    try:
+        (own,) = answer["nodes"].values()
+        found = {"ms": int(own["process"]["cpu"]["total_in_millis"]), "at": int(own["process"]["timestamp"])}
+    except UNREADABLE:
+        return None
+    return found if found["ms"] >= 0 else None  # -1: its system does not tell
+
+
+def processors(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
+    """How many processors each node may use (``allocated_processors``), by name, as far as ``node`` can ask them."""
+    answer = _get(lab, node, PROCESSORS, timeout)
+    try:
+        return {str(own["name"]): int(own["os"]["allocated_processors"]) for own in answer["nodes"].values()}
     except UNREADABLE:
         return None
 

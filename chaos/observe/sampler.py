@@ -28,6 +28,8 @@ TIMEOUT_SECONDS = 1.5
 ALL_NODES_EVERY = 5
 """In between the known leader alone is asked: views cost processor time, which a lab's nodes share with the load."""
 RECOVERIES_SECONDS = 5.0
+WORK_EVERY = 2
+"""Turns between two questions to the data nodes how much processor time they have used."""
 
 Answers = dict[str, float | None]
 """Node → milliseconds until its view was there; None: not in time."""
@@ -70,15 +72,19 @@ class Sampler:
 
     def _run(self) -> None:
         names = list(self._zones)
+        work: Future[None] | None = None
         due = time.monotonic()
         # room for those that hang: whoever is asked beside the views must not keep a view waiting
         with ThreadPoolExecutor(3 * len(names)) as pool:
             pool.submit(self._routing)
+            pool.submit(self._processors)
             for turn in count():
                 if self._stop.is_set():
                     return
                 began = time.monotonic()
                 late = began - due
+                if turn % WORK_EVERY == 0 and (work is None or work.done()):
+                    work = pool.submit(self._work)  # nobody waits for it: a paused node answers nothing
                 try:
                     alone = self._leader is not None and turn % ALL_NODES_EVERY != 0 and not self._contested(pool)
                     whom = [self._leader] if alone and self._leader else names
@@ -131,6 +137,21 @@ class Sampler:
                 with suppress(OSError):
                     self._events.write("index.routing", index=self._index, **found)
                 return
+
+    def _processors(self) -> None:
+        """Write down how many processors each node may use, by the first node that says so."""
+        for name in self._zones:
+            if found := counters.processors(self._lab, name, TIMEOUT_SECONDS):
+                with suppress(OSError):
+                    self._events.write("nodes.processors", nodes=found)
+                return
+
+    def _work(self) -> None:
+        """Write down how much processor time the data nodes that answer have used."""
+        asked = {name: counters.process_time(self._lab, name, TIMEOUT_SECONDS) for name in self._data}
+        if found := {name: spent for name, spent in asked.items() if spent is not None}:
+            with suppress(OSError):
+                self._events.write("nodes.cpu", nodes=found)
 
     def _count(self, pool: ThreadPoolExecutor) -> list[tuple[str, Future[dict[str, int] | None]]]:
         """Ask the data nodes what they served, where zones have weights: only then it tells anything."""

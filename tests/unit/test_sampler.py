@@ -286,6 +286,36 @@ def test_counters_of_who_served_and_the_routing_of_the_index() -> None:
     assert counters.served(lab, "a-data", 1.0) is None and counters.routing(lab, "a-data", "chaos", 1.0) is None
 
 
+def test_processor_time_that_nobody_tells_is_no_zero() -> None:
+    process = {"timestamp": 1_790_000_000_123, "cpu": {"total_in_millis": 4200}}
+    own = {"name": "a-data", "os": {"allocated_processors": 2}}
+    lab: Any = Answering(
+        {
+            "/_nodes/_local/stats/process": {"nodes": {"x": {"process": process}}},
+            "/_nodes/os": {"nodes": {"x": own}},
+        }
+    )
+    assert counters.process_time(lab, "a-data", 1.0) == {"ms": 4200, "at": 1_790_000_000_123}
+    assert counters.processors(lab, "a-cm", 1.0) == {"a-data": 2}
+    process["cpu"] = {"total_in_millis": -1}  # as OpenSearch says that it does not know
+    assert counters.process_time(lab, "a-data", 1.0) is None
+    lab.answers = {"/_nodes/_local/stats/process": {"nodes": {}}}
+    assert counters.process_time(lab, "a-data", 1.0) is None and counters.processors(lab, "a-cm", 1.0) is None
+
+
+def test_who_does_not_tell_its_processor_time_is_not_written_down() -> None:
+    log = Log()
+    process = {"timestamp": 7, "cpu": {"total_in_millis": 5}}
+    lab = Answering({"/_nodes/_local/stats/process": {"nodes": {"x": {"process": process}}}})
+    made = Sampler(lab, log, "chaos")  # type: ignore[arg-type]
+    lab.dead = {"b-data"}
+    made._work()
+    lab.dead = {"a-data", "b-data", "c-data"}
+    made._work()
+    (event,) = log.of("nodes.cpu")
+    assert event["nodes"] == {"a-data": {"ms": 5, "at": 7}, "c-data": {"ms": 5, "at": 7}}
+
+
 def test_a_leader_that_was_cut_off_is_found_out_by_what_a_third_node_says() -> None:
     lab: Any = Answering({"/_cat/cluster_manager": [{"node": "b-cm"}]})
     assert another_leader(lab, "c-cm", "a-cm")  # c follows b
