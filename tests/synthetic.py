@@ -375,6 +375,8 @@ class Story:
     """Milliseconds after which each node answers the sampler."""
     late_ms: float = 2.0
     """How late the sampler wakes."""
+    work: dict[str, float] = field(default_factory=dict)
+    """How many of its two processors each data node uses while it is in the cluster; empty: not recorded."""
     self_samples: bool = True
     mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     """A last change of the events."""
@@ -507,6 +509,8 @@ class Story:
         if self.samples:
             for second in range(int(at)):
                 add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms)
+        if self.work:
+            self._work(add, found, at)
         for zone in self.controllers:
             add(at, "failover.stop", controller=f"controller-{zone}")
         add(at, "load.stop")
@@ -515,6 +519,16 @@ class Story:
         if self.dies_at is not None:
             found = [event for event in found if event["t"] <= T0 + self.dies_at * S]
         return self.mutate(found) if self.mutate else found
+
+    def _work(self, add: Callable[..., None], found: list[dict[str, Any]], seconds: float) -> None:
+        add(-1.0, "nodes.processors", nodes=dict.fromkeys(ALL_NODES, 2))
+        moves = [event for event in found if event["kind"] in ("cluster.node_left", "cluster.node_joined")]
+        for second in range(0, int(seconds), 2):
+            at = second + 0.6
+            last = {event["node"]: event["kind"] for event in moves if event["t"] <= T0 + at * S}
+            there = {node: rate for node, rate in self.work.items() if last.get(node) != "cluster.node_left"}
+            spent = {node: {"ms": round(1000 * at * rate), "at": round(1000 * at)} for node, rate in there.items()}
+            add(at, "nodes.cpu", nodes=spent)
 
     def driver(self) -> list[dict[str, Any]]:
         if not self.self_samples:

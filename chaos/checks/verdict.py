@@ -24,6 +24,7 @@ from chaos.checks import (
     evidence,
     failovers,
     good,
+    headroom,
     ladder,
     latency,
     movement,
@@ -297,6 +298,7 @@ OF_LOAD: dict[str, Callable[[Record, str, Span], Measure]] = {
 OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
     "shards.moved": movement.measure,
     "failovers": failovers.count,
+    "cpu.survivors": headroom.measure,
     "cluster.recovered": recovered.measure,
 }
 
@@ -533,6 +535,8 @@ def _tables(record: Record) -> dict[str, Any]:
     tables["ladder"] = ladder.table(record)
     if came_back := returned.table(record):
         tables["returned"] = came_back
+    if used := headroom.table(record):
+        tables["cpu"] = used
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
     tables["recovered"] = {
         span.name: _measure_json(recovered.measure(record, span))

@@ -46,6 +46,7 @@ METRICS: dict[str, Unit] = {
     **{f"{op}.{quantity}": unit for op in OPERATIONS for quantity, unit in _PER_OPERATION.items()},
     "shards.moved": "count",
     "failovers": "count",
+    "cpu.survivors": "percent",
     "acknowledged.lost": "count",
     "documents.unexpected": "count",
     "cas.violations": "count",

@@ -177,6 +177,7 @@ def _spoken(item: dict[str, Any]) -> str:
         "acknowledged.lost": "acknowledged writes lost",
         "shards.moved": "shard copies moved",
         "failovers": "times that a controller led traffic away",
+        "cpu.survivors": "processors used by the busiest zone",
         "cluster.recovered": "green again",
         "until": text.clip(item["title"].partition(" within ")[0], 60),
     }

@@ -31,6 +31,7 @@ _GROUP_OF = {
     "shards": "movement",
     "cluster": "recovery",
     "failovers": "recovery",
+    "cpu": "recovery",
     "until": "recovery",
     "recovery": "recovery",
     "read": "reads",

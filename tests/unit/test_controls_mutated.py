@@ -37,6 +37,8 @@ from chaos.history.reader import compact
 
 REAL = Path(__file__).parent / "data" / "zone-network-slowdown"
 ORDER = list(Run)
+WORK = {"a-data": 0.7, "b-data": 0.8, "c-data": 0.6}
+"""Of two processors each: 40 % is the most."""
 
 
 def sound() -> Story:
@@ -66,6 +68,7 @@ def sound() -> Story:
         cas=Compared(),
         visibility=Probed(),
         controllers=("a", "b"),
+        work=WORK,
     )
 
 
@@ -105,6 +108,7 @@ def test_a_run_without_a_fault_gives_no_finding(seed: int) -> None:
     """Real phase lengths, one late answer of ten thousand, everything expected that needs no command."""
     quiet = [Chapter(name, seconds, *_quiet()) for name, seconds in (("healthy", 30), ("dead", 60), ("returned", 45))]
     story = Story(chapters=quiet, seed=seed, cas=Compared(), visibility=Probed(), controllers=("a",))
+    story.work = WORK
     story.expect = [
         wanted(metric, target, chapter.name if phase else None)
         for metric, (target, phase) in TARGETS.items()
@@ -143,6 +147,7 @@ TARGETS: dict[str, tuple[str, str | None]] = {
     },
     "shards.moved": ("0", "dead"),
     "failovers": ("<= 1", "dead"),
+    "cpu.survivors": ("<= 60%", "dead"),
     **dict.fromkeys(sorted(WHOLE_RUN), ("0", None)),
     **{f"visible.{quantile}": ("<= 2s", "dead") for quantile in ("p50", "p90", "p99")},
     "cluster.recovered": ("<= 20s", "returned"),
@@ -445,6 +450,17 @@ def one_that_would_have_acted_too(run: Stored) -> None:
     run.add("dead", 20.0, "failover.recommends", controller="controller-b", evidence=[{"kind": "probe"}])
 
 
+@breaks("cpu.survivors")
+def a_survivor_had_too_much_to_do(run: Stored) -> None:
+    for event in run.of_kind("nodes.cpu"):
+        event["nodes"]["a-data"]["ms"] *= 2
+
+
+@breaks("cpu.survivors")
+def a_survivor_may_use_one_processor_only(run: Stored) -> None:
+    run.of_kind("nodes.processors")[0]["nodes"]["b-data"] = 1
+
+
 @breaks("recovery.noticed")
 def the_controllers_never_noticed(run: Stored) -> None:
     run.drop("failover.evidence")
@@ -464,7 +480,13 @@ def the_step_never_took_effect(run: Stored) -> None:
 # -- what leaves a finding open ----------------------------------------------------------------------
 
 OF_LOAD = tuple(metric for metric in METRICS if metric.partition(".")[0] in ("read", "write"))
-OF_CLUSTER = ("shards.moved", "recovery.node_left", "recovery.leader_elected", "recovery.primaries_promoted")
+OF_CLUSTER = (
+    "shards.moved",
+    "cpu.survivors",
+    "recovery.node_left",
+    "recovery.leader_elected",
+    "recovery.primaries_promoted",
+)
 OF_CONTROLLERS = ("failovers", "recovery.noticed", "recovery.decided", "recovery.acted")
 OF_DATA = ("acknowledged.lost", "documents.unexpected", "cas.violations", "dirty.reads")
 
@@ -591,6 +613,40 @@ def a_controller_died(run: Stored) -> None:
 @blinds(*OF_CONTROLLERS)
 def there_were_no_controllers(run: Stored) -> None:
     del run.plan["experiment"]["controller"]
+
+
+@blinds("cpu.survivors")
+def how_busy_nodes_were_was_not_recorded(run: Stored) -> None:
+    run.drop("nodes.cpu")
+
+
+@blinds("cpu.survivors")
+def nobody_said_how_many_processors_there_are(run: Stored) -> None:
+    run.drop("nodes.processors")
+
+
+@blinds("cpu.survivors")
+def a_survivor_did_not_say_how_busy_it_was(run: Stored) -> None:
+    for event in run.of_kind("nodes.cpu"):
+        del event["nodes"]["b-data"]
+
+
+@blinds("cpu.survivors")
+def how_busy_nodes_were_is_known_of_the_first_half_only(run: Stored) -> None:
+    run.drop("nodes.cpu", since=run.moment("dead", 15))
+
+
+@blinds("cpu.survivors")
+def a_survivor_began_to_count_anew(run: Stored) -> None:
+    for event in run.of_kind("nodes.cpu"):
+        if event["t"] > run.moment("dead", 10):
+            event["nodes"]["a-data"]["ms"] -= 20_000
+
+
+@blinds("cpu.survivors")
+def no_data_node_stayed(run: Stored) -> None:
+    for node in ("a-data", "b-data"):
+        run.add("dead", 9.0, "cluster.node_left", node=node, zone=node[0])
 
 
 @blinds(*OF_DATA)
