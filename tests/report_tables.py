@@ -60,6 +60,13 @@ def tables(evil: str = "") -> dict[str, Any]:
                 ],
             }
         },
+        "cpu": {
+            "machine": 2,
+            "shared": True,
+            "zones": {f"a{evil}": {f"dark{evil}": 0.412, "dark": 0.412}, f"c{evil}": {"dark": None}},
+            "loss": {"healthy": None, "dark": {"share": 0.85, "measured": True}},
+            "idle": {"dark": 0.123},
+        },
         "returned": [
             {
                 "index": f"chaos{evil}",

@@ -192,7 +192,7 @@ def _gap(*gaps: str | None) -> str | None:
     return "; ".join(gap for gap in gaps if gap) or None
 
 
-def _grade(value: float, warn: float, fail: float) -> Status:
+def grade(value: float, warn: float, fail: float) -> Status:
     """Ok up to and with ``warn``, a warning up to and with ``fail``."""
     return Status.OK if value <= warn else Status.WARN if value <= fail else Status.FAIL
 
@@ -488,7 +488,7 @@ def shards_for_heap(sheet: Sheet, workload: Workload) -> Found:
         return Found(Status.UNKNOWN, "", gap=gap)
     share = counts[most.name] / (most.heap / GIB)
     value = f"{share:.3g} a GiB on {most.name}: {text.plural(counts[most.name], 'copy', 'copies')}, {_gib(most.heap)}"
-    return Found(_grade(share, PER_HEAP, PER_HEAP), value, (most.name,), gap=gap)
+    return Found(grade(share, PER_HEAP, PER_HEAP), value, (most.name,), gap=gap)
 
 
 @_rule(
@@ -510,7 +510,7 @@ def shards_on_node(sheet: Sheet, workload: Workload) -> Found:
     limit = min([PER_NODE, *said])
     value = f"{counts[most.name]} on {most.name}, the limit is {limit}"
     gap = None if len(said) == len(limits) else "cluster.max_shards_per_node is not known"
-    return Found(_grade(counts[most.name], limit * NEAR, limit), value, (most.name,), gap=gap)
+    return Found(grade(counts[most.name], limit * NEAR, limit), value, (most.name,), gap=gap)
 
 
 SIZES = {Workload.SEARCH: (10, 30), Workload.LOGS: (30, 50)}
@@ -583,7 +583,7 @@ def cpu(sheet: Sheet, workload: Workload) -> Found:
     zone = min(left, key=lambda each: left[each])
     after = work / left[zone]
     # a node that is hotter than the rest stays so: no zone's loss makes it cooler
-    status = _grade(max(after, hottest.cpu or 0), CPU_OK, CPU_MOST)
+    status = grade(max(after, hottest.cpu or 0), CPU_OK, CPU_MOST)
     return Found(status, f"{value}; {after:.0f} % on the others without zone {zone}", (hottest.name,), gap=gap)
 
 
@@ -600,7 +600,7 @@ def heap(sheet: Sheet, workload: Workload) -> Found:
     most = max(nodes, key=lambda node: node.heap_used or 0, default=None)
     if most is None:
         return Found(Status.UNKNOWN, "", gap=gap)
-    return Found(_grade(most.heap_used or 0, 80, 95), f"{most.heap_used:.0f} % on {most.name}", (most.name,), gap=gap)
+    return Found(grade(most.heap_used or 0, 80, 95), f"{most.heap_used:.0f} % on {most.name}", (most.name,), gap=gap)
 
 
 @_rule(
@@ -642,7 +642,7 @@ def storage(sheet: Sheet, workload: Workload) -> Found:
         return Found(Status.UNKNOWN, "", gap=gap)
     free = {node.name: 100 * (node.disk_free or 0) / (node.disk or 1) for node in nodes}
     least = min(free, key=lambda name: free[name])
-    status = _grade(-free[least], -FREE_OK, -FREE_LEAST)
+    status = grade(-free[least], -FREE_OK, -FREE_LEAST)
     return Found(status, f"{free[least]:.0f} % free on {least}", (least,), gap=gap)
 
 
@@ -670,7 +670,7 @@ def storage_of_zone(sheet: Sheet, workload: Workload) -> Found:
         return Found(Status.FAIL, "nothing survives the loss of its zone")
     zone = min(left, key=lambda each: left[each])
     share = 100 * held / left[zone]
-    return Found(_grade(share, FULLEST, FULLEST), f"{share:.0f} % on the others without zone {zone}", gap=gap)
+    return Found(grade(share, FULLEST, FULLEST), f"{share:.0f} % on the others without zone {zone}", gap=gap)
 
 
 # ---- protections ---------------------------------------------------------------------------------------
@@ -793,7 +793,7 @@ def detection(sheet: Sheet, workload: Workload) -> Found:
     follower, leader = checked(*found[0:3]), checked(*found[3:6])
     elsewhere, inside = regained(follower, leader, found[6])
     value = f"about {elsewhere:.0f} s with the elected manager elsewhere, {inside:.0f} s with it in the zone"
-    return Found(_grade(max(elsewhere, inside), DETECTED_OK, DETECTED_MOST), value, gap=_gap(*gaps, gap))
+    return Found(grade(max(elsewhere, inside), DETECTED_OK, DETECTED_MOST), value, gap=_gap(*gaps, gap))
 
 
 @_rule(

@@ -20,7 +20,7 @@ from chaos.checks import evaluate, text
 from chaos.checks.record import Record
 from chaos.history.reader import History
 from chaos.places import write_atomically, write_json
-from chaos.report import answers, audit, figures, interactive, markdown, timeline
+from chaos.report import answers, audit, figures, headroom, interactive, markdown, timeline
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -122,6 +122,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "curves": figures.curves(tables),
         "availability": _availability(tables),
         "projection": _projection(tables),
+        "headroom": headroom.section(record, tables),
         "returned": tables.get("returned"),
         "data_checks": _data_checks(tables),
         "tally": _tally(findings["findings"]),

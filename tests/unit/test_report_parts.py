@@ -168,6 +168,11 @@ def test_every_optional_table_is_drawn_with_its_own_table() -> None:
         "> 90 s",
         "≥ 34 s",
         "did not happen, or was not seen",
+        "With 2 zones alike that is up to 40 %, 45 % at most",
+        "share the 2 processors of one machine",
+        "41.2 %",
+        "85.0 % measured, ! warning",
+        "12.3 %",
     ):
         assert expected in words, expected
     figures_ = [a for tag, a in page.tags if tag == "svg" and a.get("role") == "img"]
@@ -191,6 +196,7 @@ def test_empty_and_half_filled_tables_are_no_error() -> None:
         {"availability": {"read": {"minimum": [{"window": 1, "availability": None}]}}, "data": {"copies": {}}},
         {"ladder": {"dark": {"steps": [{"name": "impact", "after": None}]}}},
         {"returned": [{"shard": 1, "node": None}]},
+        {"cpu": {"zones": {"a": {"healthy": None}}, "loss": {"healthy": None}}},
     ):
         assert Page(page_with(tables)).open == []
 
