@@ -67,6 +67,18 @@ def tables(evil: str = "") -> dict[str, Any]:
             "loss": {"healthy": None, "dark": {"share": 0.85, "measured": True}},
             "idle": {"dark": 0.123},
         },
+        "swaps": [
+            {
+                "at": 42.04,
+                "says": f"weights a 1, b 0, c 1{evil}",
+                "requests": {
+                    f"read{evil}": {
+                        "before": {"scheduled": 500, "not_good": 0, "p50": 0.004, "p99": 0.012},
+                        "after": {"scheduled": 498, "not_good": 37, "p50": 0.006, "p99": None},
+                    }
+                },
+            }
+        ],
         "returned": [
             {
                 "index": f"chaos{evil}",

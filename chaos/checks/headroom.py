@@ -25,7 +25,7 @@ from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import SECOND, Record, Span
 
 EDGE = 5.0
-"""Seconds at most from a phase's start to a node's first sample, and from its last one to the end: one may be missing."""
+"""Seconds at most from a phase's start to a node's first sample, and from its last to the end: one may be missing."""
 COVERED = 0.5
 """The share of a phase that must lie between a node's first and last sample in it."""
 

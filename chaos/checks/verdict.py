@@ -37,6 +37,7 @@ from chaos.checks import (
     starved,
     steady,
     summary,
+    swaps,
     text,
     validity,
     writes,
@@ -535,6 +536,8 @@ def _tables(record: Record) -> dict[str, Any]:
     tables["ladder"] = ladder.table(record)
     if came_back := returned.table(record):
         tables["returned"] = came_back
+    if swapped := swaps.table(record):
+        tables["swaps"] = swapped
     if used := headroom.table(record):
         tables["cpu"] = used
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}

@@ -124,6 +124,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "projection": _projection(tables),
         "headroom": headroom.section(record, tables),
         "returned": tables.get("returned"),
+        "swaps": tables.get("swaps"),
         "data_checks": _data_checks(tables),
         "tally": _tally(findings["findings"]),
         "faults": findings["faults"],

@@ -161,6 +161,8 @@ def test_every_optional_table_is_drawn_with_its_own_table() -> None:
         "Projected over a year, writes: 99.98 %",
         "How copies of shards came back",
         "files reused",
+        "weights a 1, b 0, c 1",
+        "37 of 498",
         "4.2 MB",
         "Checks on data",
         "linearizable per key",
@@ -196,6 +198,7 @@ def test_empty_and_half_filled_tables_are_no_error() -> None:
         {"availability": {"read": {"minimum": [{"window": 1, "availability": None}]}}, "data": {"copies": {}}},
         {"ladder": {"dark": {"steps": [{"name": "impact", "after": None}]}}},
         {"returned": [{"shard": 1, "node": None}]},
+        {"swaps": [{"at": None, "says": None}]},
         {"cpu": {"zones": {"a": {"healthy": None}}, "loss": {"healthy": None}}},
     ):
         assert Page(page_with(tables)).open == []
