@@ -32,6 +32,9 @@ PATIENCE = {"weights": 40.0, "decommission": 270.0, "recommission": 40.0, "retry
 """Seconds until a step that has not taken effect counts as lost; OpenSearch gives a decommission 2 x 120 s."""
 PAUSE_SECONDS = 2.0
 """After a step that was refused or lost."""
+FORGET_AFTER_SECONDS = HOUR
+"""A node that the cluster has not counted for so long, and that does not answer, was replaced, if its zone has another
+one of its kind: until then it would speak against its zone. The last of a kind is never forgotten."""
 STEER_AFTER_SECONDS = 1.0
 """A node whose probe has been bad for so long gets no traffic, whatever becomes of its zone."""
 
@@ -86,6 +89,7 @@ class Controller:
         self._signs = Signs()
         self._watch = Watch(api, self._signs, pace, me)
         self._nodes: dict[str, Node] = {}
+        self._gone_since: dict[str, float] = {}
         self._memory, known, self._owes = _remembered(log)
         self._events = EventWriter(log)
         self._reading: Reading | None = None
@@ -177,15 +181,11 @@ class Controller:
         self._learn(found)
 
     def _learn(self, found: Sequence[Node]) -> None:
-        """Nodes that are not found any more stay known: it is the lost ones that have to be watched."""
-        before = dict(self._nodes)
-        for node in found:
-            self._nodes[node.name] = replace(node, address=self._at.get(node.name, node.address))
-        if self._nodes != before:
-            self._ready = False
-            self._watch.cover(self._nodes.values(), pairs(self._zones))
-            nodes = [node.to_json() for node in self._nodes.values()]
-            self._events.write("failover.nodes", controller=self._me, nodes=nodes)
+        """Nodes that are not found any more stay known for long: it is the lost ones that have to be watched."""
+        learnt = {node.name: replace(node, address=self._at.get(node.name, node.address)) for node in found}
+        if self._nodes != (known := self._nodes | learnt):
+            self._nodes = known  # another one: who serves requests may be reading the old one
+            self._cover()
 
     def _read(self, now: float, suspect: Sequence[str]) -> None:
         self._read_at = now
@@ -239,10 +239,38 @@ class Controller:
         for node in self._nodes.values():
             if node.zone not in out:
                 self._watch.note_member(node, node.name in reading.members)
+        self._forget(reading.members, now)
         self._watch.there = frozenset(reading.holders)
         for index, holders in reading.holders.items():
             for name in holders:
                 self._watch.holds.setdefault(name, index)
+
+    def _forget(self, members: Container[str], now: float) -> None:
+        """Stop watching nodes that were replaced."""
+        for node in list(self._nodes.values()):
+            silent = self._signs.bad_for(node.zone, "probe", node.name, now) > 0
+            if node.name in members or not silent:
+                self._gone_since.pop(node.name, None)
+                continue
+            since = self._gone_since.setdefault(node.name, now)
+            alike = [
+                other
+                for other in self._nodes.values()
+                if other.name in members
+                and (other.zone, other.is_data, other.eligible) == (node.zone, node.is_data, node.eligible)
+            ]
+            if now - since >= FORGET_AFTER_SECONDS and alike:
+                self._nodes = {name: other for name, other in self._nodes.items() if name != node.name}
+                self._gone_since.pop(node.name)
+                self._signs.forget(node.name, "member")
+                self._cover()
+
+    def _cover(self) -> None:
+        """Watch the nodes that are known now."""
+        self._ready = False
+        self._watch.cover(self._nodes.values(), pairs(self._zones))
+        nodes = [node.to_json() for node in self._nodes.values()]
+        self._events.write("failover.nodes", controller=self._me, nodes=nodes)
 
     def _pay(self, informant: Node, zone: str) -> None:
         """Give back the votes that an earlier controller with this log took and died over."""

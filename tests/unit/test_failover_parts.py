@@ -20,7 +20,7 @@ from synthetic import Chapter, Story
 from chaos.access import PLAIN
 from chaos.checks.record import Record
 from chaos.cli import app
-from chaos.failover.cluster import CANARY, _alone, _lead, give_back_votes, pairs, took_effect
+from chaos.failover.cluster import CANARY, Reading, _alone, _lead, give_back_votes, pairs, took_effect
 from chaos.failover.controller import PATIENCE, PAUSE_SECONDS, Controller, Pending, _remembered
 from chaos.failover.decide import Cluster, Policy, Step
 from chaos.failover.rest import Answer, Api, Node, discover
@@ -200,6 +200,32 @@ def test_without_a_cluster_every_known_node_may_take_traffic_and_nothing_is_done
         mind.run()
     kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
     assert "failover.step" not in kinds and kinds[-1] == "failover.stop"
+
+
+def test_a_node_that_was_replaced_is_forgotten_after_an_hour_and_the_last_of_its_kind_never(tmp_path: Path) -> None:
+    log = tmp_path / "failover.jsonl"
+    nodes = [replace(NODE, name=name, zone=name[0]) for name in ("a-1", "a-2", "b-1", "c-1")]
+    log.write_text(json.dumps({"kind": "failover.nodes", "wall": time.time(), "nodes": [n.to_json() for n in nodes]}))
+    mind = controller(log)
+    try:
+        silent, began = ("a-1", "b-1"), time.monotonic()
+        for name in ("a-1", "a-2", "b-1", "c-1"):
+            mind._signs.add(
+                Sign(name[0], kind, name, began + at, name not in silent, "")
+                for kind in ("probe", "member")
+                for at in range(4)
+            )
+        reading = Reading(STATE, frozenset({"a-2", "c-1"}), {}, 1)
+        for seconds in (4, 3603):
+            mind._take_in(reading, began + seconds)
+            assert set(mind._nodes) == {"a-1", "a-2", "b-1", "c-1"}
+        mind._take_in(reading, began + 3604)
+        assert set(mind._nodes) == {"a-2", "b-1", "c-1"}  # no other node of zone b could stand for b-1
+        against = {zone: mind._signs.against(zone, began + 3604, 1.0) for zone in "abc"}
+        assert [zone for zone in "abc" if "member" in {each.kind for each in against[zone]}] == ["b"]
+    finally:
+        mind.stop()
+        mind.run()
 
 
 def test_nobody_answers() -> None:
