@@ -22,7 +22,7 @@ from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.netsock import Client, Endpoint
 from chaos.observe import administration
-from chaos.observe.cluster import administer, await_green
+from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.proof import problems
 
 CANARIES = "/failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
@@ -108,6 +108,22 @@ def test_one_that_may_not_act_changes_nothing(fleet: Fleet) -> None:
     assert fleet.events("a", "failover.step") == []
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("fleet", [Controller(lead_from_standby=True)], indirect=True)
+def test_the_elected_manager_follows_the_standby_zone_and_votes_are_given_back(fleet: Fleet) -> None:
+    lab = fleet.lab
+
+    def led_by(name: str) -> bool:
+        return elected(lab) == name and not administration.excluded(lab) and votes(lab) == 3
+
+    fleet.start()
+    assert wait_until(lambda: led_by("c-cm"), 60), (elected(lab), administration.excluded(lab), votes(lab))
+    fleet.ask("a", "POST", "/rotate")
+    assert wait_until(lambda: administration.weights(lab)[0] == {"a": 0, "b": 1, "c": 1}, 30)
+    assert wait_until(lambda: led_by("a-cm"), 120), (elected(lab), administration.excluded(lab), votes(lab))
+    assert await_green(lab, 30)[0]
+
+
 def test_one_that_died_is_noticed_and_its_successor_remembers(fleet: Fleet) -> None:
     fleet.start()
     fleet.ask("b", "POST", "/rotate")
@@ -120,6 +136,11 @@ def test_one_that_died_is_noticed_and_its_successor_remembers(fleet: Fleet) -> N
     fleet.start()
     assert len(fleet.events("b", "failover.start")) == 2
     assert fleet.ask("b", "GET", "/status")["cluster"]["weights"] == {"a": 0, "b": 1, "c": 1}
+
+
+def votes(lab: LocalLab) -> int:
+    path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.last_committed_config"
+    return len(administer(lab, "GET", path)[1]["metadata"]["cluster_coordination"]["last_committed_config"])
 
 
 def controllers_in(lab: LocalLab) -> list[int]:
