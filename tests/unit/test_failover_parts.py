@@ -219,9 +219,9 @@ def test_a_node_that_was_replaced_is_forgotten_after_an_hour_and_the_last_of_its
         for seconds in (4, 3603):
             mind._take_in(reading, began + seconds)
             assert set(mind._nodes) == {"a-1", "a-2", "b-1", "c-1"}
-        mind._take_in(reading, began + 3604)
+        mind._take_in(reading, began + 3605)
         assert set(mind._nodes) == {"a-2", "b-1", "c-1"}  # no other node of zone b could stand for b-1
-        against = {zone: mind._signs.against(zone, began + 3604, 1.0) for zone in "abc"}
+        against = {zone: mind._signs.against(zone, began + 3605, 1.0) for zone in "abc"}
         assert [zone for zone in "abc" if "member" in {each.kind for each in against[zone]}] == ["b"]
     finally:
         mind.stop()
