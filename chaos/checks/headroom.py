@@ -29,6 +29,8 @@ EDGE = 5.0
 COVERED = 0.5
 """The share of a phase that must lie between a node's first and last sample in it."""
 
+MOVES = ("cluster.node_left", "cluster.node_joined")
+
 Use = tuple[float, float]
 """Processors that were busy on average, and processors that there are."""
 
@@ -40,11 +42,24 @@ def data_nodes(record: Record) -> list[str]:
 
 def survivors(record: Record, span: Span) -> list[str]:
     """The data nodes that were in the cluster all through a phase."""
-    kinds = ("cluster.node_left", "cluster.node_joined")
-    before = {event.get("node"): event["kind"] for event in record.of_kind(*kinds) if int(event["t"]) < span.start}
-    out = {node for node, kind in before.items() if kind == kinds[0]}
-    out |= {event.get("node") for event in record.within(span, *kinds)}
+    out = _out(record, span.start) | {event.get("node") for event in record.within(span, *MOVES)}
     return [node for node in data_nodes(record) if node not in out]
+
+
+def lost(record: Record, span: Span) -> list[str]:
+    """The zones without a data node in the cluster when a phase ended."""
+    left = {record.zone_of[node] for node in set(data_nodes(record)) - _out(record, span.end)}
+    return [zone for zone in _zones(record) if zone not in left]
+
+
+def _out(record: Record, at: int) -> set[str]:
+    """The nodes that had left before a moment (ns) and were not back."""
+    last = {str(event.get("node")): event["kind"] for event in record.of_kind(*MOVES) if int(event["t"]) < at}
+    return {node for node, kind in last.items() if kind == MOVES[0]}
+
+
+def _zones(record: Record) -> list[str]:
+    return list(dict.fromkeys(record.zone_of[node] for node in data_nodes(record)))
 
 
 def processors(record: Record) -> dict[str, int]:
@@ -102,14 +117,15 @@ def measure(record: Record, span: Span) -> Measure:
 def loss(record: Record, span: Span) -> dict[str, Any] | None:
     """What the busiest zone uses after the loss of another one; None where it is not known. May be above 1.
 
-    ``measured`` where a zone was out in the phase. Before the experiment changed anything it is reckoned: what the
+    ``measured`` where a zone was out when the phase ended; the seconds until the cluster had given it up, in which much
+    waits, are in the mean. Before the experiment changed anything it is reckoned: what the
     busiest zone uses now, and its part of what the largest zone carried, which makes N / (N - 1) of it for N zones of
     the same size.
     """
     highest, zones = measure(record, span).value, by_zone(record, span)
     if highest is None:
         return None
-    if set(zones) < {record.zone_of[node] for node in data_nodes(record)}:
+    if lost(record, span):
         return {"share": highest, "measured": True}
     there = [each[1] for each in zones.values() if each]
     if span not in record.healthy or len(there) < 2:
@@ -120,15 +136,14 @@ def loss(record: Record, span: Span) -> dict[str, Any] | None:
 def table(record: Record) -> dict[str, Any] | None:
     """Every phase's figures, all shares 0..1; None for a run that has no samples of it.
 
-    ``zones``: zone → phase → share, without a phase in which the zone had no survivor. ``idle``: of all processors of
-    the machine, where the driver was on it. ``shared``: the nodes may use more processors in all than there are.
+    ``zones``: zone → phase → share, without a phase in which the zone had no survivor. ``lost``: phase → the zones that
+    were out at its end. ``idle``: of all processors of the machine, where the driver was on it. ``shared``: the
+    nodes may use more processors in all than there are.
     """
     if not record.of_kind("nodes.cpu"):
         return None
     machine = (record.plan.get("machine") or {}).get("processors")
-    zones: dict[str, dict[str, float | None]] = {
-        zone: {} for zone in dict.fromkeys(record.zone_of[node] for node in data_nodes(record))
-    }
+    zones: dict[str, dict[str, float | None]] = {zone: {} for zone in _zones(record)}
     for span in record.spans:
         for zone, share in _shares(by_zone(record, span)).items():
             zones[zone][span.name] = share
@@ -136,6 +151,7 @@ def table(record: Record) -> dict[str, Any] | None:
         "machine": machine,
         "shared": machine is None or sum(processors(record).values()) > machine,
         "zones": zones,
+        "lost": {span.name: lost(record, span) for span in record.spans},
         "loss": {span.name: loss(record, span) for span in record.spans},
         "idle": _idle(record) if starved.applies(record) else {},
     }

@@ -16,6 +16,7 @@ def section(record: Record, tables: dict[str, Any]) -> dict[str, Any] | None:
     if not found:
         return None
     phases = [item["name"] for item in tables["phases"]]
+    out = found.get("lost") or {}
     zones, idle = found.get("zones") or {}, found.get("idle") or {}
     loss = {phase: _loss(item) for phase, item in (found.get("loss") or {}).items() if item}
     return {
@@ -24,7 +25,13 @@ def section(record: Record, tables: dict[str, Any]) -> dict[str, Any] | None:
         "before": _before(record, found, loss),
         "shared": _shared(found),
         "phases": phases,
-        "zones": [(zone, [_cell(shares, phase, "out") for phase in phases]) for zone, shares in zones.items()],
+        "zones": [
+            (
+                zone,
+                [_cell(shares, phase, "out" if zone in out.get(phase, ()) else "not all the time") for phase in phases],
+            )
+            for zone, shares in zones.items()
+        ],
         "loss": [loss.get(phase) for phase in phases],
         "idle": [_cell(idle, phase, text.NO_VALUE) for phase in phases] if idle else [],
     }

@@ -95,6 +95,10 @@ def test_who_comes_back_in_a_phase_is_no_survivor_of_it_and_is_one_later() -> No
     seen = record(told)
     there = ["".join(sorted(headroom.by_zone(seen, span))) for span in seen.spans]
     assert there == ["abc", "ab", "ab", "abc"]
+    assert [headroom.lost(seen, span) for span in seen.spans] == [[], ["c"], [], []]
+    assert headroom.loss(seen, seen.spans[2]) is None
+    shown = section.section(seen, evaluate(told.history()).to_json()["tables"])
+    assert shown is not None and shown["zones"][2] == ("c", ["20.0 %", "out", "not all the time", "20.0 %"])
 
 
 def test_a_sample_that_is_missing_in_between_changes_nothing() -> None:
