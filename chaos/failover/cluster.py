@@ -22,7 +22,7 @@ WEIGHTS_SECONDS = 35.0
 DECOMMISSION_SECONDS = 130.0
 """120 s for the cluster managers of the zone to be excluded."""
 EXCLUSIONS = "/_cluster/voting_config_exclusions"
-LEAD_SECONDS = 5
+LEAD_SECONDS = 2
 """For the others to lose their votes; their exclusion is taken back after it, come what may."""
 
 
@@ -193,7 +193,7 @@ def give_back_votes(api: Api, informants: Sequence[Node], others: Sequence[str])
 def _excluded(api: Api, informant: Node) -> tuple[Answer, list[str]]:
     """The names of nodes without a vote, by exclusion."""
     path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
-    answer = api.ask(informant, "GET", path, timeout=LEAD_SECONDS)
+    answer = api.ask(informant, "GET", path, timeout=5.0)
     coordination = ((answer.body or {}).get("metadata") or {}).get("cluster_coordination") or {}
     return answer, [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
 

@@ -194,7 +194,7 @@ def _return_or_rotate(signs: Signs, cluster: Cluster, memory: Memory, policy: Po
         return nothing(f"zone {suspect[0]} is suspect{': no rotation' if due else ''}")
     zones = cluster.zones
     standby = next((zone for zone in zones if cluster.weights.get(zone, 1) == 0), zones[-1])
-    if not due and policy.lead_from_standby and _may_lead(standby, cluster, memory, policy, now):
+    if not due and policy.lead_from_standby and _may_lead(standby, signs, cluster, memory, policy, now):
         return Step(
             "lead", f"zone {standby} is the standby, and zone {cluster.leader} has the cluster manager", standby
         )
@@ -203,13 +203,17 @@ def _return_or_rotate(signs: Signs, cluster: Cluster, memory: Memory, policy: Po
     return _stand_by(zones[(zones.index(standby) + 1) % len(zones)], "rotation", cluster)
 
 
-def _may_lead(standby: str, cluster: Cluster, memory: Memory, policy: Policy, now: float) -> bool:
-    """While it moves one cluster manager alone has a vote: only when all are there, and not again and again."""
+def _may_lead(standby: str, signs: Signs, cluster: Cluster, memory: Memory, policy: Policy, now: float) -> bool:
+    """While it moves one cluster manager alone has a vote: only when all are there and well, not again and again.
+
+    Not soon after a swap of the roles, whoever made it: the new standby may be one because it is bad.
+    """
     if cluster.leader in (None, standby) or not cluster.managers.get(standby) or not cluster.green:
         return False
-    returned = max(memory.returns, default=float("-inf"))
-    rested = now - max(returned, _or(memory.led_at, float("-inf"))) >= policy.cool_down
-    return rested and cluster.managers == cluster.eligible
+    last = [*memory.returns, *(at for at in (memory.led_at, memory.swapped_at) if at is not None)]
+    rested = now - max(last, default=float("-inf")) >= policy.cool_down
+    well = all(signs.healthy_for(zone, now, ("probe", "peer")) >= policy.read_sustained for zone in cluster.zones)
+    return rested and well and cluster.managers == cluster.eligible
 
 
 def _or(at: float | None, otherwise: float) -> float:

@@ -240,6 +240,7 @@ def test_the_cluster_manager_is_elected_in_the_standby_zone_while_all_is_well() 
         (replace(LED_BY_B, decommissioned={"c": "DRAINING"}), Memory(), LEADING),
         (LED_BY_B, Memory(led_at=0.0), LEADING),
         (LED_BY_B, Memory(returns=(0.0,)), LEADING),
+        (LED_BY_B, Memory(swapped_at=0.0), LEADING),
     ],
 )
 def test_when_nobody_else_is_elected(cluster: Cluster, memory: Memory, policy: Policy) -> None:
@@ -247,8 +248,10 @@ def test_when_nobody_else_is_elected(cluster: Cluster, memory: Memory, policy: P
 
 
 @pytest.mark.parametrize("zone", ["a", "b", "c"])
-def test_no_vote_moves_while_a_zone_is_suspect(zone: str) -> None:
-    assert decide(signs({zone: ("read",)}), LED_BY_B, Memory(), LEADING, 20.0).do == "nothing"
+@pytest.mark.parametrize(("kind", "seconds"), [("read", 10.0), ("probe", 0.6), ("peer", 0.6)])
+def test_no_vote_moves_while_a_zone_is_suspect(zone: str, kind: str, seconds: float) -> None:
+    found = signs({zone: (kind,)}, bad_for=seconds)
+    assert decide(found, LED_BY_B, Memory(), LEADING, 20.0).do == "nothing"
 
 
 @given(st.lists(st.booleans(), max_size=60))
