@@ -12,8 +12,10 @@ from chaos.definitions.topology import AWARENESS, ZONE_ATTRIBUTE
 GIB = 2**30
 FOLLOWER = "cluster.fault_detection.follower_check"
 LEADER = "cluster.fault_detection.leader_check"
+BALANCE = "cluster.routing.allocation.awareness.balance"
 STOCK: Mapping[str, str] = {
     AWARENESS: "",
+    BALANCE: "false",
     f"{FOLLOWER}.interval": "1s",
     f"{FOLLOWER}.timeout": "10s",
     f"{FOLLOWER}.retry_count": "3",

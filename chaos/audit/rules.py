@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from chaos.audit.facts import FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
+from chaos.audit.facts import BALANCE, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
 from chaos.checks import text
 from chaos.definitions.topology import AWARENESS
 
@@ -409,7 +409,10 @@ def copies(sheet: Sheet, workload: Workload) -> Found:
     if odd:
         value = f"{len(odd)} of {total} have no multiple of {wanted}: {_some(odd)}"
         return Found(Status.WARN, value, indices=tuple(odd[:SHOWN]))
-    return Found(Status.OK, f"{total}, copies a multiple of {wanted}")
+    # the elected manager refuses them, and any of them may be elected
+    strict = sheet.settings is not None and {sheet.setting(BALANCE, node) for node in sheet.managers} == {"true"}
+    value = f"{total}, copies a multiple of {wanted}"
+    return Found(Status.OK, f"{value}; any other number is refused" if strict else value)
 
 
 @_rule(

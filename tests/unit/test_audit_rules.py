@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.audit import RULES, Status, Workload, audit, definition, documentation
-from chaos.audit.facts import FOLLOWER, GIB, STOCK, Settings, Sheet, seconds
+from chaos.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Settings, Sheet, seconds
 from chaos.audit.rules import checked, regained, worst
 from chaos.definitions.topology import AWARENESS
 
@@ -155,6 +155,16 @@ def test_a_setting_is_the_clusters_then_the_nodes_then_the_default() -> None:
     assert mixed.setting(name, mixed.managers[0]) == "1s"
     assert mixed.setting(name, other) == "10s"
     assert with_settings(**{name.replace(".", "__"): "5s"})(mixed).setting(name, mixed.managers[0]) == "5s"
+
+
+def test_a_cluster_that_refuses_uneven_copies_is_said_to() -> None:
+    refuses = "any other number is refused"
+    strict = with_settings(**{BALANCE.replace(".", "__"): "true"})(healthy())
+    assert refuses in value(strict, "copies") and refuses not in value(healthy(), "copies")
+    one = replace(healthy(), settings=Settings({}, STOCK))
+    one = of_nodes(lambda n: replace(n, settings={BALANCE: "true"}), lambda n: n.name == "a-cm")(one)
+    assert refuses not in value(one, "copies")  # another one may be elected
+    assert graded(replace(strict, settings=None))["copies"] is Status.OK
 
 
 def test_one_manager_without_awareness_is_enough_to_fail() -> None:

@@ -108,6 +108,7 @@ def test_a_standby_zone_that_writes_wait_for_is_decommissioned() -> None:
     ("cluster", "why"),
     [
         (replace(CLUSTER, managers={"a": 1, "b": 0, "c": 1}), "no majority"),
+        (replace(CLUSTER, managers={"c": 3}, eligible={"c": 3}), "no majority"),
         (replace(CLUSTER, alone=frozenset("c")), "only active copy"),
         (replace(CLUSTER, decommissioned={"b": "SUCCESSFUL"}), "two never go"),
         (replace(CLUSTER, decommissioned={"b": "DRAINING"}), "two never go"),
