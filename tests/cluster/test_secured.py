@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,27 @@ def test_wrong_credentials_are_an_error_in_words(secured, out, wrong, says):
         file.touch(mode=0o600)
         file.write_text(right)
     assert code == 2 and says in output and "Traceback" not in output and run_folder(out) is None, output
+
+
+def test_the_audit_reads_a_secured_cluster_as_its_user_and_no_other(secured, tmp_path):
+    lab, _ = secured
+    url, known, ca = json.loads((lab.folder / "gateway.json").read_text())["url"], lab.access, lab.access.ca
+    code, output = cli("audit", url, "--user", known.user, "--password", known.password, "--ca", ca, "--json")
+    found = json.loads(output)
+    rows = {row["id"]: row["status"] for row in found["rows"]}
+    assert code == 1 and found["of"] == f"{url}, OpenSearch 3.4.0", output
+    assert rows["managers.dedicated"] == "fail"  # its three nodes are everything
+    assert rows["zones"] == rows["awareness.forced"] == rows["copies.started"] == "ok"  # all was read
+    assert secret(known.password) not in output
+    wrong = tmp_path / "wrong"
+    wrong.write_text("nonsense")
+    for arguments, says in (
+        (["--user", known.user, "--password", f"file:{wrong}", "--ca", ca], "refuses this user or password (401)"),
+        (["--ca", ca], "refuses this user or password (401)"),
+        (["--user", known.user, "--password", known.password], "TLS failed"),
+    ):
+        code, output = cli("audit", url, *arguments)
+        assert code == 2 and says in output and len(output.splitlines()) == 1, output
 
 
 def test_a_version_without_the_plugin_is_refused_before_anything_is_started(tmp_path, spotless):
