@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from clusterkit import DATA, ROOT, Cli, await_event, cli, in_effect, nothing_left, run_folder
+from standbykit import votes
 
 from chaos.controllers import PORT, Controllers
 from chaos.definitions import load_experiment
@@ -136,11 +137,6 @@ def test_one_that_died_is_noticed_and_its_successor_remembers(fleet: Fleet) -> N
     fleet.start()
     assert len(fleet.events("b", "failover.start")) == 2
     assert fleet.ask("b", "GET", "/status")["cluster"]["weights"] == {"a": 0, "b": 1, "c": 1}
-
-
-def votes(lab: LocalLab) -> int:
-    path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.last_committed_config"
-    return len(administer(lab, "GET", path)[1]["metadata"]["cluster_coordination"]["last_committed_config"])
 
 
 def controllers_in(lab: LocalLab) -> list[int]:
