@@ -20,6 +20,8 @@ from typing import Any
 from chaos.errors import InvalidInput
 
 REFERENCES = "env:NAME or file:PATH"
+NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL (x509_vfy.h), which Python does not name."""
 
 
 def secret(reference: str) -> str:
@@ -39,13 +41,28 @@ def secret(reference: str) -> str:
     raise InvalidInput("a secret is given by reference only", remedy=f"write {REFERENCES}")
 
 
+def distrust(error: BaseException) -> str | None:
+    """Why a server's certificate was not taken, in OpenSSL's words ("certificate has expired"); None: that was not it.
+
+    Understands the standard library's error, alone or in urllib3's.
+    """
+    for each in (error, error.__cause__, *error.args):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return str(getattr(each, "verify_message", each))  # only OpenSSL's own have one
+    return None
+
+
 @dataclass(frozen=True)
 class Access:
-    """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's."""
+    """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's.
+
+    ``dates`` False: a server's certificate may have expired; who signed it and whose it is must be right all the same.
+    """
 
     tls: bool = False
     ca: str | None = None
     verify: bool = True
+    dates: bool = True
     user: str | None = None
     password: str | None = None
     certificate: str | None = None
@@ -56,7 +73,7 @@ class Access:
             raise InvalidInput("a user and the reference to a password belong together", remedy="give both")
         if self.key is not None and self.certificate is None:
             raise InvalidInput("a key without its certificate", remedy="give the certificate too")
-        if not self.tls and (self.ca is not None or self.certificate is not None or not self.verify):
+        if not self.tls and (self.ca is not None or self.certificate is not None or not (self.verify and self.dates)):
             raise InvalidInput("certificates mean TLS", remedy="use https")
         if self.password is not None and self.password.partition(":")[0] not in ("env", "file"):
             raise InvalidInput("a password is given by reference only", remedy=f"write {REFERENCES}")
@@ -83,6 +100,8 @@ class Access:
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        if not self.dates:
+            context.verify_flags |= NO_CHECK_TIME
         self._use("CA certificates", self.ca, lambda file: context.load_verify_locations(cafile=file))
         self._use("client certificate", self.certificate, lambda file: context.load_cert_chain(file, self.key))
         return context

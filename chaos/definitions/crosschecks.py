@@ -62,6 +62,9 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     names = [node.name for node in topology.nodes]
     if client.node is not None and client.node not in names:
         yield Problem(("load", "client", "node"), _unknown_node(client.node, topology))
+    if not client.verify_health_checks and not topology.security:
+        says = f"topology {topology.name} has no certificates: expected security there, or this left out"
+        yield Problem(("load", "client", "verify_health_checks"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:

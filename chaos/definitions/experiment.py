@@ -106,14 +106,26 @@ class Client(Strict):
         description="where the clients are; default the zones with a weight above 0",
     )
     node: str | None = Field(default=None, description="the one node that a pinned client talks to")
+    verify_health_checks: StrictBool = Field(
+        default=True,
+        description="false: a load balancer's health checks take any certificate, as many do; requests never do",
+    )
 
     @model_validator(mode="after")
     def _node_if_pinned(self) -> Client:
+        if not self.verify_health_checks and self.kind != "load-balancer":
+            raise ValueError(f"only a load balancer has health checks, and this one is {self.kind}")
         if self.kind == "pinned" and self.node is None:
             raise ValueError("a pinned client talks to one node: expected node, for example a-data")
         if self.kind != "pinned" and self.node is not None:
             raise ValueError(f"only a pinned client has a node, and this one is a {self.kind}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that experiments without it keep the normal form, and the hash, that they always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "verify_health_checks" or not value}
 
 
 def _gentle(value: Rate) -> Rate:

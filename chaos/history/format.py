@@ -30,6 +30,7 @@ class Outcome(IntEnum):
     SERVER_ERROR = 3
     """5xx."""
     REFUSED = 4
+    """No connection was made: nobody listens there, or who does is not to be trusted. Nothing was sent."""
     RESET = 5
     """The connection was closed or reset while the request was under way."""
     TIMEOUT = 6

@@ -41,6 +41,8 @@ class ProbeConfig(_Data):
     up: int = Field(default=2, ge=1)
     down: int = Field(default=2, ge=1)
     path: str = "/_cluster/health?local=true"
+    verify: bool = True
+    """False: whatever certificate a node shows is taken, by health checks alone."""
 
 
 class ClientConfig(_Data):

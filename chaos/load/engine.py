@@ -13,6 +13,7 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ class _Zone:
         self.host = host
         self.namespace = namespace(host.netns)
         self.access, self.headers = config.access, config.access.headers()
+        verified = config.client.probe.verify or not self.access.tls
+        self.probing = self.access if verified else replace(self.access, verify=False)
         self.connection = connection_class(self.namespace, tls=self.access.tls)
         self.targets = [target.seen_from(host) for target in config.targets]
         numbers = range(len(self.targets))
@@ -431,7 +434,7 @@ class Engine:
         """One health check over a connection of its own, as balancers make them."""
         target: Target = zone.targets[number]
         probe = self._config.client.probe
-        connection = zone.connection(target.host, target.port, timeout=None, **zone.access.of_pool())
+        connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
         ok, says = False, f"no answer within {probe.timeout_s:g} s"
         try:
             with Timeout(probe.timeout_s, False):

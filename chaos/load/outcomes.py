@@ -14,8 +14,9 @@ from typing import Any
 
 from opensearchpy.exceptions import ConnectionError as NoConnection
 from opensearchpy.exceptions import ConnectionTimeout, TransportError
-from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
+from chaos.access import distrust
 from chaos.history.format import Outcome
 
 _OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EPERM}
@@ -120,6 +121,8 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
 
 
 def _of_connection(error: BaseException) -> Outcome:
+    if isinstance(error, SSLError):  # whom the client does not trust it tells nothing
+        return Outcome.REFUSED if distrust(error) else Outcome.RESET
     if isinstance(error, NewConnectionError):  # before ConnectTimeoutError: urllib3 makes it one of those
         number = _errno(error)
         if number in _OWN_FAULT:

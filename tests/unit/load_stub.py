@@ -22,6 +22,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -175,11 +176,11 @@ class Server:
 
 
 @contextmanager
-def serving(host: str = "127.0.0.1", port: int = 0, *, netns: str | None = None) -> Iterator[Server]:
-    """Run a stub. ``netns``: the name of a network namespace to run it in (needs root)."""
-    command = [sys.executable, __file__, host, str(port)]
-    if netns is not None:
-        command.append(f"/run/netns/{netns}")
+def serving(
+    host: str = "127.0.0.1", port: int = 0, *, netns: str | None = None, pem: str | None = None
+) -> Iterator[Server]:
+    """Run a stub. ``netns``: the name of a network namespace to run it in (needs root). ``pem``: its file for TLS."""
+    command = [sys.executable, __file__, host, str(port), f"/run/netns/{netns}" if netns else "", pem or ""]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -192,17 +193,20 @@ def serving(host: str = "127.0.0.1", port: int = 0, *, netns: str | None = None)
             pipe.close()
 
 
-async def _serve(host: str, port: int) -> None:
+async def _serve(host: str, port: int, pem: str) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Stub, host, port, backlog=1024)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if pem else None
+    if context is not None:
+        context.load_cert_chain(pem)
+    server = await loop.create_server(Stub, host, port, backlog=1024, ssl=context)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)  # until the parent is gone
     os._exit(0)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 3:
+    if sys.argv[3]:
         from pyroute2 import netns as namespaces
 
         namespaces.setns(sys.argv[3])
-    asyncio.run(_serve(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(_serve(sys.argv[1], int(sys.argv[2]), sys.argv[4]))

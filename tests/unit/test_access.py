@@ -35,6 +35,7 @@ def test_a_password_is_read_when_it_is_needed_and_never_written_down(monkeypatch
         {"tls": True, "key": "k.pem"},
         {"ca": "ca.pem"},
         {"verify": False},
+        {"dates": False},
     ],
 )
 def test_what_does_not_fit_together_is_refused_without_telling_it(wrong) -> None:

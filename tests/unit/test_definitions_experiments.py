@@ -371,6 +371,10 @@ SHAPE = {
         [("phases:", "  client: {node: a-data}\nphases:")],
         ["7:11: client: only a pinned client has a node, and this one is a load-balancer"],
     ),
+    "health checks of what has none": (
+        [("phases:", "  client: {kind: pinned, node: a-data, verify_health_checks: false}\nphases:")],
+        ["7:11: client: only a load balancer has health checks, and this one is pinned"],
+    ),
     "delay for nothing": (
         [("no_delay: true", "no_delay: true, delay_timeout: 3s")],
         [
@@ -610,6 +614,10 @@ MEANING = {
             '7:32: node a-dtaa is not in topology 3az-standby: did you mean "a-data"?',
             "7:51: zone q is not in topology 3az-standby: expected one of a, b, c",
         ],
+    ),
+    "certificates where there are none": (
+        [("phases:", "  client: {verify_health_checks: false}\nphases:")],
+        ["7:34: topology 3az-standby has no certificates: expected security there, or this left out"],
     ),
     "no weights in the topology": (
         [("3az-standby", "3az")],

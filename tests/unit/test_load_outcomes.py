@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import errno
 import json
+import ssl
 
 import pytest
 from opensearchpy import exceptions
-from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
 from chaos.history.format import Outcome
 from chaos.load.outcomes import of_answer, of_error, of_status
@@ -93,6 +94,8 @@ def wrapped(error):
         (ProtocolError("Connection broken"), Outcome.RESET),
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), Outcome.REFUSED),
         (BrokenPipeError(errno.EPIPE, "x"), Outcome.RESET),
+        (SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed")), Outcome.REFUSED),
+        (SSLError(ssl.SSLEOFError(8, "EOF occurred")), Outcome.RESET),
     ],
 )
 def test_connection_errors_bare_and_as_opensearch_py_wraps_them(error, outcome):
