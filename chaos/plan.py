@@ -152,8 +152,9 @@ def digest(experiment: Experiment) -> str:
     # as in the digests of runs from before these could be stated
     if not data["rates"]:
         del data["rates"]
-    if not data["topology"]["security"]:
-        del data["topology"]["security"]
+    for key in ("security", "expired"):
+        if not data["topology"][key]:
+            del data["topology"][key]
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
@@ -197,6 +198,12 @@ def differences(experiment: Experiment, notes: Sequence[str] = ()) -> list[str]:
         if topology.security
         else "no security plugin: no TLS and no authentication",
         "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
+        *(f"planted: the certificate that {name} shows to clients has expired" for name in topology.expired),
+        *(
+            ["health checks of the clients' load balancer take any certificate"]
+            if not experiment.load.client.verify_health_checks
+            else []
+        ),
     ]
     found += notes
     return found

@@ -448,7 +448,7 @@ class Execution:
                 kind=load.client.kind,
                 timeout_s=float(load.client.timeout),
                 node=load.client.node,
-                probe=ProbeConfig(path=probe),
+                probe=ProbeConfig(path=probe, verify=load.client.verify_health_checks),
                 steered_s=STEERED_SECONDS if self.experiment.controller is not None else None,
             ),
             clients=tuple(
@@ -488,7 +488,7 @@ class Execution:
             self.ledger.intend("index", [index])
         index.move.apply(self.lab)
         through = self.experiment.topology.data_nodes[0].name
-        client = opensearch(self.lab.administration(through), access=self.lab.access)
+        client = opensearch(self.lab.administration(through), access=self.lab.access_to(through))
         try:
             preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
         finally:

@@ -13,11 +13,12 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    StrictBool,
+    GetJsonSchemaHandler,
     StrictInt,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import core_schema
 
 from chaos.definitions.base import API_VERSION, Strict
 from chaos.definitions.selectors import NAME, client_host
@@ -149,6 +150,33 @@ class Disks(Strict):
     size: Annotated[Size, AfterValidator(_disk)] = Field(description="of each node's disk, for example 256MiB")
 
 
+class Security(Strict):
+    """The security plugin, with what is planted in it."""
+
+    expired: tuple[str, ...] = Field(
+        min_length=1,
+        description="nodes whose certificate for clients has expired when the lab is up, for example [c-data]",
+    )
+
+
+def _security(value: Any) -> Any:
+    if isinstance(value, bool):
+        return Security.model_construct(expired=()) if value else None
+    if not isinstance(value, dict | Security):
+        raise Malformed(f"cannot read {value!r}: expected true, false or a mapping such as {{expired: [c-data]}}")
+    return value
+
+
+class _SwitchSchema:
+    """Publishes "true, false or a T" instead of pydantic's "a T or null"."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, *handler(schema)["anyOf"]]}
+
+
 class Settings(Strict):
     """Settings by the level at which OpenSearch takes them."""
 
@@ -181,9 +209,10 @@ class TopologyFile(Strict):
     disks: Disks | None = Field(
         default=None, description="a disk of its own for each node, for example {size: 256MiB}; disk faults need it"
     )
-    security: StrictBool = Field(
-        default=False,
-        description="true: the security plugin is on, with TLS everywhere, certificates and one user made for each lab",
+    security: Annotated[Security | None, BeforeValidator(_security), _SwitchSchema] = Field(
+        default=None,
+        description="true: the security plugin is on, with TLS everywhere, certificates and one user made for each "
+        "lab; so it is with {expired: [c-data]}, and clients cannot trust those nodes",
     )
     settings: Settings = Field(default_factory=Settings, description="by level: node, cluster, index")
 
@@ -229,6 +258,8 @@ class Topology(Strict):
     nodes: tuple[NodeSpec, ...]
     disks: Disks | None = None
     security: bool = False
+    expired: tuple[str, ...] = ()
+    """Nodes whose certificate for clients has expired when the lab is up."""
     settings: Settings = Field(default_factory=Settings)
     file: str | None = Field(default=None, description="where it was read from, for people")
 
@@ -332,7 +363,8 @@ def resolve(file: TopologyFile, shown_as: str | None = None) -> Topology:
         weights=weights,
         nodes=expand(file),
         disks=file.disks,
-        security=file.security,
+        security=file.security is not None,
+        expired=file.security.expired if file.security is not None else (),
         settings=file.settings.model_copy(update={"index": index}),
         file=shown_as,
     )
@@ -366,6 +398,13 @@ def check(file: TopologyFile) -> Iterator[Problem]:
                 at_key=True,
             )
         names[node.name] = f"a node of group {node.group}"
+    expired = file.security.expired if file.security is not None else ()
+    for index, name in enumerate(expired):
+        if name not in (known := [node.name for node in nodes]):
+            wrong = f"node {name} is not in topology {file.name}: {did_you_mean(name, known)}"
+            yield Problem(("security", "expired", index), wrong)
+        elif name in expired[:index]:
+            yield Problem(("security", "expired", index), f"node {name} is named twice: expected each once")
     for role in ("cluster_manager", "data"):
         if not any(role in node.roles for node in nodes):
             yield Problem(("nodes",), f"no node has the role {role}: expected at least one", at_key=True)

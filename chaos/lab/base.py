@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 import urllib3
 
 from chaos import places
-from chaos.access import PLAIN, Access
+from chaos.access import PLAIN, Access, distrust
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import InvalidInput, LabError
 from chaos.lab import config, security
@@ -243,16 +243,26 @@ class BaseLab(Lab, ABC):
         return security.access(self.folder) if self.topology.security else PLAIN
 
     @cached_property
+    def _dateless(self) -> Access:
+        return replace(self.access, dates=False)
+
+    def access_to(self, node: str) -> Access:
+        """How the lab itself speaks to a node. As clients do, but for nodes whose certificate is meant to have expired:
+        they are administered and read back all the same, and faults are proven there."""
+        return self._dateless if node in self.topology.expired else self.access
+
+    @cached_property
     def transport(self) -> Access:
         """How nodes are spoken to over their transport protocol."""
         return security.transport(self.folder) if self.topology.security else PLAIN
 
     def client(self, node: str, *, timeout: float = 5.0) -> Client:
-        return Client(self.administration(node), access=self.access, timeout=timeout)
+        return Client(self.administration(node), access=self.access_to(node), timeout=timeout)
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         ip, port = address
-        access = self.access if port == HTTP else self.transport
+        node = next(each.name for each in self.wiring.nodes if each.loopback == ip)
+        access = self.access_to(node) if port == HTTP else self.transport
         return access.secured(self.endpoint(host, address).connect(timeout), ip)
 
     @abstractmethod
@@ -273,7 +283,7 @@ class BaseLab(Lab, ABC):
     def _secure(self) -> None:
         """Make what a secured lab's nodes and their clients need, once every address is known."""
         if self.topology.security:
-            security.make(self.folder, self.wiring)
+            security.make(self.folder, self.wiring, self.topology.expired)
 
     @abstractmethod
     def process_state(self, node: str) -> str | None: ...
@@ -303,6 +313,21 @@ class BaseLab(Lab, ABC):
                 raise LabError(f"no complete green cluster after {START_SECONDS:g} s: {errors}")
             if waiting:
                 time.sleep(0.1)
+        for name in self.topology.expired:
+            progress(f"waiting until the certificate of {name} has expired")
+            while not self._has_expired(name):
+                check()
+                if time.monotonic() > deadline:
+                    raise LabError(f"the certificate of {name} has not expired after {START_SECONDS:g} s")
+                time.sleep(0.5)
+
+    def _has_expired(self, node: str) -> bool:
+        """Whether that is what a client finds."""
+        try:
+            self.access.secured(self.administration(node).connect(2.0), self.wiring[node].loopback).close()
+        except OSError as error:
+            return distrust(error) == "certificate has expired"
+        return False
 
     def configure(self) -> None:
         """Put the topology's cluster settings and zone weights."""

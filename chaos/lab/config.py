@@ -48,7 +48,7 @@ def node_settings(
     if node.is_cluster_manager:
         settings["cluster.initial_cluster_manager_nodes"] = [n.name for n in managers]
     if topology.security:
-        settings.update(security.settings(wiring.lab))
+        settings.update(security.settings(wiring.lab, expired=node.name in topology.expired))
     elif parts.security:
         settings.update(security.OFF)
     settings.update(topology.settings.node)

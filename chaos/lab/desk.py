@@ -100,7 +100,8 @@ def _front(lab: BaseLab, listener: socket.socket | None) -> Endpoint:
 
 
 def _answers(lab: BaseLab, front: Endpoint) -> bool:
-    client = Client(front, access=lab.access, timeout=2.0)
+    first = lab.topology.data_nodes[0].name
+    client = Client(front, access=lab.access_to(first), timeout=2.0)
     try:
         return client.request("GET", "/")[0] == 200
     except urllib3.exceptions.HTTPError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,16 @@ PLUGIN = "opensearch-security"
 FOLDER = "security"
 CONFIG = "opensearch-security"
 """Where the plugin looks for its configuration, in a node's configuration folder."""
+NODE, CLIENTS = "node", "clients"
+"""A node's certificate, and the one that it shows to clients where that is another."""
 USER = "admin"
 PROBE = "probe"
 """A certificate like a node's, for what speaks the transport protocol and is none."""
 VALID = timedelta(days=14)
+EXPIRES = timedelta(seconds=60)
+"""How long after it was made a certificate that is to expire does so. The plugin does not start with one that has
+(KeyStoreUtils.validateKeyStoreCertificates, 3.4.0), so its nodes must have read it by then; from there on nobody looks.
+"""
 SKEW = timedelta(hours=1)
 """How far clocks may differ between who makes a certificate and who reads it."""
 BCRYPT_ROUNDS = 4
@@ -57,14 +63,21 @@ class Authority:
     def pem(self) -> str:
         return _pem(self._certificate)
 
-    def issue(self, name: str, unit: str, addresses: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[str, str]:
+    def issue(
+        self,
+        name: str,
+        unit: str,
+        addresses: Sequence[str] = (),
+        names: Sequence[str] = (),
+        valid: timedelta = VALID,
+    ) -> tuple[str, str]:
         """A certificate for ``addresses`` (IP) and ``names`` (DNS), and its key in PKCS#8; both as PEM.
 
         A certificate with neither is a client's.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = self._begun(self._named(name, unit), key.public_key())
+        builder = self._begun(self._named(name, unit), key.public_key(), valid)
         known = [
             *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
             *map(x509.DNSName, names),
@@ -87,10 +100,12 @@ class Authority:
         parts = ((NameOID.ORGANIZATION_NAME, f"oschaos-{self._lab}"), (NameOID.ORGANIZATIONAL_UNIT_NAME, unit))
         return x509.Name([x509.NameAttribute(oid, text) for oid, text in (*parts, (NameOID.COMMON_NAME, name))])
 
-    def _begun(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _begun(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, valid: timedelta = VALID
+    ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
-            x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number(), now - SKEW, now + VALID)
+            x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number(), now - SKEW, now + valid)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
@@ -108,8 +123,8 @@ def _pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def make(lab: Path, wiring: Wiring) -> None:
-    """Write everything into the lab's folder."""
+def make(lab: Path, wiring: Wiring, expired: Collection[str] = ()) -> None:
+    """Write everything into the lab's folder. What clients see of the nodes ``expired`` is good for EXPIRES only."""
     authority = Authority(wiring.lab)
     password = secrets.token_urlsafe(32)
     written = {"ca.pem": authority.pem, "password": password + "\n"}
@@ -117,8 +132,10 @@ def make(lab: Path, wiring: Wiring) -> None:
         written[f"{name}.pem"], written[f"{name}-key.pem"] = authority.issue(name, unit)
     for host in wiring.nodes:
         addresses = (host.loopback, host.bridge_address, "127.0.0.1")
-        certificate, key = authority.issue(host.name, "node", addresses, (host.name, "localhost"))
-        written |= {f"{host.name}/node.pem": certificate, f"{host.name}/node-key.pem": key}
+        names = (host.name, "localhost")
+        for shown, valid in [(NODE, VALID), *([(CLIENTS, EXPIRES)] if host.name in expired else [])]:
+            certificate, key = authority.issue(host.name, "node", addresses, names, valid)
+            written |= {f"{host.name}/{shown}.pem": certificate, f"{host.name}/{shown}-key.pem": key}
     written |= {f"{CONFIG}/{name}.yml": json.dumps(content) for name, content in _configuration(password).items()}
     folder = lab / FOLDER
     folder.mkdir(mode=0o700)
@@ -154,13 +171,13 @@ def _configuration(password: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def settings(lab: str) -> dict[str, Any]:
-    """What a node's opensearch.yml says of it."""
+def settings(lab: str, *, expired: bool = False) -> dict[str, Any]:
+    """What a node's opensearch.yml says of it. ``expired``: it has another certificate for clients."""
     found: dict[str, Any] = {"plugins.security.ssl.http.enabled": True}
-    for layer in ("transport", "http"):
+    for layer, file in {"transport": NODE, "http": CLIENTS if expired else NODE}.items():
         found |= {
-            f"plugins.security.ssl.{layer}.pemcert_filepath": "node.pem",
-            f"plugins.security.ssl.{layer}.pemkey_filepath": "node-key.pem",
+            f"plugins.security.ssl.{layer}.pemcert_filepath": f"{file}.pem",
+            f"plugins.security.ssl.{layer}.pemkey_filepath": f"{file}-key.pem",
             f"plugins.security.ssl.{layer}.pemtrustedcas_filepath": "ca.pem",
         }
     return found | {

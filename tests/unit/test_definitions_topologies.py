@@ -103,6 +103,17 @@ def test_a_group_may_have_a_version_of_its_own_and_all_may_be_upgraded() -> None
     assert load().versions == ("3.8.0",)
 
 
+def test_security_is_on_off_or_on_with_something_planted() -> None:
+    for says, security, expired in (
+        ("true", True, ()),
+        ("false", False, ()),
+        ("{expired: [c-data-2, a-cm]}", True, ("c-data-2", "a-cm")),
+    ):
+        topology = load(("standby: c\n", f"standby: c\nsecurity: {says}\n"))
+        assert (topology.security, topology.expired) == (security, expired)
+        assert Topology.from_json(json.loads(json.dumps(topology.to_json()))) == topology
+
+
 WRONG = {
     "unknown key": ([("standby:", "stanby:")], ['6:1: unknown key "stanby": did you mean "standby"?']),
     "heap without unit": (
@@ -175,6 +186,26 @@ WRONG = {
         [
             "6:10: weights need allocation awareness of the zone: expected cluster.routing.allocation.awareness.attributes: zone in the settings of topology t"
         ],
+    ),
+    "security that is neither on nor off": (
+        [("standby: c\n", "standby: c\nsecurity: maybe\n")],
+        ["7:11: security: cannot read 'maybe': expected true, false or a mapping such as {expired: [c-data]}"],
+    ),
+    "nothing that expires": (
+        [("standby: c\n", "standby: c\nsecurity: {expired: []}\n")],
+        ["7:21: expired: expected at least 1, got nothing"],
+    ),
+    "security with nothing planted": (
+        [("standby: c\n", "standby: c\nsecurity: {}\n")],
+        ['7:11: "expired" is missing: expected nodes whose certificate for clients has expired when the lab is up, for example [c-data]'],
+    ),
+    "something else that expires": (
+        [("standby: c\n", "standby: c\nsecurity: {expird: [c-data-1]}\n")],
+        ['7:11: "expired" is missing: expected nodes whose certificate for clients has expired when the lab is up, for example [c-data]', '7:12: unknown key "expird": did you mean "expired"?'],
+    ),
+    "an unknown node that expires, and one twice": (
+        [("standby: c\n", "standby: c\nsecurity: {expired: [c-data, a-cm, a-cm]}\n")],
+        ['7:22: node c-data is not in topology t: did you mean "c-data-2"?', "7:36: node a-cm is named twice: expected each once"],
     ),
     "no cluster manager": (
         [("[cluster_manager]", "[ingest]")],

@@ -7,9 +7,11 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,19 @@ import urllib3
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fakes import PARTS, FakeLab, topology
+from load_stub import serving
 
-from chaos.access import PLAIN, Access
+from chaos.access import PLAIN, Access, distrust
 from chaos.definitions import FAULTS, load_topology
 from chaos.errors import InvalidInput
+from chaos.failover.rest import Api
 from chaos.faults.probes import PING, Line, Reply
+from chaos.history import History
 from chaos.lab import config, security, supply
+from chaos.lab.base import BaseLab
 from chaos.lab.wiring import Wiring
+from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
+from chaos.load.driver import Driver
 from chaos.netsock import Client, Endpoint, opensearch
 
 TOPOLOGY = topology("3az-secure")
@@ -37,6 +45,16 @@ HERE = "127.0.0.1"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lab")
     security.make(folder, WIRING)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stale(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lab's folder in which c-data's certificate for clients expired a second before it was made."""
+    folder = tmp_path_factory.mktemp("stale")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(security, "EXPIRES", timedelta(seconds=-1))
+        security.make(folder, WIRING, ["c-data"])
     return folder
 
 
@@ -94,6 +112,13 @@ def test_what_a_node_is_told() -> None:
     secured = told("3az-secure", security=True)
     assert secured["plugins.security.ssl.http.enabled"] and "plugins.security.disabled" not in secured
     assert told("3az", security=True)["plugins.security.disabled"] is True
+    layers = {layer: f"plugins.security.ssl.{layer}.pemcert_filepath" for layer in ("transport", "http")}
+    assert {secured[key] for key in layers.values()} == {"node.pem"}
+    spec = topology("3az-secure-expired")
+    for node in spec.nodes:
+        settings = config.node_settings(spec, node, WIRING, replace(PARTS, security=True), Path("d"), Path("l"))
+        assert settings[layers["transport"]] == "node.pem"
+        assert settings[layers["http"]] == ("clients.pem" if node.name == "c-data" else "node.pem")
     assert not [key for key in told("3az") if key.startswith("plugins.")]
 
 
@@ -116,11 +141,13 @@ def test_a_version_without_the_plugin_is_refused_where_the_file_asks_for_it(
 
 
 @contextmanager
-def served(made: Path, node: str, answer: Callable[[ssl.SSLSocket], None], *, client: bool = False) -> Iterator[int]:
+def served(
+    made: Path, node: str, answer: Callable[[ssl.SSLSocket], None], *, client: bool = False, shows: str = security.NODE
+) -> Iterator[int]:
     """A server on loopback with a node's certificate; its port. ``client``: clients need a certificate too."""
     folder = made / security.FOLDER
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / node / "node.pem", folder / node / "node-key.pem")
+    context.load_cert_chain(folder / node / f"{shows}.pem", folder / node / f"{shows}-key.pem")
     if client:
         context.load_verify_locations(folder / "ca.pem")
         context.verify_mode = ssl.CERT_REQUIRED
@@ -187,12 +214,14 @@ def test_a_password_that_cannot_be_read_is_said_in_words(made: Path, tmp_path: P
 
 class SecuredLab(FakeLab):
     def __init__(self, made: Path, port: int) -> None:
-        super().__init__("3az-secure", "t")
+        super().__init__("3az-secure-expired", "t")
         self.port, self.access, self.transport = port, security.access(made), security.transport(made)
 
-    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
-        access = self.access if address[1] == 9200 else self.transport
-        return access.secured(Endpoint(HERE, self.port).connect(timeout), address[0])
+    access_to, connect = BaseLab.access_to, BaseLab.connect
+    _dateless = property(BaseLab._dateless.func)
+
+    def endpoint(self, host: str, address: tuple[str, int]) -> Endpoint:
+        return Endpoint(HERE, self.port)
 
 
 def transport(sock: ssl.SSLSocket) -> None:
@@ -241,3 +270,71 @@ def test_slices_that_would_cut_the_pings_that_prove_them_are_refused_over_tls() 
     params = FAULTS["network.slicer"](links="from node a-data to node c-data", size="64B", delay="10ms")
     assert params.check(topology("3az")) == []
     assert "256B or more" in params.check(TOPOLOGY)[0]
+
+
+# ---- a certificate that has expired ---------------------------------------------------------------------
+
+
+def test_only_what_clients_see_of_that_node_expires(stale: Path) -> None:
+    shown, other = certificate(stale, "c-data/clients.pem"), certificate(stale, "c-data/node.pem")
+    assert other.not_valid_after_utc - shown.not_valid_after_utc >= security.VALID
+    assert shown.subject == other.subject and names(stale, "c-data/clients.pem") == names(stale, "c-data/node.pem")
+    shown.verify_directly_issued_by(certificate(stale, "ca.pem"))
+    assert [path.parent.name for path in stale.rglob("clients.pem")] == ["c-data"]
+    assert {"clients.pem", "clients-key.pem", "node.pem"} <= set(security.files(stale, "c-data"))
+
+
+def test_clients_are_told_and_the_lab_still_knows_whom_it_speaks_to(stale: Path) -> None:
+    lab = SecuredLab(stale, 0)
+    assert lab.access_to("a-data") is lab.access and "dates" not in lab.access.to_json()
+    with served(stale, "c-data", http([]), shows=security.CLIENTS) as port:
+        lab.port = port
+        with pytest.raises(urllib3.exceptions.SSLError) as caught:
+            Client(Endpoint(HERE, port), access=lab.access).request("GET", "/")
+        assert distrust(caught.value) == "certificate has expired"
+        answer = Api(lab.access).ask_at(f"{HERE}:{port}", "GET", "/", timeout=2.0)
+        assert (answer.status, answer.says) == (0, "not to be trusted, certificate has expired")
+        assert Client(Endpoint(HERE, port), access=lab.access_to("c-data")).request("GET", "/")[0] == 200
+        assert Line(lab, ("client-a", "c-data")).ping(2.0).reply is Reply.ANSWERED
+        assert Line(lab, ("client-a", "b-data")).ping(2.0).reply is Reply.UNREACHABLE  # dates are all that is spared
+        stranger = replace(lab.access_to("c-data"), ca=None)
+        with pytest.raises(urllib3.exceptions.SSLError):
+            Client(Endpoint(HERE, port), access=stranger).request("GET", "/")
+    assert distrust(OSError("something else")) is None
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_health_checks_that_take_any_certificate_lead_clients_to_a_node_that_they_do_not_speak_to(
+    stale: Path, tmp_path: Path, verify: bool
+) -> None:
+    def pem(node: str, shows: str) -> str:
+        files = [stale / security.FOLDER / node / f"{shows}{end}.pem" for end in ("", "-key")]
+        (both := tmp_path / f"{node}.pem").write_text("".join(file.read_text() for file in files))
+        return str(both)
+
+    (tmp_path / "plan.json").write_text("{}")
+    probe = ProbeConfig(interval_s=0.2, timeout_s=2.0, verify=verify)
+    with serving(pem=pem("a-data", security.NODE)) as good, serving(pem=pem("c-data", security.CLIENTS)) as bad:
+        config = DriverConfig(
+            seed=1,
+            out=tmp_path / "history",
+            operations=(OperationConfig(name="write", kind="index", rate=50),),
+            client=ClientConfig(probe=probe),
+            clients=(ClientHost(zone="a"),),
+            targets=tuple(
+                Target(node=f"{zone}-data", zone=zone, host=server.host, port=server.port)
+                for zone, server in (("a", good), ("c", bad))
+            ),
+            access=security.access(stale),
+        )
+        with Driver(config, tmp_path / "driver.log") as driver:
+            driver.go()
+            time.sleep(1.5)
+    frame = History.open(tmp_path).arrivals
+    assert len(frame) > 40
+    assert set(zip(frame.node, frame.outcome, strict=True)) == {("a-data", "ok")} | (
+        set() if verify else {("c-data", "refused")}
+    )
+    if verify:
+        events = [each for each in History.open(tmp_path).driver if each["kind"] == "balancer"]
+        assert [each["node"] for each in events if "certificate has expired" in each["says"]] == ["c-data"]
