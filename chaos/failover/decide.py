@@ -190,8 +190,9 @@ def _return_or_rotate(signs: Signs, cluster: Cluster, memory: Memory, policy: Po
     waited = now - max(_or(memory.incomplete_since, now), _or(memory.retried_at, float("-inf")))
     if not suspect and not cluster.green and waited >= RETRY_AFTER:
         return Step("retry", f"all nodes are in, and the cluster has not been green for {waited:.0f} s")
-    if suspect:
-        return nothing(f"zone {suspect[0]} is suspect{': no rotation' if due else ''}")
+    for zone in cluster.zones:  # one node is enough: a zone takes up its role with all of them
+        if found := signs.against(zone, now, policy.read_sustained, one=True):
+            return nothing(f"zone {zone} is suspect ({found[0].says}){': no rotation' if due else ''}")
     zones = cluster.zones
     standby = next((zone for zone in zones if cluster.weights.get(zone, 1) == 0), zones[-1])
     if not due and policy.lead_from_standby and _may_lead(standby, signs, cluster, memory, policy, now):
@@ -200,6 +201,8 @@ def _return_or_rotate(signs: Signs, cluster: Cluster, memory: Memory, policy: Po
         )
     if not due or not cluster.green:
         return nothing("all zones are well" if not due else "the cluster is not green: no rotation")
+    if new := [zone for zone in zones if not signs.healthy_for(zone, now, ("probe",))]:
+        return nothing(f"zone {new[0]} has not answered every probe well of late: no rotation")
     return _stand_by(zones[(zones.index(standby) + 1) % len(zones)], "rotation", cluster)
 
 

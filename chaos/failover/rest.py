@@ -10,7 +10,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.access import Access
+from chaos.access import Access, distrust
 
 DATA_ROLES = frozenset({"data", "warm", "search"})
 
@@ -71,6 +71,8 @@ class Api:
         except urllib3.exceptions.HTTPError as error:
             seconds = time.monotonic() - began
             cause = type(error).__name__.removesuffix("Error")
+            if why := distrust(error):
+                return Answer(0, None, seconds, f"not to be trusted, {why}")
             return Answer(0, None, seconds, f"{cause} after {seconds * 1000:.0f} ms")
         seconds = time.monotonic() - began
         try:

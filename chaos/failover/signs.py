@@ -129,14 +129,17 @@ class Signs:
             record = self._records.get((zone, kind, path))
             return record.bad_for(now) if record is not None else 0.0
 
-    def against(self, zone: str, now: float, sustained: float) -> list[Evidence]:
-        """The kinds of evidence that have spoken against a zone for at least ``sustained`` seconds, on most paths."""
+    def against(self, zone: str, now: float, sustained: float, *, one: bool = False) -> list[Evidence]:
+        """The kinds of evidence that have spoken against a zone for at least ``sustained`` seconds, on most paths.
+
+        ``one``: one path of a kind that needs no other zone is enough, so that one node among many is found.
+        """
         found = []
         with self._lock:
             for kind in KINDS:
                 paths = {path: record for (z, k, path), record in self._records.items() if (z, k) == (zone, kind)}
                 bad = {p: seconds for p, record in paths.items() if (seconds := record.bad_for(now)) >= sustained > 0}
-                enough = len(bad) == len(paths) if kind in ALL_PATHS else 2 * len(bad) > len(paths)
+                enough = len(bad) == len(paths) if kind in ALL_PATHS else one or 2 * len(bad) > len(paths)
                 if bad and enough:
                     worst = max(bad, key=lambda path: bad[path])
                     last = paths[worst].last

@@ -207,6 +207,77 @@ def test_a_rotation_that_was_asked_for() -> None:
     assert decide(signs(), CLUSTER, Memory(swapped_at=19.0, rotation_asked=True), POLICY, 20.0).do == "weights"
 
 
+STALE = "c-data: not to be trusted, certificate has expired"
+EVERYTHING = ("cm", "data")
+
+
+def stale(per_zone: tuple[str, ...], until: float = 20.0) -> Signs:
+    """What a watch sees when clients cannot trust c-data: none of its own answers, and its share of what is asked of
+    others through it, as :mod:`chaos.failover.watch` takes nodes in turn. The cluster itself misses nothing."""
+    made = Signs()
+    pairs = {"canary-0": ("a", "b"), "canary-1": ("b", "c"), "canary-2": ("a", "c")}
+    for number in range(int(until / EVERY) + 1):
+        at = number * EVERY
+        for zone in "abc":
+            for group in per_zone:
+                name = f"{zone}-{group}"
+                ok = name != "c-data"
+                made.add([Sign(zone, "probe", name, at, ok, "well" if ok else STALE)])
+                made.add([Sign(zone, "member", name, at, True, "in the cluster")])
+                if group == "cm":
+                    continue
+                made.add([Sign(zone, "read", name, at, ok, "well" if ok else STALE)])
+                through = [other for other in "abc" if other != zone][number % 2]
+                made.add([Sign(zone, "peer", name, at, through != "c", "through another")])
+        for index, pair in pairs.items():
+            made.add(
+                Sign(zone, "write", index, at, pair[number % 2] != "c", "through one of the pair") for zone in pair
+            )
+    return made
+
+
+ROTATE = Memory(rotation_asked=True)
+
+
+@pytest.mark.parametrize("per_zone", [("data",), EVERYTHING, ("cm", "data", "data-2", "data-3")])
+def test_a_node_that_clients_cannot_trust_is_found_before_its_zone_takes_up_a_role(per_zone: tuple[str, ...]) -> None:
+    seen = stale(per_zone)
+    step = decide(seen, CLUSTER, ROTATE, POLICY, 20.0)
+    assert step.do == "nothing"
+    if len(per_zone) > 1:  # else all that the zone has is bad, which is said before anything of rotations
+        assert step.because == f"zone c is suspect ({STALE}): no rotation"
+        assert decide(seen, CLUSTER, Memory(), POLICY, 20.0).because == f"zone c is suspect ({STALE})"
+
+
+@pytest.mark.parametrize("per_zone", [("data",), EVERYTHING])
+def test_a_zone_that_clients_cannot_trust_and_writes_do_not_wait_for_is_not_decommissioned(
+    per_zone: tuple[str, ...],
+) -> None:
+    seen = stale(per_zone)
+    assert "write" not in {each.kind for each in seen.against("c", 20.0, 1.0)}
+    assert not seen.against("a", 20.0, 1.0, one=True) and not seen.against("b", 20.0, 1.0, one=True)
+    assert decide(seen, CLUSTER, Memory(), POLICY, 20.0).do == "nothing"
+
+
+def test_reads_are_led_away_from_an_active_zone_that_clients_cannot_trust_and_that_is_all() -> None:
+    active, standby = (
+        replace(CLUSTER, weights=dict(zip("abc", weights, strict=True))) for weights in [(1, 0, 1), (1, 1, 0)]
+    )
+    step = decide(stale(("data",)), active, Memory(), POLICY, 20.0)
+    assert (step.do, dict(step.weights)) == ("weights", {"a": 1, "b": 1, "c": 0})
+    assert "writes do not wait" in decide(stale(("data",)), standby, Memory(), POLICY, 20.0).because
+
+
+def test_a_rotation_waits_until_every_node_has_been_seen_to_be_well() -> None:
+    assert decide(Signs(), CLUSTER, ROTATE, POLICY, 20.0).because == (
+        "zone a has not answered every probe well of late: no rotation"
+    )
+    one_late = signs()
+    one_late.add([Sign("b", "probe", "b-data", 20.1, False, "late")])
+    assert decide(one_late, CLUSTER, ROTATE, POLICY, 20.2).do == "nothing"
+    assert decide(signs(), CLUSTER, ROTATE, POLICY, 20.2).do == "weights"
+
+
 def test_roles_rotate_on_a_schedule_while_all_is_well() -> None:
     policy = replace(POLICY, rotate_every=60.0)
     step = decide(signs(), CLUSTER, Memory(swapped_at=-60.0), policy, 20.0)
