@@ -16,6 +16,7 @@ from test_conformance import INDEX, footprint
 from chaos.access import PLAIN, Access, secret
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.moves import Move
+from chaos.history import History
 from chaos.lab import security, supply, traces
 from chaos.lab.local import LocalLab
 from chaos.netsock import Client
@@ -71,6 +72,28 @@ def test_a_run_proves_its_fault_over_tls_and_leaves_no_secret_in_its_folder(secu
     hidden = (secret(lab.access.password).encode(), b"PRIVATE KEY", lab.access.headers()["authorization"].encode())
     for path in (each for each in folder.rglob("*") if each.is_file()):
         assert not [each for each in hidden if each in path.read_bytes()], path
+
+
+@pytest.mark.full
+def test_a_node_that_clients_cannot_trust_is_named_and_no_zone_is_rotated_or_taken_out_for_it(out, spotless):
+    code, output = cli("run", DATA / "stale-secure.yaml", "--out", out)
+    assert code in (0, 3) and "the certificate of c-all has expired" in output, output
+    found, folder = findings(out), run_folder(out)
+    measured = {each["metric"]: each["measured"] for each in found["findings"]}
+    assert found["clean"] is True and measured == {"failovers": 0, "shards.moved": 0, "acknowledged.lost": 0}
+    copies = json.loads((folder / "history" / "readback.json").read_text())["copies"]
+    assert {copy["node"] for copy in copies if copy["read"]} == {"a-all", "b-all", "c-all"}  # it is a full member
+    for zone in "ab":
+        lines = (folder / "history" / f"failover-{zone}.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        assert not [event for event in events if event["kind"] in ("failover.step", "failover.failed")]
+        accused = [each for event in events if event["kind"] == "failover.evidence" for each in event["evidence"]]
+        assert {each["kind"] for each in accused} >= {"probe", "read"}
+        assert "c-all: not to be trusted, certificate has expired" in {each["says"] for each in accused}
+        said = [event["says"] for event in events if event["kind"] == "failover.decision"]
+        assert any("writes do not wait for it" in each for each in said), said
+    refused = History.open(folder).arrivals.query("outcome == 'refused'")
+    assert len(refused) == 0
 
 
 @pytest.mark.parametrize(("wrong", "says"), [("nonsense", "not let admin in: HTTP 401"), (None, "cannot read the")])
