@@ -8,7 +8,7 @@ late           answered completely, but after the objective
 partial        status 2xx with something missing: shards failed, it timed out inside, too few hits, a replica failed
 rejected       429
 server_error   5xx
-refused        the connection was refused
+refused        the connection was refused, or the client did not trust the server's certificate
 reset          the connection was closed or reset under way
 timed_out      no answer within the client's timeout
 dropped        the load driver could not send it
