@@ -19,7 +19,7 @@ from chaos.failover import cluster as api_of
 from chaos.failover.cluster import Reading, canary_settings, carry_out, pairs, took_effect
 from chaos.failover.decide import HOUR, Memory, Policy, Step, decide
 from chaos.failover.rest import Answer, Api, Node, discover
-from chaos.failover.signs import OF_MEMBERS, Signs
+from chaos.failover.signs import OF_ASKING, OF_MEMBERS, Signs
 from chaos.failover.watch import Pace, Watch
 from chaos.history.writer import EventWriter
 
@@ -204,7 +204,10 @@ class Controller:
             self._take_in(reading, now)
             if self._owes is not None and self._acts:
                 self._pay(informant, self._owes)
-            if not self._ready and not suspect:
+            found = [
+                each for zone in suspect for each in self._signs.against(zone, now, self._policy.read_sustained / 2)
+            ]
+            if not self._ready and {each.kind for each in found} <= OF_ASKING:
                 self._make_ready(informant, reading)
             return
         self._reading = None

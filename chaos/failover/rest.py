@@ -31,12 +31,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Answer:
-    """``status`` 0: none came. ``says`` is for people: the status, or why none came."""
+    """``status`` 0: none came. ``says`` is for people: the status, or why none came.
+
+    ``trusted`` False: none was asked for, because the node's certificate does not hold.
+    """
 
     status: int
     body: Any
     seconds: float
     says: str
+    trusted: bool = True
 
     @property
     def ok(self) -> bool:
@@ -72,7 +76,7 @@ class Api:
             seconds = time.monotonic() - began
             cause = type(error).__name__.removesuffix("Error")
             if why := distrust(error):
-                return Answer(0, None, seconds, f"not to be trusted, {why}")
+                return Answer(0, None, seconds, f"not to be trusted, {why}", trusted=False)
             return Answer(0, None, seconds, f"{cause} after {seconds * 1000:.0f} ms")
         seconds = time.monotonic() - began
         try:

@@ -26,6 +26,8 @@ ALL_PATHS: frozenset[Kind] = frozenset({"write"})
 """Kinds of which every path of a zone must be bad: each path touches another zone too."""
 OWN: frozenset[Kind] = frozenset({"probe", "read", "threads"})
 """Kinds that no other zone has a part in."""
+OF_ASKING: frozenset[Kind] = frozenset({"probe", "read"})
+"""Kinds that alone mean that a zone cannot be asked, and not that the cluster cannot work with it."""
 CALM = 0.1
 """Of the recent signs of a zone's own, the part that may be bad while it is calm."""
 

@@ -180,6 +180,8 @@ class Watch:
         return lambda: question(node)
 
     def _judge(self, zone: str, kind: Kind, path: str, at: float, answer: Answer) -> None:
+        if not answer.trusted and kind in ("peer", "write"):
+            return  # that is known of the node that was to be asked; what lies behind it was not reached
         ok = answer.ok or (kind == "write" and answer.status == 201)
         says = f"{path}: {answer.says}"
         if ok and answer.seconds > self._pace.late:

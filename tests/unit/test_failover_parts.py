@@ -24,9 +24,9 @@ from chaos.failover.cluster import CANARY, Reading, _alone, _lead, give_back_vot
 from chaos.failover.controller import PATIENCE, PAUSE_SECONDS, Controller, Pending, _remembered
 from chaos.failover.decide import Cluster, Policy, Step
 from chaos.failover.rest import Answer, Api, Node, discover
-from chaos.failover.signs import Sign, Signs
+from chaos.failover.signs import Kind, Sign, Signs
 from chaos.failover.steering import serve
-from chaos.failover.watch import Pace
+from chaos.failover.watch import Pace, Watch
 from chaos.load.balancer import Balancer
 from chaos.load.network import named_by_controller
 from chaos.report.timeline import _controllers
@@ -226,6 +226,61 @@ def test_a_node_that_was_replaced_is_forgotten_after_an_hour_and_the_last_of_its
     finally:
         mind.stop()
         mind.run()
+
+
+class Untrusted(Api):
+    """All nodes answer well, but for c-1, which clients do not trust."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask(self, node: Node, method: str, path: str, body: object = None, *, timeout: float) -> Answer:
+        self.asked.append(node.name)
+        if node.zone == "c":
+            return Answer(0, None, 0.01, "not to be trusted, certificate has expired", trusted=False)
+        return Answer(200, {"_nodes": {"successful": 1}}, 0.01, "HTTP 200")
+
+
+def test_what_is_not_asked_because_a_node_is_not_trusted_accuses_that_node_alone() -> None:
+    nodes = [Node(f"{zone}-1", zone, f"{zone}:1", True, True) for zone in "abc"]
+    api, signs = Untrusted(), Signs()
+    watch = Watch(api, signs, Pace(), "me")
+    watch.stop()
+    for index, pair in pairs("abc").items():
+        watch.there |= {index}
+        watch.holds |= dict.fromkeys((f"{zone}-1" for zone in pair), index)
+        write = watch._writing(index, pair, [node for node in nodes if node.zone in pair])
+        for _ in range(8):
+            write()
+    for node in nodes:
+        peer = watch._through(node, [other for other in nodes if other != node])
+        for _ in range(8):
+            watch._probe(node), watch._read(node), peer()
+    assert set(api.asked) == {"a-1", "b-1", "c-1"}
+    now = time.monotonic() + 1
+    assert [[each.kind for each in signs.against(zone, now, 0.5, one=True)] for zone in "abc"] == [
+        [],
+        [],
+        ["probe", "read"],
+    ]
+    assert signs.healthy_for("c", now, ("write", "peer")) > 0 and signs.healthy_for("c", now, ("probe",)) == 0
+
+
+@pytest.mark.parametrize(("kind", "ready"), [("probe", True), ("read", True), ("peer", False), ("member", False)])
+def test_canaries_are_made_when_a_zone_cannot_be_asked_and_not_when_the_cluster_cannot_work_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, ready: bool
+) -> None:
+    mind = controller(tmp_path / "failover.jsonl")
+    now = time.monotonic()
+    mind._signs.add(Sign("c", kind, "c-1", now - 3 + 0.5 * number, False, "") for number in range(6))
+    made: list[Node] = []
+    monkeypatch.setattr(mind._watch, "informants", lambda *_: [NODE])
+    monkeypatch.setattr("chaos.failover.cluster.read", lambda *_, **__: (Reading(STATE, frozenset(), {}, 1), ""))
+    monkeypatch.setattr(mind, "_make_ready", lambda informant, _: made.append(informant))
+    mind._read(now, ["c"])
+    mind.stop()
+    mind.run()
+    assert (made == [NODE]) is ready
 
 
 def test_nobody_answers() -> None:
