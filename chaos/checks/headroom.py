@@ -97,12 +97,16 @@ def _shares(zones: dict[str, Use | None]) -> dict[str, float | None]:
 
 def measure(record: Record, span: Span) -> Measure:
     """The share of its processors that the busiest zone's survivors used in one phase."""
+    return _measured(record, span, by_zone(record, span))
+
+
+def _measured(record: Record, span: Span, zones: dict[str, Use | None]) -> Measure:
     if not record.of_kind("nodes.cpu"):
         return Measure.missing("share", "how busy the data nodes were was not recorded")
     blind = longest_blind(record, span)
     if blind is None or blind > BLIND:
         return Measure.missing("share", "the cluster was not seen for too long to know who was in it")
-    shares = _shares(by_zone(record, span))
+    shares = _shares(zones)
     known = {zone: share for zone, share in shares.items() if share is not None}
     if not shares:
         return Measure.missing("share", "no data node was in the cluster all through the phase")
@@ -122,7 +126,11 @@ def loss(record: Record, span: Span) -> dict[str, Any] | None:
     busiest zone uses now, and its part of what the largest zone carried, which makes N / (N - 1) of it for N zones of
     the same size.
     """
-    highest, zones = measure(record, span).value, by_zone(record, span)
+    return _loss(record, span, by_zone(record, span))
+
+
+def _loss(record: Record, span: Span, zones: dict[str, Use | None]) -> dict[str, Any] | None:
+    highest = _measured(record, span, zones).value
     if highest is None:
         return None
     if lost(record, span):
@@ -144,15 +152,16 @@ def table(record: Record) -> dict[str, Any] | None:
         return None
     machine = (record.plan.get("machine") or {}).get("processors")
     zones: dict[str, dict[str, float | None]] = {zone: {} for zone in _zones(record)}
-    for span in record.spans:
-        for zone, share in _shares(by_zone(record, span)).items():
-            zones[zone][span.name] = share
+    used = {span.name: by_zone(record, span) for span in record.spans}
+    for phase, found in used.items():
+        for zone, share in _shares(found).items():
+            zones[zone][phase] = share
     return {
         "machine": machine,
         "shared": machine is None or sum(processors(record).values()) > machine,
         "zones": zones,
         "lost": {span.name: lost(record, span) for span in record.spans},
-        "loss": {span.name: loss(record, span) for span in record.spans},
+        "loss": {span.name: _loss(record, span, used[span.name]) for span in record.spans},
         "idle": _idle(record) if starved.applies(record) else {},
     }
 

@@ -202,10 +202,11 @@ def _steady(record: Record, op: str) -> Condition:
 def _steered(record: Record) -> list[Condition]:
     """Clients that were to take their nodes from a controller did: or what it advised was never tried."""
     experiment = record.plan.get("experiment") or {}
-    if not (experiment.get("controller") or {}).get("steer", True) or not failovers.planned(record):
+    zones = failovers.planned(record)
+    if not zones or not experiment["controller"].get("steer", True):
         return []
     client = experiment["load"].get("client") or {}
-    told = set(client.get("zones") or record.plan["topology"]["zones"]) & set(failovers.planned(record))
+    told = set(client.get("zones") or record.plan["topology"]["zones"]) & set(zones)
     if not told or client.get("kind", BALANCED) != BALANCED:
         return []
     end = record.spans[0].end if record.spans else 0

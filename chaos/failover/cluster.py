@@ -22,6 +22,8 @@ WEIGHTS_SECONDS = 35.0
 DECOMMISSION_SECONDS = 130.0
 """120 s for the cluster managers of the zone to be excluded."""
 EXCLUSIONS = "/_cluster/voting_config_exclusions"
+GIVE_BACK = f"{EXCLUSIONS}?wait_for_removal=false"
+EXCLUDED = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
 LEAD_SECONDS = 2
 """For the others to lose their votes; their exclusion is taken back after it, come what may."""
 
@@ -181,9 +183,7 @@ def give_back_votes(api: Api, informants: Sequence[Node], others: Sequence[str])
         there, names = _excluded(api, informant)
         if there.ok and set(names) != set(others):
             return ""
-        ended = (
-            api.ask(informant, "DELETE", f"{EXCLUSIONS}?wait_for_removal=false", timeout=10.0) if there.ok else there
-        )
+        ended = api.ask(informant, "DELETE", GIVE_BACK, timeout=10.0) if there.ok else there
         if ended.ok:
             return ""
         trouble = f"{', '.join(others)} may still have no votes: {informant.name}: {ended.says}"
@@ -192,10 +192,14 @@ def give_back_votes(api: Api, informants: Sequence[Node], others: Sequence[str])
 
 def _excluded(api: Api, informant: Node) -> tuple[Answer, list[str]]:
     """The names of nodes without a vote, by exclusion."""
-    path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
-    answer = api.ask(informant, "GET", path, timeout=5.0)
-    coordination = ((answer.body or {}).get("metadata") or {}).get("cluster_coordination") or {}
-    return answer, [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
+    answer = api.ask(informant, "GET", EXCLUDED, timeout=5.0)
+    return answer, without_vote(answer.body)
+
+
+def without_vote(state: Any) -> list[str]:
+    """The names of the nodes without a vote, from an answer to :data:`EXCLUDED`."""
+    coordination = ((state or {}).get("metadata") or {}).get("cluster_coordination") or {}
+    return [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
 
 
 def took_effect(step: Step, cluster: Cluster) -> bool | None:

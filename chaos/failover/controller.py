@@ -204,11 +204,11 @@ class Controller:
             self._take_in(reading, now)
             if self._owes is not None and self._acts:
                 self._pay(informant, self._owes)
-            found = [
-                each for zone in suspect for each in self._signs.against(zone, now, self._policy.read_sustained / 2)
-            ]
-            if not self._ready and {each.kind for each in found} <= OF_ASKING:
-                self._make_ready(informant, reading)
+            if not self._ready:
+                least = self._policy.read_sustained / 2
+                kinds = {each.kind for zone in suspect for each in self._signs.against(zone, now, least)}
+                if kinds <= OF_ASKING:
+                    self._make_ready(informant, reading)
             return
         self._reading = None
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.errors import LabError
+from chaos.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
 from chaos.lab.protocol import Lab
 from chaos.load.workload import MAPPING
 from chaos.observe.cluster import administer, elected
@@ -83,12 +84,10 @@ def recommission(lab: Lab, zone: str) -> None:
 
 def excluded(lab: Lab) -> list[str]:
     """The names of the nodes whose votes are excluded."""
-    path = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
-    status, answer = administer(lab, "GET", path)
+    status, answer = administer(lab, "GET", EXCLUDED)
     if status != 200:
         raise LabError(f"reading the exclusions of votes answered {status}: {str(answer)[:300]}")
-    coordination = ((answer or {}).get("metadata") or {}).get("cluster_coordination") or {}
-    return [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
+    return without_vote(answer)
 
 
 def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False) -> None:
@@ -97,7 +96,7 @@ def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequenc
     ``votes``: exclusions of votes too; there were none before.
     """
     if votes and excluded(lab):
-        status, answer = administer(lab, "DELETE", "/_cluster/voting_config_exclusions?wait_for_removal=false")
+        status, answer = administer(lab, "DELETE", GIVE_BACK)
         if status != 200:
             raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
     recommission(lab, "that a controller took out")
