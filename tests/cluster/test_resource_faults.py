@@ -126,7 +126,9 @@ def test_heap_pressure_holds_the_heap_and_lets_it_go(tiny, tmp_path):
     fault = made(tiny, "node.heap_pressure", target="node b-all", above="75%")
     assert cycle.inject(fault), failed(tmp_path, "effect")
     assert fault.worker.unread["b-all"] > 0
+    tiny.kill_node("b-all")  # as a heap that is too full ends it
     assert cycle.undo("f1"), failed(tmp_path, "gone")
+    assert tiny.process_state("b-all") and standing(tmp_path / "ledger.jsonl") == []
     after = Heap.of(tiny, "b-all")
     assert after is not None and after.used < 0.75
     assert indices(tiny) == []

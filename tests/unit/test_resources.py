@@ -5,14 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import urllib3
 from fakes import UNLIMITED, FakeLab
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chaos.definitions import FAULTS
 from chaos.errors import LabError
@@ -20,6 +24,7 @@ from chaos.faults.catalogue import node as nodes_of
 from chaos.faults.catalogue import resources
 from chaos.faults.catalogue.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
 from chaos.faults.fault import Fault
+from chaos.faults.moves import Reversible
 from chaos.faults.select import ready
 from chaos.lab.limits import MemoryUse, ProcessorUse
 from chaos.lab.processes import wait_until
@@ -102,10 +107,26 @@ def test_what_cannot_work_is_refused_in_words(kind: str, parameters: dict[str, A
 
 def test_the_index_of_heap_pressure_is_on_the_target_where_that_holds_data(lab: FakeLab) -> None:
     for target, on in (("node a-data", ["a-data"]), ("node a-cm", []), ("zone a", ["a-data"])):
-        (both,) = built(lab, "node.heap_pressure", target=target).moves
+        *_, both = built(lab, "node.heap_pressure", target=target).moves
         assert both.move.arguments == {"index": "oschaos-pressure-f1", "on": on}
         assert both.inverse is not None and both.inverse.operation == "index.delete"
         assert both.inverse.arguments == {"index": "oschaos-pressure-f1"}
+
+
+def test_a_node_that_dies_of_heap_pressure_is_started_again_where_the_lab_can(
+    lab: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = built(lab, "node.heap_pressure", target="zone a")
+    assert fault.read is not None
+
+    def inverses(moves: Iterable[Reversible]) -> list[tuple[str, str | None]]:
+        return [(m.inverse.operation, m.inverse.arguments.get("node")) for m in moves if m.inverse]
+
+    starts = [("node.start", "a-cm"), ("node.start", "a-data")]
+    assert sorted(inverses(fault.read(lab))[:-1]) == starts and inverses(fault.read(lab))[-1][0] == "index.delete"
+    assert {both.move.operation for both in fault.moves[:-1]} == {"nothing"}
+    monkeypatch.setattr(lab, "lacks", lambda need: "no processes here" if need == "process" else None)
+    assert inverses(fault.read(lab)) == [("index.delete", None)]
 
 
 # -------------------------------------------------------------------------------------- processor time
@@ -217,10 +238,14 @@ def test_a_kill_for_want_of_memory_is_the_kernels_word_and_a_process_that_is_gon
 # ------------------------------------------------------------------------------------------------- heap
 
 
-def heap(used: float, tripped: int = 0) -> Heap:
+MOMENTS = count()
+
+
+def heap(used: float, tripped: int = 0, *, most: int = 1000, measured: int | None = None) -> Heap:
     node = {
         "jvm": {
-            "mem": {"heap_used_in_bytes": used * 1000, "heap_max_in_bytes": 1000},
+            "timestamp": next(MOMENTS) if measured is None else measured,
+            "mem": {"heap_used_in_bytes": used * most, "heap_max_in_bytes": most},
             "gc": {"collectors": {"old": {"collection_count": 0}}},
         },
         "breakers": {"parent": {"tripped": tripped}, "request": {"tripped": 0}},
@@ -249,6 +274,9 @@ def test_heap_pressure_is_a_full_heap_that_our_answers_fill(
     worker.unread["a-data"] = unread
     monkeypatch.setattr(Heap, "of", lambda *_: now)
     assert evidence.in_effect(lab).proven is proven
+    lab.states["a-data"] = None
+    look = evidence.in_effect(lab)
+    assert not look.proven and "gone" in {probe.measured for probe in look.probes}  # its end is no pressure
 
 
 @pytest.mark.parametrize(("used", "answered", "proven"), [(0.4, 5, True), (0.8, 5, False), (0.4, 0, False)])
@@ -294,6 +322,42 @@ def test_answers_are_left_unread_until_the_heap_is_full_and_let_go_at_the_end(
             while far.recv(65536):
                 pass
         far.close()
+
+
+def test_no_search_is_sent_on_a_figure_from_before_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node measures once a second. Filled faster than that, a real one of 256 MiB died of it."""
+    lab = Answering(*[b"HTTP/1.1 200 OK\r\n"] * 9)
+    worker = UnreadAnswers(NODES, "i", 0.75)
+    moments, searches = iter([1, 1, 2, 2, 2, 3, 3, 4]), []
+
+    def asked(*_: object) -> Heap:
+        searches.append(len(lab.far))
+        return heap(0.74, measured=next(moments, 4))
+
+    monkeypatch.setattr(Heap, "of", asked)
+    monkeypatch.setattr(resources, "ASK_AGAIN_SECONDS", 0.01)
+    worker.start(lab)
+    try:
+        assert wait_until(lambda: len(searches) > 20, 10)
+    finally:
+        worker.stop()
+        for far in lab.far:
+            far.close()
+    assert searches[:9] == [0, 0, 0, 1, 1, 1, 2, 2, 3] and set(searches[9:]) == {3}
+
+
+@given(
+    used=st.floats(0.05, 0.899),
+    above=st.floats(0.4, 0.9),
+    most=st.integers(64, 32 * 1024).map(lambda mebi: mebi * resources.MEBI),
+)
+def test_what_is_asked_for_between_two_measures_fits_below_the_aim(used: float, above: float, most: int) -> None:
+    now = heap(used, most=most)
+    documents, answers = resources.fitting(now, above)
+    made = documents * resources.DOCUMENT_BYTES
+    assert 1 <= documents <= resources.DOCUMENTS and answers >= 1
+    assert made <= max(resources.DOCUMENT_BYTES, most / 64)
+    assert answers == 1 or now.used * most + resources.COPIES * answers * made <= above * most * (1 + 1e-9)
 
 
 # --------------------------------------------------------------------------------------------- restarts

@@ -348,10 +348,16 @@ def _look(probes: list[Probe], signs: str) -> Look:
 DOCUMENT_BYTES = 128 * 1024
 DOCUMENTS = 64
 """Of the pressure's own index: 8 MiB in one answer, and next to nothing on disk, because it compresses well."""
+ANSWERS_A_HEAP = 64
+"""An answer is no more than this part of a heap: what it costs while it is made must find room beside the others."""
+COPIES = 3
+"""A node that makes an answer holds what it found and what it writes, and lets go of the first at some later time."""
 BATCH = 8
+ASK_AGAIN_SECONDS = 0.3
 UNREAD_BYTES = 64 * 1024
 """Buffer of a connection on which nothing is read, so that the answer waits on the node's heap and not here."""
-STATS = "/_nodes/_local/stats/jvm,breaker?filter_path=nodes.*.jvm.mem,nodes.*.jvm.gc,nodes.*.breakers"
+PARTS = ("jvm.timestamp", "jvm.mem", "jvm.gc", "breakers")
+STATS = f"/_nodes/_local/stats/jvm,breaker?filter_path={','.join(f'nodes.*.{part}' for part in PARTS)}"
 
 
 @operation("pressure.index")
@@ -376,12 +382,17 @@ def _pressure_index(lab: Lab, index: str, on: list[str]) -> None:
 
 
 class Heap:
-    """What a node says of its heap. ``used`` is a fraction of the most it may have."""
+    """What a node says of its heap. ``used`` is a fraction of ``most``, bytes that it may have.
+
+    ``measured`` is when, in milliseconds of the node's own clock: a node measures once a second and repeats itself.
+    """
 
     def __init__(self, stats: dict[str, Any]) -> None:
         (node,) = stats["nodes"].values()
         memory = node["jvm"]["mem"]
-        self.used = memory["heap_used_in_bytes"] / memory["heap_max_in_bytes"]
+        self.measured = int(node["jvm"]["timestamp"])
+        self.most = int(memory["heap_max_in_bytes"])
+        self.used = memory["heap_used_in_bytes"] / self.most
         self.tripped = sum(int(breaker["tripped"]) for breaker in node["breakers"].values())
         self.full_collections = int(node["jvm"]["gc"]["collectors"]["old"]["collection_count"])
 
@@ -398,8 +409,19 @@ class Heap:
             client.close()
 
 
+def fitting(heap: Heap, above: float) -> tuple[int, int]:
+    """Documents in an answer, and how many answers may be made before the heap is measured again; at least one."""
+    documents = max(1, min(DOCUMENTS, heap.most // ANSWERS_A_HEAP // DOCUMENT_BYTES))
+    room = (above - heap.used) * heap.most
+    return documents, max(1, int(room // (COPIES * documents * DOCUMENT_BYTES)))
+
+
 class UnreadAnswers:
-    """A worker: searches to each node whose answers it never reads, as many as it takes to hold the heap so full."""
+    """A worker: searches to each node whose answers it never reads, as many as it takes to hold the heap so full.
+
+    No search is sent on a figure from before the last answer, and never more than fit between it and the aim: a heap
+    that is filled faster than it is measured ends the node.
+    """
 
     def __init__(self, nodes: tuple[str, ...], index: str, above: float) -> None:
         self._nodes, self._index, self._above = nodes, index, above
@@ -423,24 +445,31 @@ class UnreadAnswers:
 
     def _fill(self, lab: Lab, node: str) -> None:
         held: list[socket.socket] = []
+        old: int | None = None  # when the figure was measured that may be from before the last answer
         try:
             while not self._over.is_set():
                 heap = Heap.of(lab, node, 2.0)
-                if heap is None or heap.used >= self._above:
-                    self._over.wait(0.3)
+                if heap is not None and old is None:
+                    old = heap.measured
+                if heap is None or heap.measured == old or heap.used >= self._above:
+                    self._over.wait(ASK_AGAIN_SECONDS)
                     continue
-                sock = self._search(lab, node)
-                if sock is None:
-                    self.refused[node] += 1
-                    self._over.wait(0.3)
-                else:
+                documents, answers = fitting(heap, self._above)
+                for _ in range(answers):
+                    if self._over.is_set():
+                        break
+                    sock = self._search(lab, node, documents)
+                    if sock is None:
+                        self.refused[node] += 1
+                        break
                     held.append(sock)
                     self.unread[node] = len(held)
+                old = None
         finally:
             for sock in held:
                 sock.close()
 
-    def _search(self, lab: Lab, node: str) -> socket.socket | None:
+    def _search(self, lab: Lab, node: str, documents: int) -> socket.socket | None:
         """A connection on which an answer waits; None when the node refused or broke it off."""
         try:
             sock = lab.connect(node, (lab.wiring[node].loopback, 9200), 5.0)
@@ -448,7 +477,7 @@ class UnreadAnswers:
             return None
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD_BYTES)
-            sock.sendall(Http(lab.access.headers()).request(f"/{self._index}/_search?size={DOCUMENTS}"))
+            sock.sendall(Http(lab.access.headers()).request(f"/{self._index}/_search?size={documents}"))
             if sock.recv(12) == b"HTTP/1.1 200":  # a server sends the first line whole
                 return sock
         except OSError:
@@ -484,6 +513,8 @@ class HeapEvidence(Simple):
             full = heap is not None and heap.used >= self._above
             expected = f"{self._above:.0%} used or more, or a breaker that tripped"
             probes.append(Probe(f"heap of {node}", expected, _said(heap, before), full or tripped))
+            runs = lab.process_state(node) is not None
+            probes.append(Probe(f"process of {node}", "runs", "runs" if runs else "gone", runs))
             unread = self._worker.unread[node]
             probes.append(Probe(f"answers that wait on {node}", "at least one", f"{unread}", unread > 0))
         return _look(probes, "signs of a full heap")
@@ -516,11 +547,14 @@ class NodeHeapPressure(NodeFault):
     kind = "node.heap_pressure"
     examples = ({"target": "node a-data", "above": "75%"},)
     mechanism = (
-        "searches on an index of its own, sent to the node itself, whose answers of 8 MiB the client does not read: "
-        "they stay on the heap"
+        "searches on an index of its own, sent to the node itself, whose answers of up to 8 MiB the client does not "
+        "read: they stay on the heap"
     )
-    undoing = "the connections close and the index is deleted"
-    proof = "the node's own statistics: heap used as asked, or breakers that tripped; later less, and requests answered"
+    undoing = "the connections close, the index is deleted, and a node that died of it starts again"
+    proof = (
+        "the node runs and its own statistics say: heap used as asked, or breakers that tripped; "
+        "later less, and requests answered"
+    )
     colour = AMBER
     above: Percent = Field(default=Percent(0.75), description="how much of the heap is to be used, for example 75%")
 
@@ -541,11 +575,14 @@ class NodeHeapPressure(NodeFault):
         worker = UnreadAnswers(nodes, index, float(self.above))
         # a node without data answers all the same: it gathers the answer from the node that has the shard
         on = [node for node in nodes if node in data]
+        fill = Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index}))
+        started = [on_node("nothing", "node.start", node) for node in nodes]
         return self.made(
             id,
             scene,
-            (Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index})),),
+            (*started, fill),
             lambda: HeapEvidence(worker, nodes, float(self.above)),
             nodes=nodes,
             worker=worker,
+            read=lambda lab: (fill,) if lab.lacks("process") else (*started, fill),
         )
