@@ -705,10 +705,16 @@ class Execution:
             return
         if self.outcome == "finished":
             self.stage("settle")
-            self.reporter.status("waiting for the cluster to settle")
-            asked = self.stop.was_asked
+            asked, sampler = self.stop.was_asked, self.sampler
+            until = time.monotonic() + SETTLE_SECONDS
+
+            def waiting() -> bool:
+                left = max(0.0, until - time.monotonic())
+                self.reporter.status(f"settling: waiting for green, at most {left:.0f} s   cluster {sampler.status}")
+                return asked()
+
             settled = patiently(
-                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=asked, hopeless=HOPELESS_SECONDS), asked, 0.0
+                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=waiting, hopeless=HOPELESS_SECONDS), asked, 0.0
             )
             if settled is not None and not self.stop.asked:
                 self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))

@@ -73,13 +73,20 @@ def decided(ladder: Ladder) -> Measure:
 
 
 def acted(ladder: Ladder) -> Measure:
-    """When the last step of any controller was in effect."""
+    """When the last step of any controller was in effect; also says which steps were never taken, and why."""
     if says := missing(ladder.record):
         return Measure.missing("seconds", says)
     done = ladder.during("failover.done")
+    taken = {_step(event) for event in done}
+    failed = {_step(event): str(event.get("says")) for event in ladder.during("failover.failed")}
+    words = [text.clip(says) for step, says in failed.items() if step not in taken]
     if not done:
-        return ladder.not_reached("no controller's step came into effect")
-    return ladder.reached(int(done[-1]["t"]), "; ".join(str(event.get("says")) for event in done))
+        return ladder.not_reached("; ".join(["no controller's step came into effect", *words]))
+    return ladder.reached(int(done[-1]["t"]), "; ".join([*(str(event.get("says")) for event in done), *words]))
+
+
+def _step(event: dict[str, Any]) -> tuple[Any, Any]:
+    return event.get("step"), event.get("zone")
 
 
 def _first(ladder: Ladder, nothing: str, says: Any, *kinds: str) -> Measure:

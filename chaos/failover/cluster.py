@@ -14,7 +14,9 @@ from urllib.parse import quote
 from chaos.failover.decide import Cluster, Step
 from chaos.failover.rest import Answer, Api, Node
 
-CANARY = "failover-canary"
+CANARY = ".failover-canary"
+"""A name with a dot: ``awareness.balance`` refuses other indices whose copies are no multiple of the zones
+(``getIndexSettingsValidationErrors`` of OpenSearch's MetadataCreateIndexService)."""
 READ_SECONDS = 1.0
 WEIGHTS_SECONDS = 35.0
 """The cluster manager gives up after 30 s; the answer waits for every node that is still counted, up to

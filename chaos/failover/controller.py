@@ -365,7 +365,7 @@ class Controller:
             self._end(pending, "failover.failed", f"{describe(step)}: failed, as OpenSearch says", now)
         elif answer is not None and pending.refused:
             other = answer.status == 409 or (step.do == "decommission" and step.zone in self._out)
-            why = "another was first" if other else json.dumps(answer.body)[:300]
+            why = "another was first" if other else _reason(answer.body)
             self._end(pending, "failover.failed", f"{describe(step)}: refused, {answer.says}: {why}", now)
         elif pending.lost(now):
             lost = "no answer came" if answer is None else answer.says
@@ -427,6 +427,13 @@ class Controller:
         if names != self._steered:
             self._steered = names
             self._events.write("failover.steer", controller=self._me, nodes=list(names))
+
+
+def _reason(body: Any) -> str:
+    """OpenSearch's own words of an error; whatever it is where there are none."""
+    error = body.get("error") if isinstance(body, dict) else None
+    said = error.get("reason") if isinstance(error, dict) else error
+    return str(said)[:300] if said else json.dumps(body)[:300]
 
 
 def describe(step: Step) -> str:

@@ -26,7 +26,7 @@ from chaos.observe import administration
 from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.proof import problems
 
-CANARIES = "/failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
+CANARIES = "/.failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
 
 
 class Fleet:

@@ -102,6 +102,25 @@ def test_every_step_can_be_expected_and_without_a_command_it_has_no_value(name: 
     assert step(record, name, phase=0).value is None
 
 
+def test_a_controllers_step_that_was_refused_is_named_unless_another_controller_took_it() -> None:
+    def did(kind: str, step: str, at: float, by: str, says: str) -> None:
+        made.chapters[1].event(at, f"failover.{kind}", controller=f"controller-{by}", step=step, zone="c", says=says)
+
+    made = synthetic.black_hole()
+    made.controllers = ("a", "b")
+    did("failed", "decommission", 9.0, "a", "decommission zone c: refused, HTTP 400: its managers have left")
+    found = step(Record(made.history()), "acted")
+    assert found.bound is Bound.MORE_THAN
+    assert found.says == "no controller's step came into effect; " + (
+        "decommission zone c: refused, HTTP 400: its managers have left"
+    )
+    did("done", "weights", 3.0, "a", "weights: done")
+    did("failed", "weights", 3.5, "b", "another was first")
+    found = step(Record(made.history()), "acted")
+    assert found.value is not None and found.value < 9
+    assert found.says == "weights: done; decommission zone c: refused, HTTP 400: its managers have left"
+
+
 def test_a_run_without_samples_or_with_too_few_arrivals_knows_nothing() -> None:
     record = told(samples=False)
     for name in ("node_left", "leader_elected", "primaries_promoted", "green"):
