@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,46 +13,115 @@ from clusterkit import DATA, ROOT, cli, kept_lab_id, nothing_left, tidy
 from chaos.definitions import load_topology
 from chaos.lab import network, supply, traces
 from chaos.lab.local import LocalLab
+from chaos.observe.proof import problems
 from chaos.run import new_lab_id
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.cluster)
-            if os.geteuid() != 0:
-                item.add_marker(pytest.mark.skip(reason="needs root: network namespaces"))
+class Shared:
+    """A lab that modules share: made for the first of them, made again where one left it unsound."""
+
+    def __init__(self, up: Callable[[], LocalLab], down: Callable[[LocalLab], None]) -> None:
+        self._up, self._down = up, down
+        self._lab: LocalLab | None = None
+
+    @property
+    def there(self) -> bool:
+        return self._lab is not None
+
+    def sound(self) -> LocalLab:
+        if self._lab is not None and problems(self._lab):
+            self.away()
+        if self._lab is None:
+            self._lab = self._up()
+        return self._lab
+
+    def away(self) -> None:
+        lab, self._lab = self._lab, None
+        if lab is not None:
+            self._down(lab)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def machine() -> None:
-    """Runs refuse to start over what a killed run of these tests left here; that is no fault of theirs."""
-    if os.geteuid() == 0:
-        tidy()
-
-
-@pytest.fixture(scope="session")
-def playground() -> Iterator[LocalLab]:
-    """The three-zone cluster with a standby zone that most tests share."""
+def _playground_up() -> LocalLab:
     topology = load_topology("3az-standby", near=ROOT / "experiments" / "x.yaml")
     lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
     try:
         lab.up()
-        yield lab
-    finally:
-        assert lab.down() == []
+    except BaseException:
+        lab.down()
+        raise
+    return lab
 
 
-@pytest.fixture(scope="module")
-def tiny() -> Iterator[LocalLab]:
-    """A small lab of ``lab up``, which is to live on whatever happens to runs on it."""
+def _playground_down(lab: LocalLab) -> None:
+    assert lab.down() == []
+
+
+def _tiny_up() -> LocalLab:
     name = kept_lab_id()
     code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)
     assert code == 0, output
-    yield LocalLab.attach(name)
-    code, output = cli("lab", "down", name)
+    return LocalLab.attach(name)
+
+
+def _tiny_down(lab: LocalLab) -> None:
+    code, output = cli("lab", "down", lab.id)
     assert code == 0, output
-    assert traces.of(name) == []
+    assert traces.of(lab.id) == []
+
+
+SHARED = {"tiny": Shared(_tiny_up, _tiny_down), "playground": Shared(_playground_up, _playground_down)}
+"""Fixture → its lab. It goes after the last test that asks for it: idle nodes cost the others processor time."""
+
+
+def pytest_collection_modifyitems(items):
+    places = [at for at, item in enumerate(items) if Path(__file__).parent in item.path.parents]
+    mine = [items[at] for at in places]
+    asked = {path: frozenset[str]() for path in {item.path for item in mine}}
+    for item in mine:
+        item.add_marker(pytest.mark.cluster)
+        if os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root: network namespaces"))
+        asked[item.path] |= SHARED.keys() & set(item.fixturenames)
+    # the modules of one lab in a row, one that wants both between them
+    turns = [{"tiny"}, {"tiny", "playground"}, {"playground"}, set()]
+    for at, item in zip(places, sorted(mine, key=lambda item: turns.index(asked[item.path])), strict=True):
+        items[at] = item
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    try:
+        return (yield)
+    finally:
+        there = [name for name, shared in SHARED.items() if shared.there]
+        if there:
+            coming = item.session.items[item.session.items.index(item) + 1 :] if nextitem is not None else []
+            wanted = {name for each in coming for name in getattr(each, "fixturenames", ())}
+            for name in there:
+                if name not in wanted:
+                    SHARED[name].away()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def machine() -> Iterator[None]:
+    """Runs refuse to start over what a killed run of these tests left here; that is no fault of theirs."""
+    if os.geteuid() == 0:
+        tidy()
+    yield
+    for shared in SHARED.values():
+        shared.away()
+
+
+@pytest.fixture(scope="module")
+def playground() -> LocalLab:
+    """The three-zone cluster with a standby zone that most tests share."""
+    return SHARED["playground"].sound()
+
+
+@pytest.fixture(scope="module")
+def tiny() -> LocalLab:
+    """A small lab of ``lab up``, which is to live on whatever happens to runs on it."""
+    return SHARED["tiny"].sound()
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def cases() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def labs(request: pytest.FixtureRequest) -> Iterator[Callable[[str], LocalLab]]:
+def labs(playground: LocalLab) -> Iterator[Callable[[str], LocalLab]]:
     """A lab of a topology, with an index: the shared one, or one more that lasts until another topology is asked."""
     there: dict[str, LocalLab] = {}
 
@@ -71,7 +71,7 @@ def labs(request: pytest.FixtureRequest) -> Iterator[Callable[[str], LocalLab]]:
         if name in there:
             return there[name]
         if name == SHARED:
-            lab = request.getfixturevalue("playground")
+            lab = playground
         else:
             close()
             topology = load_topology(name, near=ROOT / "experiments" / "x.yaml")
