@@ -90,9 +90,11 @@ class Controllers:
             log: IO[bytes] = stack.enter_context(open(self._log(zone), "ab"))
             if space is not None:
                 stack.enter_context(space.entered())
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 arguments, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
             )
+        self._lab.instrument(process.pid)  # elsewhere it has a machine of its own
+        return process
 
     def _events(self, zone: str) -> Path:
         return (self._folder / "history" / f"failover-{zone}.jsonl").absolute()

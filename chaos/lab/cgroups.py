@@ -1,7 +1,7 @@
 """Control groups of a local lab: who gets the processors when there are not enough, and handles for faults.
 
 ``oschaos-<lab>`` in every hierarchy that the kernel has, below it one group per zone, below that one per node, and one
-for the instruments, which are the Toxiproxies and the load driver::
+for the instruments, which are the Toxiproxies, the load driver and failover controllers::
 
     oschaos-ab12
       instruments        first in line: a link's delay and a request's start must not depend on what a node burns

@@ -102,7 +102,7 @@ class LocalLab(BaseLab):
             progress(f"without control groups: {error}")
 
     def instrument(self, pid: int) -> None:
-        """Let a measuring process have processor time before the nodes do."""
+        """Let a process that measures or controls have processor time before the nodes do."""
         self.groups.place(pid, cgroups.INSTRUMENTS)
 
     def down(self) -> list[str]:
