@@ -7,6 +7,7 @@ where they are first understood; nothing above that boundary catches a foreign t
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -88,3 +89,10 @@ class Aborted(ChaosError):
     """A guard, a signal or the user stopped the run."""
 
     exit_code = Exit.ABORTED
+
+
+def said_by_opensearch(answer: Any) -> str | None:
+    """The reason that an error of OpenSearch's REST API gives, in its own words; None where the answer has none."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    said = error.get("reason") if isinstance(error, dict) else error
+    return None if said is None else str(said)

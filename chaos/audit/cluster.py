@@ -16,7 +16,7 @@ import urllib3
 from chaos.access import Access
 from chaos.audit.facts import Copy, Index, Node, Settings, Sheet, plain, wanted
 from chaos.definitions.topology import ZONE_ATTRIBUTE
-from chaos.errors import InvalidInput
+from chaos.errors import InvalidInput, said_by_opensearch
 from chaos.lab.protocol import Lab
 
 Get = Callable[[str], tuple[int, Any]]
@@ -220,8 +220,7 @@ def _number(value: Any) -> Any:
 
 def _reason(answer: Any) -> str:
     """What OpenSearch says of a refusal, in one line."""
-    error = answer.get("error") if isinstance(answer, dict) else None
-    said = error.get("reason") if isinstance(error, dict) else error
+    said = said_by_opensearch(answer)
     return _line(plain(said if said is not None else answer if isinstance(answer, str) else "no reason"))
 
 

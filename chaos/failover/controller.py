@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from chaos.errors import said_by_opensearch
 from chaos.failover import cluster as api_of
 from chaos.failover.cluster import Reading, canary_settings, carry_out, pairs, took_effect
 from chaos.failover.decide import HOUR, Memory, Policy, Step, decide
@@ -365,7 +366,7 @@ class Controller:
             self._end(pending, "failover.failed", f"{describe(step)}: failed, as OpenSearch says", now)
         elif answer is not None and pending.refused:
             other = answer.status == 409 or (step.do == "decommission" and step.zone in self._out)
-            why = "another was first" if other else _reason(answer.body)
+            why = "another was first" if other else (said_by_opensearch(answer.body) or json.dumps(answer.body))[:300]
             self._end(pending, "failover.failed", f"{describe(step)}: refused, {answer.says}: {why}", now)
         elif pending.lost(now):
             lost = "no answer came" if answer is None else answer.says
@@ -427,13 +428,6 @@ class Controller:
         if names != self._steered:
             self._steered = names
             self._events.write("failover.steer", controller=self._me, nodes=list(names))
-
-
-def _reason(body: Any) -> str:
-    """OpenSearch's own words of an error; whatever it is where there are none."""
-    error = body.get("error") if isinstance(body, dict) else None
-    said = error.get("reason") if isinstance(error, dict) else error
-    return str(said)[:300] if said else json.dumps(body)[:300]
 
 
 def describe(step: Step) -> str:

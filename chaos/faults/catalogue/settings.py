@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import LAB_OWNED, STATIC, Topology, setting
-from chaos.errors import FaultError
+from chaos.errors import FaultError, said_by_opensearch
 from chaos.faults.evidence import Look, Probe, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, operation
@@ -86,14 +86,8 @@ def _put(lab: Lab, index: str | None, settings: Mapping[str, Text]) -> None:
     body = {"persistent": dict(settings)} if index is None else dict(settings)
     status, answer = administer(lab, "PUT", settings_path(index), body, through=await_elected(lab))
     if status != 200:
-        raise FaultError(f"OpenSearch does not take {_said(settings)}: {status}, {_reason(answer)}")
-
-
-def _reason(answer: Any) -> str:
-    try:
-        return str(answer["error"]["reason"])[:300]
-    except (LookupError, TypeError):
-        return str(answer)[:300]
+        why = said_by_opensearch(answer) or str(answer)
+        raise FaultError(f"OpenSearch does not take {_said(settings)}: {status}, {why[:300]}")
 
 
 def _said(settings: Mapping[str, Any]) -> str:
