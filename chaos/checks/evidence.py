@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from chaos.checks.record import Record, Span
@@ -17,15 +18,29 @@ from chaos.checks.record import Record, Span
 REQUIRED = ("effect", "gone")
 
 
+class Spoils(StrEnum):
+    """What a gap in the evidence takes the worth from."""
+
+    ALL = "all"
+    """What was planned is not known to have happened: nothing that was measured counts."""
+    TIME = "time"
+    """An instrument or the machine was not good enough: what depends on time does not count (good shares, recovery,
+    latency). What is in the documents is there however busy the processors were."""
+    DATA = "data"
+    """Too little was asked of the data: what is said about documents does not count, the rest does."""
+
+
 @dataclass(frozen=True)
 class Gap:
     """Something that should have happened or been proven, and was not.
 
-    From ``since`` on (ns; None: over the whole run) what was measured cannot be laid at the cluster's door.
+    From ``since`` on (ns; None: over the whole run) what was measured, of the kind that it ``spoils``, cannot be laid
+    at the cluster's door.
     """
 
     says: str
     since: int | None
+    spoils: Spoils = Spoils.ALL
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ Limits from design.md, "Driver validity": p99 of schedule lag (sent - intended) 
 0.1 % of the scheduled arrivals, the process below 85 % of one core (p95 of its own samples), an outcome for
 more than 99.9 % of the arrivals. Fewer than 100 arrivals/s only widen the windows. A steady state before
 the first fault belongs to the instruments too: without one there is nothing to compare with. Anything that
-was not measured is not valid.
+was not measured is not valid. Most conditions concern time alone and spoil nothing else; those without which nobody
+knows what was asked of the cluster, or which fault it met, spoil all.
 
 Two more concern the runner's own side, both from the sampler's record (histories whose samples are from before it was
 recorded have neither condition; a history without samples has not measured them):
@@ -20,7 +21,7 @@ recorded have neither condition; a history without samples has not measured them
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ import numpy as np
 
 from chaos.checks import evidence, failovers, latency, starved, text
 from chaos.checks.arrivals import Arrivals, Floats, ranked
+from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
 
 LAG_P99 = 0.050
@@ -60,16 +62,26 @@ STEADY = 0.99
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition on the instruments. ``ok`` False makes the whole run inconclusive."""
+    """One condition on the instruments. ``ok`` False takes the worth from what it ``spoils``."""
 
     id: str
     what: str
     measured: str
     limit: str
     ok: bool
+    spoils: Spoils = Spoils.TIME
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def gap(self) -> Gap:
+        return Gap(f"{self.what}: {self.measured}, and the limit is {self.limit}", None, self.spoils)
+
+
+def gaps(conditions: Iterable[Condition]) -> list[Gap]:
+    """What the conditions that do not hold take away."""
+    return [condition.gap for condition in conditions if not condition.ok]
 
 
 def conditions(record: Record) -> tuple[Condition, ...]:
@@ -119,6 +131,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
             _shown(unknown, text.percent),
             f"below {text.percent(UNKNOWN)}",
             unknown is not None and unknown < UNKNOWN,
+            Spoils.ALL,
         ),
     ]
     for op in record.operations:
@@ -184,6 +197,7 @@ def _schedule(record: Record, op: str, rate: float) -> Condition:
         f"{text.count(number)}, {text.plural(empty, 'window')} without any",
         "no window without any",
         empty == 0 and number > 0,
+        Spoils.ALL,
     )
 
 
@@ -223,6 +237,7 @@ def _steered(record: Record) -> list[Condition]:
             f"not those of zone {text.listed(deaf)}" if deaf else f"those of zone {text.listed(sorted(told))}",
             "all",
             not deaf,
+            Spoils.ALL,
         )
     ]
 
@@ -269,7 +284,8 @@ def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
     if not commands:
         return []
     first = min(fault.command for fault in commands)
-    before = _answers([sample for sample in samples if int(sample["t"]) < first])
+    clock = starved.Clock(record) if starved.applies(record) else None
+    before = _answers([sample for sample in samples if int(sample["t"]) < first], clock)
     worst: list[str] = []
     judged, due = 0, False
     for fault in commands:
@@ -277,7 +293,7 @@ def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
         others = [o for o in commands if o.command < end and (o.undo or record.last_seen) > start]
         hit = {node for other in others if not other.kind.startswith(NETWORK) for node in _hit(record, other)}
         due |= fault.kind.startswith(NETWORK) and (end - start) / SECOND >= PATH_LONG and hit < set(record.zone_of)
-        during = _answers([sample for sample in samples if start <= int(sample["t"]) < end])
+        during = _answers([sample for sample in samples if start <= int(sample["t"]) < end], clock)
         for node, found in during.items():
             known = [value for value in before.get(node, []) if value is not None]
             if node in hit or not known or len(found) < PATH_FEWEST:
@@ -297,16 +313,25 @@ def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
             "; ".join(worst[:3]) if worst else f"{judged} comparisons, none slower" if judged else "not measured",
             f"at most {text.seconds(PATH_GROWTH)} slower than before, {text.percent(PATH_ANSWERED)} or more answered",
             judged > 0 and not worst,
+            Spoils.ALL,
         )
     ]
 
 
-def _answers(samples: list[dict[str, Any]]) -> dict[str, list[float | None]]:
-    """Node → milliseconds of each answer, None where none came in time."""
+def _answers(samples: list[dict[str, Any]], clock: starved.Clock | None) -> dict[str, list[float | None]]:
+    """Node → milliseconds of each answer, None where none came in time.
+
+    Less the time in which this machine certainly had no processor free (``clock``): a leak shows without it.
+    """
     found: dict[str, list[float | None]] = {}
     for sample in samples:
+        end = int(sample["t"])
         for node, took in (sample.get("answers") or {}).items():
-            found.setdefault(str(node), []).append(None if took is None else float(took))
+            waited = 0.0
+            if took is not None and clock is not None:
+                begin = end - int(float(took) * 1e6)
+                waited = float(clock.between(np.array([begin]), np.array([end]))[0]) * 1000
+            found.setdefault(str(node), []).append(None if took is None else max(0.0, float(took) - waited))
     return found
 
 

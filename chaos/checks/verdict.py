@@ -6,8 +6,9 @@ pass: a run whose events stop without ``run.end`` is an error, and an experiment
 nothing.
 
 What may stand when something was not proven: a finding that was over before the gap opened stands as it is;
-a pass or a failure measured under an unproven fault, or with instruments that were not valid, is
-inconclusive. Lost acknowledged writes stand always: whatever the fault was, the cluster had said yes.
+a pass or a failure measured under an unproven fault is inconclusive. Instruments that were not good enough spoil what
+depends on time, and nothing else (:class:`.evidence.Spoils`). Lost acknowledged writes stand always: whatever the fault
+was, the cluster had said yes.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from typing import Any
 from chaos.checks import (
     availability,
     data,
+    enough,
     evidence,
     failovers,
     good,
     headroom,
     ladder,
     latency,
+    leaving,
     movement,
     outage,
     projection,
@@ -187,15 +190,11 @@ def evaluate(history: HistoryLike) -> Findings:
     conditions = validity.conditions(record)
     gaps = [gap for fault in faults for gap in fault.gaps]
     gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
-    gaps += [
-        evidence.Gap(f"{condition.what}: {condition.measured}, and the limit is {condition.limit}", None)
-        for condition in conditions
-        if not condition.ok
-    ]
+    gaps += [*enough.gaps(record), *validity.gaps(conditions)]
     reasons = _run_reasons(record)
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
-    reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps]
+    reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps if _concerns(gap, findings)]
     reasons += [Reason(Outcome.WEAKNESS, f"Documents that should not be there: {s}") for s in data.violations(record)]
     weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
     for finding in findings:
@@ -296,6 +295,8 @@ OF_LOAD: dict[str, Callable[[Record, str, Span], Measure]] = {
     "uptime": availability.measure_uptime,
     "worst_10s": availability.measure_worst,
 }
+OF_COPIES = ("shards.moved",)
+"""Metrics of where copies are: spoiled by a machine that made nodes leave, and by no other business of it."""
 OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
     "shards.moved": movement.measure,
     "failovers": failovers.count,
@@ -381,7 +382,8 @@ def _judged(
         # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault.
         measure = data.of_run(record, expectation.metric)
         verdict = judge(measure, expectation.comparison, expectation.value)
-        return _undermined(measure, verdict, None, gaps, stands=verdict is Verdict.FAIL)
+        mine = [gap for gap in gaps if _spoils(gap, expectation.metric)]
+        return _undermined(measure, verdict, None, mine, stands=verdict is Verdict.FAIL)
     span = record.span(phase)
     if span is None:
         return _none(f"the phase {phase} never ran")
@@ -403,7 +405,22 @@ def _judged(
         if judge(other, expectation.comparison, expectation.value) is not verdict:
             says = f"{measure.says}; does not count, because it would be {other.text} if the arrivals were good"
             return measure, Verdict.INCONCLUSIVE, f"{says} that the driver dropped or recorded no outcome of"
-    return _undermined(measure, verdict, span, gaps)
+    decided = verdict is not Verdict.INCONCLUSIVE
+    if decided and expectation.metric in OF_COPIES and (pushed := leaving.pushed(record, span)):
+        return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {pushed}"
+    return _undermined(measure, verdict, span, [gap for gap in gaps if _spoils(gap, expectation.metric)])
+
+
+def _spoils(gap: evidence.Gap, metric: str) -> bool:
+    """Whether a gap takes the worth from this metric."""
+    if gap.spoils is evidence.Spoils.TIME:
+        return metric not in data.METRICS and metric not in OF_COPIES
+    return gap.spoils is evidence.Spoils.ALL or metric in data.METRICS
+
+
+def _concerns(gap: evidence.Gap, findings: list[Finding]) -> bool:
+    """Whether a gap takes the worth from the run: one that spoils nothing that was asked for does not."""
+    return gap.spoils is evidence.Spoils.ALL or any(_spoils(gap, finding.metric) for finding in findings)
 
 
 def _none(why: str) -> tuple[Measure, Verdict, str]:

@@ -22,16 +22,19 @@ SILENT = 10.0
 of them, at fewer a second."""
 
 
+METRICS: dict[str, Callable[[Record], Measure]] = {
+    "acknowledged.lost": writes.measure,
+    "documents.unexpected": writes.unexpected,
+    "cas.violations": cas.measure,
+    "stale.reads": staleness.stale_measure,
+    "dirty.reads": staleness.dirty_measure,
+}
+"""What is said about the data of a whole run. It is in documents and answers, whatever the processors did."""
+
+
 def of_run(record: Record, metric: str) -> Measure:
     """A metric of the whole run."""
-    checks: dict[str, Callable[[Record], Measure]] = {
-        "acknowledged.lost": writes.measure,
-        "documents.unexpected": writes.unexpected,
-        "cas.violations": cas.measure,
-        "stale.reads": staleness.stale_measure,
-        "dirty.reads": staleness.dirty_measure,
-    }
-    check = checks.get(metric)
+    check = METRICS.get(metric)
     if check is None:
         return Measure.missing("count", f"this version does not know the metric {metric}")
     return check(record)

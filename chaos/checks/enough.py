@@ -1,0 +1,44 @@
+"""Did the load write enough for a word about its writes? Without this "nothing was lost" could be said of nothing.
+
+Two conditions, both on what the load did and not on what the cluster made of it (a cluster that refuses writes in a
+phase cannot lose them there):
+
+* in each phase at least :data:`SENT` of the writes that its rate and length demand were sent;
+* over the run at least :data:`ACKNOWLEDGED` writes were acknowledged: had one in a hundred been lost, one at least
+  would have been among them with a probability of 95 % (1 - 0.99^299).
+
+They spoil findings about data only. A loss that was seen stands, whatever was written.
+"""
+
+from __future__ import annotations
+
+from chaos.checks import text
+from chaos.checks.evidence import Gap, Spoils
+from chaos.checks.record import OUTCOMES, Record
+
+SENT = 0.9
+"""Share of a phase's scheduled writes that must have been sent."""
+ACKNOWLEDGED = 299
+
+
+def gaps(record: Record) -> tuple[Gap, ...]:
+    """What was written too little, in words."""
+    load = next((op for op in record.operations if op.name == "write"), None)
+    if load is None:
+        return (Gap("the load wrote nothing, so nothing that it wrote could be lost", None, Spoils.DATA),)
+    found = []
+    for span in record.spans:
+        due = int(load.rate * span.seconds)
+        sent = sum(int((piece.start > 0).sum()) for piece in record.in_phase("write", span).pieces())
+        if sent < SENT * due:
+            says = f"in {span.name} only {text.count(sent)} of {text.count(due)} writes that were due were sent"
+            found.append(Gap(says, None, Spoils.DATA))
+    answered = record.arrivals["write"].counts
+    acknowledged = int(answered[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    if acknowledged < ACKNOWLEDGED:
+        says = (
+            f"only {text.plural(acknowledged, 'write')} of the load were acknowledged, "
+            f"and {ACKNOWLEDGED} are needed to find a loss of one in a hundred"
+        )
+        found.append(Gap(says, None, Spoils.DATA))
+    return tuple(found)

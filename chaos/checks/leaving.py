@@ -1,0 +1,78 @@
+"""Did this machine push nodes out of the cluster, so that their copies went elsewhere for a reason that is not its own?
+
+Where copies are is data, and stands whatever the processors did, with one exception: a node of a local lab that gets
+no processor answers no health check, and the cluster rightly gives it up. A node that left is the experiment's own
+doing when it was a fault's target, or its zone was decommissioned. Any other may have been pushed that left after
+the machine had no free processor for as long as the shortest check takes, within the time that all checks take.
+"""
+
+from __future__ import annotations
+
+import re
+
+from chaos.checks import evidence, starved, text
+from chaos.checks.record import SECOND, Record, Span
+
+CHECK = 1.0
+"""Seconds without a free processor in a row that can fail a health check: the shortest that topologies here set."""
+CHECKS = 35.0
+"""Seconds back from a node's leaving in which its checks failed: three of 10 s (OpenSearch's own), and a little."""
+AFTER = 30.0
+"""Seconds after a fault is gone for which its targets are still its own doing."""
+_ZONE = re.compile(r"zone ([^\s,]+)")
+"""The zone in an action's words."""
+
+
+def pushed(record: Record, span: Span) -> str | None:
+    """Which nodes left up to the end of a phase that the machine may have pushed out, in words; None: none."""
+    if not starved.applies(record):
+        return None
+    stretches = _stretches(record)
+    found = []
+    for event in record.of_kind("cluster.node_left"):
+        at, node = int(event["t"]), str(event.get("node"))
+        if at >= span.end or _asked_for(record, node, at):
+            continue
+        longest = max((min(e, at) - max(s, at - int(CHECKS * SECOND)) for s, e in stretches), default=0) / SECOND
+        if longest >= CHECK:
+            when = text.seconds(record.since_start(at) or 0.0)
+            found.append(
+                f"{node} left the cluster {when} into the run after {text.seconds(longest)} in which none of this "
+                "machine's processors was free"
+            )
+    return text.listed(found) or None
+
+
+def _stretches(record: Record) -> list[tuple[int, int]]:
+    """(Start, end) of each stretch (ns) in which slice after slice had no free processor."""
+    start, end, busy = starved.slices(record)
+    found: list[tuple[int, int]] = []
+    for a, b, used in zip(start.tolist(), end.tolist(), busy.tolist(), strict=True):
+        if used < starved.SATURATED:
+            continue
+        if found and a <= found[-1][1]:
+            found[-1] = (found[-1][0], max(b, found[-1][1]))
+        else:
+            found.append((a, b))
+    return found
+
+
+def _asked_for(record: Record, node: str, at: int) -> bool:
+    """Whether a fault or an action explains that this node was out of the cluster at that moment."""
+    for fault in evidence.faults(record):
+        over = (fault.gone or fault.undo or record.last_seen) + int(AFTER * SECOND)
+        ends = {end for link in fault.links for end in link.split(" → ")}
+        if fault.command <= at <= over and node in (set(fault.targets) or ends):
+            return True
+    zone = record.zone_of.get(node)
+    moves = [
+        (event.get("action_kind"), _ZONE.findall(str(event.get("says"))))
+        for event in record.of_kind("action.command")
+        if int(event["t"]) <= at
+    ]
+    moves += [
+        (event.get("step"), [str(event.get("zone"))])
+        for event in record.of_kind("failover.step")
+        if int(event["t"]) <= at
+    ]
+    return any(kind == "decommission" and zone in zones for kind, zones in moves)
