@@ -358,7 +358,7 @@ class LabHandle:
 
     @contextmanager
     def fault(self, kind: str, **parameters: Any) -> Iterator[Fault]:
-        """Hold a fault for the block: ``with lab.fault("network.latency", links="to zone c", delay="300ms"):``.
+        """Hold a fault for the block: ``with lab.fault("network.latency", links="to zone c", delay="3s"):``.
 
         Needs a load that is on (its run records ledger and evidence). Raises InvalidInput for a wrong fault, and
         Inconclusive when its effect, or its end, cannot be proven.
@@ -489,11 +489,11 @@ def lab(request: pytest.FixtureRequest) -> LabHandle:
 
 @pytest.fixture
 def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """``with load(read="100/s", write="100/s", good="100ms") as running:`` drives an open-loop load."""
+    """``with load(read="100/s", write="100/s", good="1s") as running:`` drives an open-loop load."""
 
     @contextmanager
     def start(
-        *, read: str | None = "100/s", write: str | None = "100/s", good: str = "100ms", **client: Any
+        *, read: str | None = "100/s", write: str | None = "100/s", good: str = "1s", **client: Any
     ) -> Iterator[LoadRun]:
         from chaos.console import Reporter
         from chaos.run import python_execution

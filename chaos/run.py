@@ -27,6 +27,7 @@ from typing import Any
 from chaos import controllers, guards, places, plan
 from chaos.audit import Workload, audit, documentation
 from chaos.audit import cluster as audited
+from chaos.checks import deciding
 from chaos.console import Reporter
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
 from chaos.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
@@ -55,7 +56,7 @@ from chaos.load.config import (
 from chaos.load.driver import Driver
 from chaos.load.workload import preload
 from chaos.netsock import opensearch
-from chaos.observe import proof
+from chaos.observe import echo, proof
 from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
@@ -74,6 +75,8 @@ WARM_SECONDS = 5
 """The load runs unjudged until this many seconds in a row were good, so that cold code is not measured …"""
 WARM_UP_LIMIT_SECONDS = 60.0
 """… and for this long at most: then the first phase begins as things are, and is judged so."""
+DECIDED_BY_SECONDS = 10
+"""How much of the warm-up's end says whether this machine can decide the objectives."""
 TICK_SECONDS = 0.1
 STEERED_SECONDS = 0.5
 """How often clients ask their zone's failover controller which nodes to use."""
@@ -285,6 +288,7 @@ class Execution:
         self.controllers = controllers.Controllers(experiment, self.lab, folder)
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
+        self.echo = echo.Echo(self.lab, folder)
         self.action_count = 0
         self.outcome = "finished"
         self.dirt: list[str] = []
@@ -511,6 +515,7 @@ class Execution:
         self.driver.start()
         if self.driver.pid is not None:
             self.lab.instrument(self.driver.pid)
+        self.echo.start()
         self.driver.go()
         self.events.write("load.start")
         self.reporter.line(
@@ -545,6 +550,17 @@ class Execution:
         self.reporter.line(
             f"warm after {seconds:.0f} s" if in_a_row >= WARM_SECONDS else f"not steady after {seconds:.0f} s"
         )
+        self.say_what_can_be_decided()
+
+    def say_what_can_be_decided(self) -> None:
+        """By the echo's last seconds, with the load on and nothing done to the cluster yet."""
+        objectives: dict[str, float] = {o.name: float(o.good_within) for o in self.experiment.load.operations}
+        now = time.monotonic_ns()
+        heard = deciding.Echoes.of(History.open(self.folder).echo, now - DECIDED_BY_SECONDS * 1_000_000_000, now)
+        says = deciding.says(heard, objectives)
+        answers = {op: deciding.decides(heard, objective) for op, objective in objectives.items()}
+        self.events.write("machine.decides", decides=answers, asked=heard.asked, says=says)
+        self.reporter.line(says)
 
     def audit(self) -> None:
         """What the availability checklist says of the cluster before anything is done to it. Never ends a run."""
@@ -741,6 +757,7 @@ class Execution:
 
     def lab_away(self) -> None:
         self.stage("lab away")
+        self.echo.stop()
         if self.driver is not None:
             self.driver.kill()
         if self.sampler is not None:

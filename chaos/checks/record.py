@@ -129,6 +129,7 @@ class Record:
         self.cas: list[dict[str, Any]] = list(getattr(history, "cas", ()))
         self.probes: list[dict[str, Any]] = list(getattr(history, "probes", ()))
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
+        self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)

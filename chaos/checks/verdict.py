@@ -22,6 +22,7 @@ from typing import Any
 from chaos.checks import (
     availability,
     data,
+    deciding,
     enough,
     evidence,
     failovers,
@@ -555,6 +556,8 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["returned"] = came_back
     if swapped := swaps.table(record):
         tables["swaps"] = swapped
+    if echoed := deciding.table(record):
+        tables["echo"] = echoed
     if used := headroom.table(record):
         tables["cpu"] = used
     tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}

@@ -33,6 +33,7 @@ from chaos.history.writer import (
     CAS,
     CONTROLLER_EVENTS,
     DRIVER_EVENTS,
+    ECHO,
     EVENTS,
     PARQUET,
     PROBES,
@@ -116,6 +117,11 @@ class History:
     def stale(self) -> list[dict[str, Any]]:
         """Reads of the load whose answer was whole and lacked documents that must be there, one line each."""
         return _json_lines(self.folder / "history" / STALE)
+
+    @cached_property
+    def echo(self) -> list[dict[str, Any]]:
+        """What an echo beside the nodes took, a line each second, as in :mod:`chaos.observe.echoing`."""
+        return _json_lines(self.folder / "history" / ECHO)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

@@ -32,6 +32,8 @@ PROBES = "probes.jsonl"
 """Probes of visibility, written by :mod:`chaos.load.visibility`, where its lines are described."""
 STALE = "stale.jsonl"
 """Reads of the load that were answered in full and still lacked documents that must be there."""
+ECHO = "echo.jsonl"
+"""What the echo beside the nodes took, written by :mod:`chaos.observe.echoing`, where its lines are described."""
 AUDIT = "audit.json"
 """In the run's folder itself: the availability audit, as :mod:`chaos.audit.documentation` makes it."""
 

@@ -13,7 +13,7 @@ import shutil
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -184,6 +184,14 @@ class BaseLab(Lab, ABC):
     def instrument(self, pid: int) -> None:
         """Let a measuring process have processor time before the nodes do, where that can be had."""
         return
+
+    def has_places(self, zones: Iterable[str]) -> bool:
+        """Whether a process of ours can be put beside the data nodes of these zones, in line for their processors."""
+        return False
+
+    def place(self, pid: int, zone: str) -> None:
+        """Give a process a data node's share of a zone's processor time (:meth:`has_places`)."""
+        raise LabError(f"there is no place beside the nodes of zone {zone}")
 
     @property
     def disks(self) -> LocalDisks:

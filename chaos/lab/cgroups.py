@@ -8,6 +8,7 @@ for the instruments, which are the Toxiproxies, the load driver and failover con
       zone-a             zones share alike, as zones do that share no machine:
         a-cm             a node that starts or recovers in one zone takes nothing from another
         a-data           and those who serve come before dedicated managers
+        echo             what tells whether this machine can decide an objective, with a data node's share
 
 Works with version 1 (one hierarchy per controller) and version 2 (one for all). A lab comes up without them too,
 for example in a container that may not write there: then it lacks the faults that need them, and says so.
@@ -31,6 +32,7 @@ CONTROLLERS = ("cpu", "memory", "io")
 V1_NAMES = {"cpu": "cpu", "cpuacct": "cpuacct", "memory": "memory", "io": "blkio"}
 """Version 1 counts processor time (``cpuacct``) apart from limiting it, often but not always in one hierarchy."""
 INSTRUMENTS = "instruments"
+ECHO = "echo"
 SHARE = 1024
 """Weight of one group in version 1's scale, whose default it is; version 2's is 100."""
 INSTRUMENT_SHARES = 8

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -96,6 +96,7 @@ class LocalLab(BaseLab):
     def _group(self, progress: Progress) -> None:
         try:
             nodes = {(node.zone, node.name): cgroups.DATA_SHARES if node.is_data else 1 for node in self.topology.nodes}
+            nodes |= {(zone, cgroups.ECHO): cgroups.DATA_SHARES for zone in self.topology.zones}
             self.groups.build(self.topology.zones, nodes)
         except LabError as error:  # a container may not: the lab is usable, without the faults that need them
             self.groups.remove()
@@ -104,6 +105,14 @@ class LocalLab(BaseLab):
     def instrument(self, pid: int) -> None:
         """Let a process that measures or controls have processor time before the nodes do."""
         self.groups.place(pid, cgroups.INSTRUMENTS)
+
+    def has_places(self, zones: Iterable[str]) -> bool:
+        if not self.groups.built("cpu"):
+            return False
+        return all(self.groups.folder("cpu", f"zone-{zone}", cgroups.ECHO).is_dir() for zone in zones)
+
+    def place(self, pid: int, zone: str) -> None:
+        self.groups.place(pid, f"zone-{zone}", cgroups.ECHO)
 
     def down(self) -> list[str]:
         problems = super().down()
