@@ -1,0 +1,284 @@
+"""Runs in a row, recorded one by one, and the page that is made of them.
+
+    python benchmarks/results.py record demo --times 20      # goes on where the last call stopped
+    python benchmarks/results.py record smoke --times 10
+    python benchmarks/results.py record no-fault --times 20
+    python benchmarks/results.py record each                 # every shipped experiment that has no run yet
+    python benchmarks/results.py page                        # writes docs/results.md
+
+A row belongs to one state of the code: ``code`` is a hash over all tracked files but docs, results and Markdown, and
+nothing of those may be uncommitted. Lines are appended to ``benchmarks/results/SERIES.jsonl`` and never taken out: one
+when a run begins and one when it has ended, so that a run that was cut off is seen too. What counts are the first runs
+of the newest row; the page lists all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as tree
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
+NOT_CODE = ("docs/", "benchmarks/results/", "reports/")
+LONG = ("noise-hour",)
+"""Experiments that are not in ``each``."""
+RETRY = "30m"
+SERIES = {
+    "demo": "make demo",
+    "smoke": f"pytest -m 'chaos and smoke' --chaos-retry-inconclusive={RETRY}",
+    "no-fault": "opensearch-chaos run experiments/no-fault.yaml",
+    "each": "opensearch-chaos run EXPERIMENT",
+}
+TITLES = {
+    "demo": "The demo",
+    "smoke": "The short experiments under pytest",
+    "no-fault": "Nothing is done to the cluster",
+    "each": "Every experiment",
+}
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def is_code(path: str) -> bool:
+    return not path.startswith(NOT_CODE) and not path.endswith(".md")
+
+
+def code() -> str:
+    """The hash of the committed code. Raises SystemExit when some of it is not committed."""
+    changed = [line[3:] for line in git("status", "--porcelain").splitlines() if is_code(line[3:])]
+    if changed:
+        raise SystemExit(f"uncommitted code: {', '.join(changed[:5])}; commit it first, a row belongs to one state")
+    listed = [line for line in git("ls-tree", "-r", "HEAD").splitlines() if is_code(line.split("\t", 1)[1])]
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()[:12]
+
+
+def lines(series: str) -> list[dict[str, Any]]:
+    file = RESULTS / f"{series}.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def append(series: str, line: dict[str, Any]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / f"{series}.jsonl", "a") as file:
+        file.write(json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n")
+
+
+def machine() -> dict[str, Any]:
+    """What this machine is and how busy it is before a run begins (load average of a minute)."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processors": os.cpu_count(),
+        "memory_gib": round(memory),
+        "kernel": platform.release(),
+        "busy": round(os.getloadavg()[0], 2),
+    }
+
+
+# -- recording -----------------------------------------------------------------------------------
+
+
+def verdict_of(folder: Path) -> dict[str, Any]:
+    """What a run's folder says, in a line."""
+    found = json.loads((folder / "findings.json").read_text())
+    plan = json.loads((folder / "plan.json").read_text())
+    return {
+        "outcome": found["outcome"],
+        "clean": found["clean"],
+        "summary": found["summary"],
+        "reasons": [reason["says"][:400] for reason in found["reasons"]][:4],
+        "findings": dict(sorted(Counter(each["counts_as"] for each in found["findings"]).items())),
+        "decides": (found["tables"].get("echo") or {}).get("says"),
+        "opensearch": plan["versions"]["opensearch"],
+        "run": folder.name,
+    }
+
+
+def new_folders(out: Path, before: set[str]) -> list[Path]:
+    return sorted(path for path in out.glob("*/") if path.name not in before and (path / "findings.json").exists())
+
+
+def run_once(series: str, what: str) -> dict[str, Any]:
+    """One run and what it says; never raises for what the run does."""
+    out = ROOT / "reports"
+    before = {path.name for path in out.glob("*/")}
+    python = [sys.executable, "-m"]
+    if series == "demo":
+        command = ["make", "--no-print-directory", "demo"]
+    elif series == "smoke":
+        junit = ROOT / "build" / "results-junit.xml"
+        junit.parent.mkdir(exist_ok=True)
+        junit.unlink(missing_ok=True)
+        command = [*python, "pytest", "-q", "-m", "chaos and smoke", f"--chaos-retry-inconclusive={RETRY}"]
+        command += [f"--junitxml={junit}", "-o", "junit_family=xunit2", f"--chaos-out={out}"]
+    else:
+        command = [*python, "chaos", "run", what, "--out", str(out)]
+    began = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    seconds = round(time.monotonic() - began)
+    folders = new_folders(out, before)
+    found: dict[str, Any] = {"exit_code": done.returncode, "seconds": seconds}
+    if series == "smoke":
+        found |= junit_of(junit) | {"runs": [verdict_of(folder) for folder in folders]}
+        repeated = Counter(run["run"].split("-", 1)[1].rsplit("-", 1)[0] for run in found["runs"])
+        found["repeated"] = sorted(name for name, times in repeated.items() if times > 1)
+    elif folders:
+        found |= verdict_of(folders[-1])
+    else:
+        found |= {"outcome": "none", "said": (done.stdout + done.stderr)[-400:]}
+    return found
+
+
+def junit_of(file: Path) -> dict[str, Any]:
+    """How many items pytest counted, and which were not well."""
+    if not file.exists():
+        return {"outcome": "none"}
+    cases = list(tree.parse(file).iter("testcase"))
+    bad = {
+        str(case.get("name")): kind for case in cases for kind in ("failure", "error") if case.find(kind) is not None
+    }
+    known = sum(case.find("skipped") is not None for case in cases)
+    return {"outcome": "red" if bad else "green", "items": len(cases), "known": known, "bad": bad}
+
+
+def wanted(series: str, times: int, mine: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What is still to run."""
+    if series == "each":
+        done = {line["what"] for line in mine if "ended" in line}
+        for path in sorted((ROOT / "experiments").rglob("*.yaml")):
+            what = str(path.relative_to(ROOT))
+            if path.stem not in LONG and what not in done:
+                yield what
+        return
+    for _ in range(max(0, times - sum("ended" in line for line in mine))):
+        yield "experiments/no-fault.yaml" if series == "no-fault" else SERIES[series]
+
+
+def record(series: str, times: int, minutes: float) -> None:
+    state, commit = code(), git("rev-parse", "--short", "HEAD").strip()
+    deadline = time.monotonic() + 60 * minutes
+    mine = [line for line in lines(series) if line["code"] == state]
+    for what in wanted(series, times, mine):
+        if time.monotonic() > deadline:
+            print("time is over; the next call goes on here")
+            return
+        where = {"code": state, "commit": commit, "what": what}
+        append(series, where | {"began": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()})
+        found = run_once(series, what)
+        append(series, where | {"ended": datetime.now(UTC).isoformat(timespec="seconds")} | found)
+        print(
+            f"{series}: {what}: {found['outcome']} ({found['seconds']} s) {found.get('summary', '')}"[:300], flush=True
+        )
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def rows(series: str) -> list[dict[str, Any]]:
+    """The runs of the newest row: the lines of a begin and its end as one; a run without an end was cut off."""
+    known = lines(series)
+    if not known:
+        return []
+    mine = [line for line in known if line["code"] == known[-1]["code"]]
+    found: list[dict[str, Any]] = []
+    for line in mine:
+        if "began" in line:
+            found.append({"outcome": "cut off", **line})
+        else:
+            found[-1] |= line
+    return found
+
+
+def share(outcomes: Iterable[str]) -> str:
+    counted = Counter(outcomes)
+    return ", ".join(f"{number} {outcome}" for outcome, number in counted.most_common())
+
+
+def cell(text: Any, most: int = 220) -> str:
+    flat = " ".join(str(text).split()).replace("|", "\\|")
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def section(series: str) -> list[str]:
+    runs = rows(series)
+    if not runs:
+        return [f"## {TITLES[series]}", "", f"`{SERIES[series]}`: not run yet.", ""]
+    first = runs[0]
+    at = first["machine"]
+    head = [
+        f"## {TITLES[series]}",
+        "",
+        f"`{SERIES[series]}`, code {first['code']} (commit {first['commit']}), {at['processors']} processors, "
+        f"{at['memory_gib']} GiB: {len(runs)} runs in a row, {share(run['outcome'] for run in runs)}.",
+        "",
+    ]
+    if series == "smoke":
+        without = sum(run["outcome"] == "green" and not run.get("repeated") for run in runs)
+        head += [f"Green without a repeat: {without} of {len(runs)}.", ""]
+        head += ["| run | pytest | items | known weaknesses | repeated | minutes | busy before | not well |"]
+        head += ["|---|---|---|---|---|---|---|---|"]
+        return (
+            head
+            + [
+                f"| {number} | {run['outcome']} | {run.get('items', '')} | {run.get('known', '')} | "
+                f"{', '.join(run.get('repeated') or []) or 'none'} | {run.get('seconds', 0) / 60:.0f} | "
+                f"{run['machine']['busy']} | {cell(', '.join(run.get('bad') or {}) or 'none')} |"
+                for number, run in enumerate(runs, 1)
+            ]
+            + [""]
+        )
+    head += ["| run | outcome | seconds | busy before | what it says |", "|---|---|---|---|---|"]
+    for number, run in enumerate(runs, 1):
+        name = Path(run["what"]).stem if series == "each" else str(number)
+        known = run.get("findings", {}).get("known_weakness")
+        outcome = run["outcome"] + (f" ({known} known weaknesses)" if known else "")
+        why = run.get("summary") or run.get("said") or ""
+        head.append(f"| {name} | {outcome} | {run.get('seconds', '')} | {run['machine']['busy']} | {cell(why)} |")
+    return [*head, ""]
+
+
+def page() -> str:
+    made = [
+        "# Results",
+        "",
+        "Made by `python benchmarks/results.py page` from `benchmarks/results/*.jsonl`; recorded by "
+        "`python benchmarks/results.py record SERIES`. Nothing here is typed. *Busy before* is the load average of the "
+        "minute before a run. A row is of one state of the code, and counts its first runs; all of them are listed.",
+        "",
+    ]
+    for series in SERIES:
+        made += section(series)
+    return "\n".join(made).rstrip() + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("series", choices=SERIES)
+    recording.add_argument("--times", type=int, default=20)
+    recording.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many")
+    commands.add_parser("page")
+    given = parser.parse_args()
+    if given.command == "record":
+        record(given.series, given.times, given.minutes)
+    else:
+        PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
