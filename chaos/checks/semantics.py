@@ -8,8 +8,9 @@ late           answered completely, but after the objective
 partial        status 2xx with something missing: shards failed, it timed out inside, too few hits, a replica failed
 rejected       429
 server_error   5xx
+garbled        an answer that cannot be read: no HTTP, cut short, no JSON, or JSON of another shape
 refused        the connection was refused, or the client did not trust the server's certificate
-reset          the connection was closed or reset under way
+reset          the connection was closed before an answer began, or reset under way
 timed_out      no answer within the client's timeout
 dropped        the load driver could not send it
 unknown        no outcome was recorded
@@ -35,6 +36,7 @@ NAMES = (
     "partial",
     "rejected",
     "server_error",
+    "garbled",
     "refused",
     "reset",
     "timed_out",

@@ -81,7 +81,7 @@ class Api:
         seconds = time.monotonic() - began
         try:
             data = json.loads(answer.data) if answer.data else None
-        except ValueError:
+        except (ValueError, RecursionError):
             data = None
         return Answer(answer.status, data, seconds, f"HTTP {answer.status} after {seconds * 1000:.0f} ms")
 

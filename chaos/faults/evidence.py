@@ -471,8 +471,8 @@ class ProcessEvidence(Simple):
                     "GET", "/_cluster/health?local=true&filter_path=discovered_cluster_manager,number_of_nodes"
                 )
                 member = json.dumps(health) if status == 200 else f"status {status}"
-                joined = status == 200 and bool(health["discovered_cluster_manager"])
-            except urllib3.exceptions.HTTPError:
+                joined = status == 200 and health["discovered_cluster_manager"] is True
+            except (urllib3.exceptions.HTTPError, LookupError):
                 joined = False
             probes.append(Probe(f"{node} is in a cluster", "with a cluster manager", member, joined))
         well = sum(p.ok for p in probes)

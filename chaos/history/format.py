@@ -32,7 +32,7 @@ class Outcome(IntEnum):
     REFUSED = 4
     """No connection was made: nobody listens there, or who does is not to be trusted. Nothing was sent."""
     RESET = 5
-    """The connection was closed or reset while the request was under way."""
+    """The connection was closed before any answer began, or torn (reset) at any time after the request was sent."""
     TIMEOUT = 6
     DROPPED = 7
     """The driver itself could not send it: its pool was full. Never the cluster's fault."""
@@ -40,6 +40,15 @@ class Outcome(IntEnum):
     """Scheduled, but no outcome was recorded (the driver died or was stopped)."""
     CLIENT_ERROR = 9
     """A 4xx other than 429: a fault of the request, so of this suite."""
+    GARBLED = 10
+    """Answered with something that is no answer: no HTTP, a body that is cut short or framed, encoded or decoded
+    wrongly, one beyond all measure, or under status 2xx no JSON of the shape that the operation must have.
+
+    From its first byte on it is an answer, so it is the server side's and never good; whether a write was done, it
+    does not say. A body that ended in good order and too early is garbled as well. A process that is killed in the
+    middle of an answer leaves the same bytes as a proxy that cuts answers short, and nobody at this end can tell them
+    apart: the name says what came and not who did it. Only where TCP itself reports a torn connection it is a reset.
+    """
 
 
 NO_INDEX = 255

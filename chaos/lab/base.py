@@ -13,7 +13,7 @@ import shutil
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -311,9 +311,10 @@ class BaseLab(Lab, ABC):
                     status, health = clients[name].request(
                         "GET", "/_cluster/health?local=true&filter_path=status,number_of_nodes"
                     )
-                except urllib3.exceptions.HTTPError:
+                    complete = health["number_of_nodes"] == expected and health["status"] == "green"
+                except (urllib3.exceptions.HTTPError, LookupError, TypeError):
                     continue
-                if status == 200 and health["number_of_nodes"] == expected and health["status"] == "green":
+                if status == 200 and complete:
                     waiting.discard(name)
                     progress(f"{name} is up ({expected - len(waiting)} of {expected})")
             if waiting and time.monotonic() > deadline:
@@ -342,21 +343,20 @@ class BaseLab(Lab, ABC):
         any_node = self.client(self.topology.nodes[0].name, timeout=30.0)
         if self.topology.settings.cluster:
             body = {"persistent": self.topology.settings.cluster}
-            self._must(any_node.request("PUT", "/_cluster/settings", body=body))
+            self._must(any_node, "/_cluster/settings", body)
         if self.topology.weights:
             weights = {zone: str(weight) for zone, weight in self.topology.weights.items()}
-            self._must(
-                any_node.request(
-                    "PUT",
-                    "/_cluster/routing/awareness/zone/weights",
-                    body={"weights": weights, "_version": -1},
-                )
-            )
+            path = "/_cluster/routing/awareness/zone/weights"
+            self._must(any_node, path, {"weights": weights, "_version": -1})
 
     @staticmethod
-    def _must(answer: tuple[int, Any]) -> None:
-        if answer[0] != 200:
-            raise LabError(f"the cluster refused its topology's settings: {answer[0]} {answer[1]}")
+    def _must(node: Client, path: str, body: Mapping[str, Any]) -> None:
+        try:
+            status, answer = node.request("PUT", path, body=body)
+        except urllib3.exceptions.HTTPError as error:
+            raise LabError(f"the cluster did not take its topology's settings: PUT {path}: {error}") from error
+        if status != 200:
+            raise LabError(f"the cluster refused its topology's settings: {status} {answer}")
 
     @abstractmethod
     def execute(self, host: str, command: Sequence[str]) -> int:

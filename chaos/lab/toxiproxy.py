@@ -9,6 +9,7 @@ while: an undo of many moves on a host whose Toxiproxy hangs must end, and say s
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -72,6 +73,14 @@ class ToxiproxyServer:
             raise FaultError(f"Toxiproxy of {self._host} answered {answer.status_code} to {path}: {answer.text[:200]}")
         return answer
 
+    def _said(self, path: str, kind: type) -> Any:
+        """What a GET is answered: JSON of this kind. Raises FaultError for anything else."""
+        answer = self._call("get", path)
+        with suppress(ValueError, RecursionError):
+            if isinstance(said := answer.json(), kind):
+                return said
+        raise FaultError(f"Toxiproxy of {self._host} answered {path} with what cannot be read: {answer.text[:100]!r}")
+
     @property
     def _place(self) -> str:
         space = self._server.namespace
@@ -82,7 +91,7 @@ class ToxiproxyServer:
         _hung.pop(self._place, None)
 
     def version(self) -> str:
-        return str(self._call("get", "/version").json()["version"])
+        return str(self._said("/version", dict)["version"])
 
     def populate(self, proxies: list[Proxy]) -> None:
         """Create all these proxies in one request."""
@@ -90,7 +99,8 @@ class ToxiproxyServer:
 
     def proxies(self) -> dict[str, Any]:
         """Name → proxy with its toxics, as the server sees them. Proves nothing about the data path."""
-        return dict(self._call("get", "/proxies").json())
+        found: dict[str, Any] = self._said("/proxies", dict)
+        return found
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
         """Add a toxic that holds for every connection (toxicity 1); one of that name is replaced."""
@@ -105,7 +115,7 @@ class ToxiproxyServer:
             self._call("delete", f"/proxies/{proxy}/toxics/{name}")
 
     def _toxics(self, proxy: str) -> set[str]:
-        return {toxic["name"] for toxic in self._call("get", f"/proxies/{proxy}/toxics").json()}
+        return {toxic["name"] for toxic in self._said(f"/proxies/{proxy}/toxics", list)}
 
     def set_enabled(self, proxy: str, enabled: bool) -> None:
         """A disabled proxy refuses new connections and has closed the ones it had."""

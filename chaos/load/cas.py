@@ -12,7 +12,8 @@ zones at once where there are two, so that there is something to win. Every oper
 
 ``fail`` means that it surely changed nothing: a read without an answer, a cas for which no connection was made.
 Any other cas without a yes is ``info``, a conflict too: the cluster may have repeated the request by itself, and
-the repetition met its own first try (OpenSearch's ConcurrentSeqNoVersioningIT).
+the repetition met its own first try (OpenSearch's ConcurrentSeqNoVersioningIT). What has status 2xx and says no value
+or no version is garbled, so it is no yes.
 """
 
 from __future__ import annotations
@@ -85,10 +86,12 @@ class CompareAndSet(Paced):
             path = f"/{self._index}/_doc/{key}?{condition}&{_WRITE}"
             body = json.dumps(cas_source(key, value), separators=(",", ":"))
         self.note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
-        answer = ask(self._sender(zone), "PUT" if body else "GET", path, body, self._timeout_s)
+        method, shape = ("GET", "get") if read is None else ("PUT", "index")
+        answer = ask(self._sender(zone), shape, method, path, body, self._timeout_s)
         kind, found = (of_read if read is None else of_write)(answer)
+        outcome = Outcome.GARBLED if kind != "ok" and answer.outcome is Outcome.OK else Outcome(answer.outcome)
         node = None if answer.node is None else self._nodes[answer.node]
-        self.note(kind, op=op, outcome=Outcome(answer.outcome).name.lower(), status=answer.status, node=node, **found)
+        self.note(kind, op=op, outcome=outcome.name.lower(), status=answer.status, node=node, **found)
         return found if kind == "ok" and found.get("seq_no") is not None else None
 
 
@@ -96,20 +99,32 @@ def of_read(answer: Answer) -> tuple[str, dict[str, Any]]:
     """What a get says: ok with a document, ok with none (``value`` None), or fail."""
     data = answer.data if isinstance(answer.data, dict) else {}
     try:
-        if data["found"]:
-            value, seq_no, term = data["_source"]["seq"], data["_seq_no"], data["_primary_term"]
-            return "ok", {"value": int(value), "seq_no": int(seq_no), "primary_term": int(term)}
-        return "ok", {"value": None}
-    except (KeyError, TypeError, ValueError):
-        return "fail", {}
+        if data["found"] is False:
+            return "ok", {"value": None}
+        if data["found"] is True:
+            return "ok", {"value": _whole_number(data["_source"]["seq"]), **_version(data)}
+    except (KeyError, TypeError):
+        pass
+    return "fail", {}
 
 
 def of_write(answer: Answer) -> tuple[str, dict[str, Any]]:
     """What a conditional write says: ok with its version, fail when it never left, info for all else."""
     data = answer.data if isinstance(answer.data, dict) else {}
-    if 200 <= answer.status < 300:
+    if answer.outcome is Outcome.OK:
         try:
-            return "ok", {"seq_no": int(data["_seq_no"]), "primary_term": int(data["_primary_term"])}
-        except (KeyError, TypeError, ValueError):
+            return "ok", _version(data)
+        except (KeyError, TypeError):
             return "info", {}
     return "fail" if answer.never_sent else "info", {}
+
+
+def _version(data: dict[str, Any]) -> dict[str, int]:
+    """seq_no and primary term of an answer. Raises KeyError or TypeError where it says none."""
+    return {"seq_no": _whole_number(data["_seq_no"]), "primary_term": _whole_number(data["_primary_term"])}
+
+
+def _whole_number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no whole number")
+    return value

@@ -12,13 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from opensearchpy import OpenSearch
-from opensearchpy.connection import Urllib3HttpConnection
 from opensearchpy.serializer import JSONSerializer
 
 from chaos.access import Access
 from chaos.load.config import Target
 from chaos.load.network import connection_class
-from chaos.netsock import Namespace
+from chaos.netsock import LibraryConnection, Namespace
 
 
 class Trace(dict[str, str]):
@@ -44,13 +43,13 @@ class Raw(JSONSerializer):
         return data
 
 
-class ZoneHttpConnection(Urllib3HttpConnection):
+class ZoneHttpConnection(LibraryConnection):
     """opensearch-py's connection to one node, made in one namespace."""
 
     def __init__(self, *, node: int, namespace: Namespace | None, use_ssl: bool = False, **kwargs: Any) -> None:
         super().__init__(use_ssl=use_ssl, **kwargs)
         self._node = node
-        self.pool.ConnectionCls = connection_class(namespace, tls=use_ssl)
+        self.pool.ConnectionCls = connection_class(namespace, tls=use_ssl, text=True)
 
     def perform_request(
         self,

@@ -461,7 +461,7 @@ class Engine:
                 with Timeout(self._config.client.probe.timeout_s, TimeoutError("the controller does not answer")):
                     named = named_by_controller(zone.namespace, port)
                 silent = 0
-            except (OSError, HTTPError, HTTPException, ValueError, LookupError, TypeError):
+            except (OSError, HTTPError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
                 silent += 1
                 named = before if silent < 3 else None
             if named != before:

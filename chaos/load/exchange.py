@@ -22,7 +22,7 @@ from opensearchpy.exceptions import TransportError
 from chaos.history.format import Outcome
 from chaos.history.writer import EventWriter
 from chaos.load.clients import Trace
-from chaos.load.outcomes import of_error, of_status
+from chaos.load.outcomes import of_answer, of_error, of_status
 from chaos.load.schedule import SECOND
 
 Send = Callable[..., Any]
@@ -31,7 +31,10 @@ Send = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a request. ``data``: the decoded body, also of an error; None when there is none to read."""
+    """What came of a request. ``data``: the decoded body, also of an error; None when there is none to read.
+
+    ``outcome`` is ok for every status 2xx with a body of the right shape, whatever else it says.
+    """
 
     outcome: Outcome
     status: int
@@ -45,21 +48,25 @@ class Answer:
         return self.attempts <= 1 and self.outcome in (Outcome.REFUSED, Outcome.DROPPED)
 
 
-def ask(send: Send, method: str, path: str, body: str | None, timeout_s: float) -> Answer:
-    """Send one request; never raises for what the cluster does. ``timeout_s``: from sending to the last byte."""
+def ask(send: Send, kind: str, method: str, path: str, body: str | None, timeout_s: float) -> Answer:
+    """Send one request; never raises for what the cluster does. ``timeout_s``: from sending to the last byte.
+
+    ``kind``: as :func:`of_answer` has it; a body that is no answer to that is garbled, and not handed on.
+    """
     trace = Trace()
     outcome, status, data = Outcome.UNKNOWN, 0, None
     timer = Timeout.start_new(timeout_s)
     try:
         status, text = send(method, path, body=body, headers=trace)
         outcome = of_status(status)
-        data = json.loads(text)
+        if outcome is Outcome.OK and of_answer(kind, status, text) is Outcome.GARBLED:
+            outcome = Outcome.GARBLED
+        else:
+            data = json.loads(text)
     except Timeout as fired:
         if fired is not timer:
             raise
         outcome, status = Outcome.TIMEOUT, 0
-    except ValueError:
-        data = None
     except Exception as error:
         outcome, status = of_error(error)
         if isinstance(error, TransportError) and isinstance(error.info, dict):

@@ -11,6 +11,8 @@ import os
 import socket
 from pathlib import Path
 
+import gevent
+from urllib3 import HTTPResponse
 from urllib3.connection import HTTPConnection
 
 from chaos import netsock
@@ -33,10 +35,20 @@ def namespace(path: Path | str | None) -> netsock.Namespace | None:
     return opened
 
 
-def connection_class(namespace: netsock.Namespace | None, *, tls: bool = False) -> type[HTTPConnection]:
-    """urllib3's connection for the driver, making its sockets in ``namespace``."""
+def connection_class(
+    namespace: netsock.Namespace | None, *, tls: bool = False, text: bool = False
+) -> type[HTTPConnection]:
+    """urllib3's connection for the driver, making its sockets in ``namespace``.
+
+    ``text``: a body that is no UTF-8 is :class:`netsock.Garbled`. opensearch-py finds that out too, but forgets the
+    status over it, and takes lone surrogates for text.
+    """
 
     class DriverConnection(netsock.connection_class(namespace, tls=tls)):  # type: ignore[misc]
+        def between_pieces(self) -> None:
+            """A flood is always readable: without a pause no other request would go on, and no timer fire."""
+            gevent.sleep(0)
+
         @property
         def is_connected(self) -> bool:
             """Whether an idle connection is still good: nothing has arrived on it, not even its end.
@@ -55,7 +67,19 @@ def connection_class(namespace: netsock.Namespace | None, *, tls: bool = False) 
                 return False
             return False  # the end of the stream, or bytes that nobody asked for
 
-    return DriverConnection
+    if not text:
+        return DriverConnection
+
+    class TextConnection(DriverConnection):
+        def getresponse(self) -> HTTPResponse:
+            response: HTTPResponse = super().getresponse()
+            try:
+                response.data.decode()
+            except UnicodeDecodeError as error:
+                raise netsock.Garbled(f"no UTF-8: {error.reason} at byte {error.start}", response.status) from error
+            return response
+
+    return TextConnection
 
 
 def named_by_controller(namespace: netsock.Namespace | None, port: int) -> list[str]:

@@ -3,6 +3,10 @@
 HTTP 200 is not success: a search answers 200 with the shards it could reach, a bulk with refused items in it,
 and a write 201 although a replica failed. Such answers are ``partial``. A partial *write* is still
 acknowledged: the primary holds it and has told the client so.
+
+Partial is what a whole answer says of itself. One that cannot be read, or is JSON of another shape than the operation
+must have, says nothing: it is ``garbled``, and a garbled write is acknowledged by nobody. Under other statuses than 2xx
+the status alone decides, as it does for a gateway's page of HTML, unless not even HTTP's own rules were kept.
 """
 
 from __future__ import annotations
@@ -18,9 +22,12 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, Protocol
 
 from chaos.access import distrust
 from chaos.history.format import Outcome
+from chaos.netsock import Garbled
 
 _OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EPERM}
 """The driver's own machine could not open a socket: no word on the cluster."""
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What an answer of another shape than expected ends in; the last one thousands of brackets."""
 
 
 def of_status(status: int) -> Outcome:
@@ -39,16 +46,15 @@ def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0)
 
     ``kind``: ``search``, ``get``, ``index`` or ``bulk``. ``least_hits``: how many documents a search must
     find at least; one that finds fewer has not looked everywhere, whatever its shard counts say.
-    A 2xx answer that is not the JSON it should be is partial.
+    A 2xx answer that is not the JSON it should be is garbled.
     """
     outcome = of_status(status)
     if outcome is not Outcome.OK:
         return outcome
     try:
-        answer = json.loads(text)
-        whole = _WHOLE[kind](answer, least_hits)
-    except (ValueError, KeyError, TypeError):
-        return Outcome.PARTIAL
+        whole = _WHOLE[kind](json.loads(text), least_hits)
+    except _UNREADABLE:
+        return Outcome.GARBLED
     return Outcome.OK if whole else Outcome.PARTIAL
 
 
@@ -64,29 +70,44 @@ def is_stale(kind: str, status: int, text: str | bytes | None, *, least_hits: in
     try:
         answer = json.loads(text)
         return _whole_search(answer, 0) and not _whole_search(answer, least_hits)
-    except (ValueError, KeyError, TypeError):
+    except _UNREADABLE:
         return False
+
+
+# Whether an answer says that it is whole. Each raises one of _UNREADABLE for one of another shape: null or "0" instead
+# of a number would else pass for "none failed".
 
 
 def _whole_search(answer: dict[str, Any], least_hits: int) -> bool:
-    shards = answer["_shards"]
-    if answer["timed_out"] or shards["failed"] or shards["successful"] < shards["total"]:
-        return False
-    total = answer["hits"]["total"]
-    return bool((total["value"] if isinstance(total, dict) else total) >= least_hits)
+    timed_out, shards, found = answer["timed_out"], answer["_shards"], answer["hits"]["total"]
+    total, successful, failed = shards["total"], shards["successful"], shards["failed"]
+    if type(found) is dict:
+        found = found["value"]
+    if not (type(total) is type(successful) is type(failed) is type(found) is int and type(timed_out) is bool):
+        raise TypeError("a count that is no number")
+    return not timed_out and failed == 0 and successful >= total and found >= least_hits
 
 
 def _whole_write(answer: dict[str, Any], _: int) -> bool:
+    failed = answer["_shards"]["failed"]
+    if type(failed) is not int or answer["result"] not in ("created", "updated"):
+        raise TypeError("no answer to a write")
     # successful < total is normal here: a replica without a node is no failure of this write
-    return bool(answer["_shards"]["failed"] == 0)
+    return failed == 0
 
 
 def _whole_get(answer: dict[str, Any], _: int) -> bool:
-    return bool(answer["found"])
+    found = answer["found"]
+    if type(found) is not bool:
+        raise TypeError("found neither true nor false")
+    return found
 
 
 def _whole_bulk(answer: dict[str, Any], _: int) -> bool:
-    return not answer["errors"] and all(
+    errors = answer["errors"]
+    if type(errors) is not bool:
+        raise TypeError("errors neither true nor false")
+    return not errors and all(
         item.get("_shards", {}).get("failed", 0) == 0 for entry in answer["items"] for item in entry.values()
     )
 
@@ -97,8 +118,8 @@ _WHOLE = {"search": _whole_search, "get": _whole_get, "index": _whole_write, "bu
 def of_error(error: BaseException) -> tuple[Outcome, int]:
     """Outcome and HTTP status (0 = none) of a request that raised.
 
-    Understands what opensearch-py raises (:class:`TransportError` and below) and, inside or without it, what
-    urllib3 and the socket raise. Anything else is ``unknown``: an error of the driver.
+    Understands what opensearch-py raises (:class:`TransportError` and below) and, inside or without it, what our own
+    connections, urllib3 and the socket raise. Anything else is ``unknown``: an error of the driver.
 
     A conflict (409) is ``unknown``: ids are ours alone, so the write met an earlier try of its own, which nobody
     acknowledged. OpenSearch's ConcurrentSeqNoVersioningIT says why a 409 is no definite failure.
@@ -107,6 +128,8 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
         return Outcome.TIMEOUT, 0
     if isinstance(error, NoConnection):
         cause = error.info
+        if isinstance(cause, Garbled):
+            return Outcome.GARBLED, cause.status
         return (_of_connection(cause) if isinstance(cause, BaseException) else Outcome.RESET), 0
     if isinstance(error, TransportError):
         status = error.status_code
@@ -117,6 +140,8 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
         if status == 404 and isinstance(error.info, dict) and error.info.get("found") is False:
             return Outcome.PARTIAL, status  # the load asks only for documents that are there: this copy lacks one
         return of_status(status), status
+    if isinstance(error, Garbled):
+        return Outcome.GARBLED, error.status
     return _of_connection(error), 0
 
 

@@ -85,8 +85,8 @@ class Visibility(Paced):
         id = probe_id(number)
         self.note("write", n=number, id=id, zone=self._zones[zone])
         path = f"/{self._index}/_doc/{id}?filter_path=result,_shards"
-        answer = ask(self._sender(zone), "PUT", path, body(id), self._timeout_s)
-        written.acknowledged = 200 <= answer.status < 300
+        answer = ask(self._sender(zone), "index", "PUT", path, body(id), self._timeout_s)
+        written.acknowledged = answer.outcome is Outcome.OK
         self.note(
             "written",
             n=number,
@@ -119,7 +119,7 @@ class Visibility(Paced):
     def _get(self, send: Send, where: dict[str, Any], *, only_found: bool) -> bool | None:
         began = time.monotonic_ns()
         path = f"/{self._index}/_doc/{probe_id(where['n'])}?preference=_local&filter_path=found"
-        answer = ask(send, "GET", path, None, self._timeout_s)
+        answer = ask(send, "get", "GET", path, None, self._timeout_s)
         said = answer.data.get("found") if isinstance(answer.data, dict) else None
         found = said if isinstance(said, bool) else None
         if found or not only_found:
@@ -137,7 +137,7 @@ class Visibility(Paced):
         missed, silent, searches, hits = None, None, 0, None
         while not self.closed:
             began = time.monotonic_ns()
-            hits = hits_of(ask(send, "POST", path, query, self._timeout_s).data)
+            hits = hits_of(ask(send, "search", "POST", path, query, self._timeout_s).data)
             searches += 1
             if hits:
                 self.note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)

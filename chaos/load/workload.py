@@ -19,6 +19,7 @@ from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
 
 from chaos.errors import LabError
+from chaos.netsock import UNREADABLE
 
 INDEX = "chaos"
 GROUPS = 100
@@ -186,8 +187,8 @@ def preload(client: OpenSearch, documents: int, index: str = INDEX, *, keys: int
         _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60)
         client.indices.refresh(index=index, request_timeout=60)
         found = client.count(index=index, request_timeout=60)["count"]
-    except OpenSearchException as error:
-        raise LabError(f"the documents of the load could not be written: {error}") from error
+    except (OpenSearchException, *UNREADABLE) as error:
+        raise LabError(f"the documents of the load could not be written: {type(error).__name__} {error}") from error
     if failures:
         raise LabError(f"{len(failures)} of {documents} documents were refused, the first: {failures[0]}")
     if found < documents:

@@ -8,19 +8,30 @@ answers before it is done.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from chaos.errors import LabError
 from chaos.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
 from chaos.lab.protocol import Lab
 from chaos.load.workload import MAPPING
+from chaos.netsock import UNREADABLE
 from chaos.observe.cluster import administer, elected
 
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Read an answer in the block: one of another shape than expected raises LabError. ``what`` says whose it is."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise LabError(f"{what} cannot be read: {type(error).__name__} {error}") from error
 
 
 def weights(lab: Lab) -> tuple[dict[str, int] | None, int]:
@@ -30,8 +41,9 @@ def weights(lab: Lab) -> tuple[dict[str, int] | None, int]:
         raise LabError(f"reading the weights answered {status}: {str(answer)[:200]}")
     if not answer or "_version" not in answer:
         return None, -1
-    values = {zone: int(float(weight)) for zone, weight in answer.get("weights", {}).items()}
-    return values or None, int(answer["_version"])
+    with reading("the answer with the weights"):
+        values = {zone: int(float(weight)) for zone, weight in answer.get("weights", {}).items()}
+        return values or None, int(answer["_version"])
 
 
 def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
@@ -87,7 +99,8 @@ def excluded(lab: Lab) -> list[str]:
     status, answer = administer(lab, "GET", EXCLUDED)
     if status != 200:
         raise LabError(f"reading the exclusions of votes answered {status}: {str(answer)[:300]}")
-    return without_vote(answer)
+    with reading("the answer with the exclusions of votes"):
+        return without_vote(answer)
 
 
 def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False) -> None:
@@ -148,4 +161,5 @@ def explicit_settings(lab: Lab, index: str | None) -> dict[str, Text] | None:
         return None
     if status != 200:
         raise LabError(f"reading the settings answered {status}: {str(answer)[:200]}")
-    return dict(answer["persistent"] if index is None else answer[index]["settings"])
+    with reading("the answer with the settings"):
+        return dict(answer["persistent"] if index is None else answer[index]["settings"])

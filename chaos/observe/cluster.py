@@ -17,6 +17,7 @@ import urllib3
 
 from chaos.errors import LabError
 from chaos.lab.protocol import Lab
+from chaos.netsock import UNREADABLE, Garbled
 
 NOBODY = "-"
 """What ``_cat/cluster_manager`` says when a node sees no elected cluster manager."""
@@ -68,15 +69,15 @@ class View:
 
 
 def view(lab: Lab, node: str, timeout: float = 2.0) -> View | None:
-    """What ``node`` believes; None when it does not answer in time."""
+    """What ``node`` believes; None when it does not answer in time, or nothing that can be read."""
     client = lab.client(node, timeout=timeout)
     try:
         status, state = client.request("GET", STATE)
-    except urllib3.exceptions.HTTPError:
+        return parse(node, state) if status == 200 else None
+    except (urllib3.exceptions.HTTPError, *UNREADABLE):
         return None
     finally:
         client.close()
-    return parse(node, state) if status == 200 else None
 
 
 def parse(node: str, state: dict[str, Any]) -> View:
@@ -130,7 +131,7 @@ def elected(lab: Lab) -> str | None:
     if not votes:
         return None
     leader = votes.most_common(1)[0][0]
-    return None if leader == NOBODY else leader
+    return leader if leader in names else None
 
 
 def _leader_seen_by(lab: Lab, node: str) -> str | None:
@@ -197,8 +198,8 @@ def administer(
 ) -> tuple[int, Any]:
     """One administrative request, through the elected manager (or ``through``), or else any node that answers.
 
-    One that is rejected (429: a full heap, a full queue) is asked again for a while: heaps are collected. Raises
-    LabError when no node takes it.
+    One that is rejected (429: a full heap, a full queue) is asked again for a while: heaps are collected. A GET that is
+    answered with what cannot be read goes to the next node. Raises LabError when no node takes it.
     """
     deadline = time.monotonic() + REJECTED_SECONDS
     leader = through or elected(lab)
@@ -216,6 +217,10 @@ def administer(
             last = str(error)
         except urllib3.exceptions.NewConnectionError as error:
             last = str(error)
+        except Garbled as error:
+            last = f"{name}: {error}"
+            if method != "GET":  # it may have been done, and to ask again is not ours to decide
+                raise LabError(f"{method} {path} on {last}") from error
         except urllib3.exceptions.HTTPError as error:
             raise LabError(f"{method} {path} on {name}: {error}") from error
         finally:

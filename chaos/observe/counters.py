@@ -11,6 +11,7 @@ from typing import Any
 import urllib3
 
 from chaos.lab.protocol import Lab
+from chaos.netsock import UNREADABLE
 
 SERVED = (
     "/_nodes/_local/stats/indices,weighted_routing/search,get?filter_path="
@@ -19,8 +20,6 @@ SERVED = (
 PROCESS = "/_nodes/_local/stats/process?filter_path=nodes.*.process.timestamp,nodes.*.process.cpu.total_in_millis"
 PROCESSORS = "/_nodes/os?filter_path=nodes.*.name,nodes.*.os.allocated_processors"
 ROUTING = "metadata.indices.*.settings.index.number_of_shards,metadata.indices.*.routing_num_shards"
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-"""What an answer of another shape than expected ends in."""
 
 
 def _get(lab: Lab, node: str, path: str, timeout: float) -> Any:

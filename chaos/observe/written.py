@@ -5,7 +5,8 @@ connection was made, so no node has ever seen the request, and it must not be th
 which may be there or not. A 409, 429 or 5xx is open and no refusal: the coordinating node repeats a write by
 itself when it loses the primary, and what the client is told is the fate of the last try alone
 (ConcurrentSeqNoVersioningIT, ``TransportReplicationAction``). The same goes for a refused connection after
-other attempts of the same request. An id that is in none of the three was never sent at all.
+other attempts of the same request, and for a garbled answer: who sends it may have done the write, and has not said
+so. An id that is in none of the three was never sent at all.
 """
 
 from __future__ import annotations

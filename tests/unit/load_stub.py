@@ -12,11 +12,24 @@ visible to searches by id ``REFRESH`` seconds after they were written. Planted f
 mode began, and searches of the load find little), ``forked`` (every conditional write is done, and answered with a
 conflict), ``hidden`` (searches by id find nothing), ``twice`` (they find everything twice), ``silent`` (a write is
 done and never answered), ``shut`` (every write is 503 and not done).
+
+What the load asks is done and answered by what is no answer in these modes: ``html`` (a page), ``invalid_utf8`` (a byte
+that cannot be), ``surrogate`` (half a character), ``empty`` (no body), ``list`` (JSON of another kind), ``object`` (an
+empty one), ``mistyped`` (texts and nulls for numbers), ``nested`` (a hundred thousand brackets), ``truncated`` (half of
+the body, then the end), ``shorter`` (a length below the body's), ``no_number`` (a length that is none), ``two_lengths``
+(which differ), ``announced`` (a length of an exabyte), ``bad_chunk`` (a chunk of no size), ``negative_chunk`` (of less
+than nothing), ``cut_chunk`` (half of one, then the end), ``no_http`` (the first words of another protocol),
+``bad_header`` (a line without a colon), ``half_head`` (the end in the middle of the head), ``bad_gzip`` (said to be
+compressed), ``bomb`` (64 MiB in 64 kB), ``endless`` (chunks as fast as they are taken). And so that they can be told
+from these: ``longer`` (a length above the body's, and no end), ``trickle`` (a chunk of one byte now and then),
+``closed`` (the end instead of an answer), ``torn`` (half of the body, then a reset), ``listed_error`` (status 500 with a
+list).
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import re
@@ -28,7 +41,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -42,6 +55,50 @@ _QUERY = re.compile(rb'"values": ?\["([^"]+)"\]')
 _CONDITION = re.compile(rb"if_seq_no=(\d+)&if_primary_term=(\d+)")
 REFRESH = 0.3
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_OK = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\n"
+_CHUNKED = _OK + b"transfer-encoding: chunked\r\n\r\n"
+
+
+def _with(body: bytes, length: object = None, more: bytes = b"") -> bytes:
+    """An answer with this body; ``length``: what it says of it, if that is another."""
+    said = str(len(body) if length is None else length).encode()
+    return _OK + more + b"content-length: " + said + b"\r\n\r\n" + body
+
+
+_BOMB = gzip.compress(bytes(64 << 20))
+_KEEP: dict[str, Callable[[bytes], bytes]] = {
+    "html": lambda _: _with(b"<html>502</html>"),
+    "invalid_utf8": lambda body: _with(body[:-1] + b',"x":"\xff"}'),
+    "surrogate": lambda body: _with(body[:-1] + b',"x":"\xed\xa0\x80"}'),
+    "empty": lambda _: _with(b""),
+    "list": lambda _: _with(b"[]"),
+    "object": lambda _: _with(b"{}"),
+    "mistyped": lambda body: _with(re.sub(rb":(\d+|true|false)", rb":null", body).replace(b'"created"', b"1")),
+    "nested": lambda _: _with(b"[" * 100_000),
+    "shorter": lambda body: _with(body, len(body) - 1),
+    "longer": lambda body: _with(body, len(body) + 1),
+    "no_number": lambda body: _with(body, "many"),
+    "two_lengths": lambda body: _with(body, more=b"content-length: 7\r\n"),
+    "announced": lambda body: _with(body, 10**18),
+    "bad_chunk": lambda body: _CHUNKED + b"some\r\n" + body,
+    "negative_chunk": lambda body: _CHUNKED + b"-1\r\n" + body,
+    "no_http": lambda _: b"SSH-2.0-OpenSSH_9.6\r\n",
+    "bad_header": lambda body: _OK + b"there is no colon\r\n" + _with(body)[len(_OK) :],
+    "bad_gzip": lambda body: _with(body, more=b"content-encoding: gzip\r\n"),
+    "bomb": lambda _: _with(_BOMB, more=b"content-encoding: gzip\r\n"),
+    "endless": lambda _: _CHUNKED,
+    "trickle": lambda _: _CHUNKED,
+    "listed_error": lambda _: _with(b"[]").replace(b"200", b"500", 1),
+}
+"""What is sent instead of an answer with this body, on a connection that stays."""
+_CLOSE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda body: _with(body)[: -len(body) // 2],
+    "cut_chunk": lambda body: _CHUNKED + b"%x\r\n" % (2 * len(body)) + body,
+    "half_head": lambda _: _OK[:-10],
+    "closed": lambda _: b"",
+    "torn": lambda body: _with(body)[: -len(body) // 2],
+}
+"""The same, and then the connection is closed (``torn``: reset)."""
 
 
 @dataclass
@@ -60,6 +117,7 @@ class Stub(asyncio.Protocol):
     seq_no = 0
     documents: ClassVar[dict[bytes, list[Document]]] = {}
     """The versions of each kept document, oldest first."""
+    floods: ClassVar[set[asyncio.Future[None]]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -83,15 +141,13 @@ class Stub(asyncio.Protocol):
         mode = Stub.mode
         if path.startswith(b"/_stub/"):
             Stub.mode, Stub.since = path.rpartition(b"/")[2].decode(), time.monotonic()
-            self.send(200, b"{}")
+            self.whole(200, b"{}")
         elif path.startswith(b"/_cluster/health"):
-            self.send(503 if mode == "unhealthy" else 200, b'{"status":"green"}')
+            self.whole(503 if mode == "unhealthy" else 200, b'{"status":"green"}')
         elif mode in ("429", "503"):
             self.send(int(mode), b'{"error":{"type":"rejected_execution_exception"},"status":%d}' % int(mode))
         elif mode == "reset":
-            sock = self.transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.transport.abort()
+            self.reset()
         elif kept := _KEPT.search(path):
             self.kept(method, path, kept[1], body)
         elif b"/_search?routing=" in path:
@@ -148,7 +204,38 @@ class Stub(asyncio.Protocol):
         shards = {"total": 1, "successful": 1, "failed": 0}
         self.send(200, json.dumps({"timed_out": False, "_shards": shards, "hits": hits}).encode())
 
+    def reset(self) -> None:
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
     def send(self, status: int, body: bytes) -> None:
+        """An answer, or in some modes what is none."""
+        mode = Stub.mode
+        if mode in _CLOSE:
+            self.transport.write(_CLOSE[mode](body))
+            if mode == "torn":  # what was sent is taken first: a reset throws away what nobody has read yet
+                asyncio.get_running_loop().call_later(0.05, self.reset)
+            else:
+                self.transport.close()
+        elif mode in _KEEP:
+            self.transport.write(_KEEP[mode](body))
+            if mode in ("endless", "trickle"):
+                flood = asyncio.ensure_future(self.go_on(fast=mode == "endless"))
+                Stub.floods.add(flood)
+                flood.add_done_callback(Stub.floods.discard)
+        else:
+            self.whole(status, body)
+
+    async def go_on(self, *, fast: bool) -> None:
+        """Chunks without end."""
+        chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n" if fast else b"1\r\nx\r\n"
+        while not self.transport.is_closing():
+            if self.transport.get_write_buffer_size() < 1 << 20:
+                self.transport.write(chunk)
+            await asyncio.sleep(0 if fast else 0.05)
+
+    def whole(self, status: int, body: bytes) -> None:
         head = b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
         self.transport.write(head % (status, len(body)) + body)
 

@@ -10,6 +10,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, Protocol
 
 from chaos.history.format import Outcome
 from chaos.load.outcomes import of_answer, of_error, of_status
+from chaos.netsock import Garbled
 
 
 def search(*, timed_out=False, total=3, successful=3, failed=0, hits=10):
@@ -32,8 +33,35 @@ BULK_COPY_FAILED = {"errors": False, "items": [{"create": {"status": 201, "_shar
         ("search", 200, search(failed=1, successful=2), Outcome.PARTIAL),
         ("search", 200, search(successful=2), Outcome.PARTIAL),
         ("search", 200, search(timed_out=True), Outcome.PARTIAL),
-        ("search", 200, "<html>", Outcome.PARTIAL),
-        ("search", 200, "{}", Outcome.PARTIAL),
+        ("search", 200, "<html>", Outcome.GARBLED),
+        ("search", 200, "", Outcome.GARBLED),
+        ("search", 200, "{}", Outcome.GARBLED),
+        ("search", 200, "[]", Outcome.GARBLED),
+        ("search", 200, "null", Outcome.GARBLED),
+        ("search", 200, "[" * 100_000, Outcome.GARBLED),
+        ("search", 200, search() + "}", Outcome.GARBLED),
+        ("search", 200, search(timed_out=None), Outcome.GARBLED),
+        ("search", 200, search(timed_out=0), Outcome.GARBLED),
+        ("search", 200, search(failed=None), Outcome.GARBLED),
+        ("search", 200, search(failed=False), Outcome.GARBLED),
+        ("search", 200, search(total="3", successful="3"), Outcome.GARBLED),
+        ("search", 200, search(hits=True), Outcome.GARBLED),
+        ("search", 200, search(hits="many"), Outcome.GARBLED),
+        ("index", 201, "", Outcome.GARBLED),
+        ("index", 201, "{}", Outcome.GARBLED),
+        ("index", 201, search(), Outcome.GARBLED),
+        ("index", 201, write(failed=None), Outcome.GARBLED),
+        ("index", 201, write().replace("created", "deleted"), Outcome.GARBLED),
+        ("index", 201, write().replace('"created"', '["created"]'), Outcome.GARBLED),
+        ("index", 200, write().replace("created", "updated"), Outcome.OK),
+        ("index", 503, "<html>", Outcome.SERVER_ERROR),  # a gateway's page: the status says all
+        ("get", 200, "{}", Outcome.GARBLED),
+        ("get", 200, '{"found":null}', Outcome.GARBLED),
+        ("get", 200, '{"found":"true"}', Outcome.GARBLED),
+        ("get", 200, '{"found":false}', Outcome.PARTIAL),
+        ("bulk", 200, '{"errors":0,"items":[]}', Outcome.GARBLED),
+        ("bulk", 200, '{"errors":false,"items":[[]]}', Outcome.GARBLED),
+        ("bulk", 200, '{"errors":false,"items":[{"index":[]}]}', Outcome.GARBLED),
         ("index", 201, write(), Outcome.OK),
         ("index", 201, write(successful=1), Outcome.OK),  # replicas without a node are no failure
         ("index", 201, write(successful=2, failed=1), Outcome.PARTIAL),
@@ -101,6 +129,48 @@ def wrapped(error):
 def test_connection_errors_bare_and_as_opensearch_py_wraps_them(error, outcome):
     assert of_error(error) == (outcome, 0)
     assert of_error(wrapped(error)) == (outcome, 0)
+
+
+@pytest.mark.parametrize("status", [0, 200, 201, 404, 503])
+def test_what_is_no_answer_is_garbled_bare_and_as_opensearch_py_wraps_it(status):
+    error = Garbled("cut short", status)
+    assert of_error(error) == of_error(wrapped(error)) == (Outcome.GARBLED, status)
+
+
+def test_no_json_of_any_shape_raises_or_is_good_by_chance():
+    """Every place of a good answer, taken out or replaced by something of every other kind."""
+    good = {"search": search(hits=20), "index": write(), "get": '{"found":true}', "bulk": json.dumps(BULK_OK)}
+    for kind, text in good.items():
+        assert of_answer(kind, 200, text, least_hits=20) is Outcome.OK
+        for place in places(json.loads(text)):
+            for other in (None, True, -1.5, "0", [], {}, [[]], ABSENT):
+                answer = json.loads(text)
+                put(answer, place, other)
+                found = of_answer(kind, 200, json.dumps(answer), least_hits=20)
+                assert found in (Outcome.OK, Outcome.PARTIAL, Outcome.GARBLED)
+                if found is Outcome.OK:  # nothing was changed that the outcome hangs on
+                    assert {*place} & {"skipped", "create", "status", "total", "_shards", "items", "failed"}, (place, other)
+                    assert kind == "bulk" or place[-1] in ("skipped",), (place, other)
+
+
+ABSENT = object()
+
+
+def places(value, path=()):
+    """The paths of everything in a JSON value but the value itself."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def put(value, path, other):
+    for key in path[:-1]:
+        value = value[key]
+    if other is ABSENT:
+        del value[path[-1]]
+    else:
+        value[path[-1]] = other
 
 
 def test_other_errors():

@@ -28,6 +28,8 @@ from chaos.faults.probes import Line, Pair, Reply, together
 from chaos.faults.storm import ENOUGH, Ask, Storm
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
+from chaos.netsock import UNREADABLE
+from chaos.observe.administration import reading
 from chaos.observe.cluster import NOBODY, administer, await_elected, elected, leaders, newest, term, views
 
 AMBER = "#b7791f"
@@ -362,12 +364,14 @@ def _indices(lab: Lab, prefix: str, leader: str) -> list[str]:
     status, answer = administer(lab, "GET", path, through=leader)
     if status != 200:
         raise LabError(f"listing the indices {prefix}* answered {status}: {str(answer)[:200]}")
-    return sorted((answer or {}).get("metadata", {}).get("indices", {}))
+    with reading(f"the list of the indices {prefix}*"):
+        return sorted((answer or {}).get("metadata", {}).get("indices", {}))
 
 
 def _queued(lab: Lab, prefix: str, leader: str) -> bool:
     status, answer = administer(lab, "GET", "/_cluster/pending_tasks?local=true", through=leader)
-    return status == 200 and any(prefix in str(task.get("source")) for task in (answer or {}).get("tasks", ()))
+    with reading("the cluster manager's queue"):
+        return status == 200 and any(prefix in str(task.get("source")) for task in (answer or {}).get("tasks", ()))
 
 
 @operation("indices.delete")
@@ -478,14 +482,15 @@ def canary(lab: Lab, node: str) -> dict[str, float]:
         took = time.monotonic() - began
         _, answer = client.request("GET", "/_cluster/pending_tasks?cluster_manager_timeout=4s")
         tasks = answer.get("tasks", ()) if isinstance(answer, dict) else ()
-    except urllib3.exceptions.HTTPError:
+        waits = [float(task["time_in_queue_millis"]) for task in tasks]
+    except (urllib3.exceptions.HTTPError, *UNREADABLE):
         return {}
     finally:
         client.close()
     return {
         "canary GET /_cluster/health, ms": took * 1000,
-        "pending tasks": float(len(tasks)),
-        "longest wait of a pending task, ms": max((float(task["time_in_queue_millis"]) for task in tasks), default=0.0),
+        "pending tasks": float(len(waits)),
+        "longest wait of a pending task, ms": max(waits, default=0.0),
     }
 
 
@@ -545,7 +550,7 @@ class TaskEvidence(StormEvidence):
         if not self._mappings:
             seen = newest(views(lab))
             return seen.version if seen else None
-        with suppress(ChaosError, LookupError, TypeError):
+        with suppress(ChaosError, *UNREADABLE):
             path = f"/_cluster/state/metadata/{self._prefix}0?local=true&filter_path=metadata.indices.*.mapping_version"
             status, answer = administer(lab, "GET", path, through=await_elected(lab, 2.0))
             return int(answer["metadata"]["indices"][f"{self._prefix}0"]["mapping_version"]) if status == 200 else None
@@ -630,9 +635,9 @@ class AdminEvidence(StormEvidence):
             try:
                 _, answer = client.request("GET", "/_nodes/_local/usage/rest_actions")
                 counts = [each["rest_actions"] for each in answer["nodes"].values()]
-            except (urllib3.exceptions.HTTPError, LookupError, TypeError, AttributeError):
+                total += sum(n for count in counts for action, n in count.items() if action != "nodes_usage_action")
+            except (urllib3.exceptions.HTTPError, *UNREADABLE):
                 return None
             finally:
                 client.close()
-            total += sum(n for count in counts for action, n in count.items() if action != "nodes_usage_action")
         return total

@@ -145,8 +145,8 @@ def _await_back(lab: Lab, node: str, nodes: int, seconds: float) -> None:
             ):
                 client.close()
                 return
-        except urllib3.exceptions.HTTPError:
-            seen = "no answer"
+        except (urllib3.exceptions.HTTPError, LookupError, TypeError):
+            seen = "no answer that can be read"
         time.sleep(0.1)
     client.close()
     raise LabError(f"{node} is not back in a green cluster of {nodes} nodes after {seconds:g} s: {seen}")

@@ -28,6 +28,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
+from chaos.netsock import UNREADABLE
 from chaos.observe.cluster import administer
 
 MEBI = 1 << 20
@@ -403,7 +404,7 @@ class Heap:
         try:
             status, stats = client.request("GET", STATS)
             return cls(stats) if status == 200 else None
-        except (urllib3.exceptions.HTTPError, LookupError, ValueError, TypeError):
+        except (urllib3.exceptions.HTTPError, *UNREADABLE, ArithmeticError):
             return None
         finally:
             client.close()

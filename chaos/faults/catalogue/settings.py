@@ -22,6 +22,7 @@ from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.probes import Pair
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
+from chaos.netsock import UNREADABLE
 from chaos.observe.administration import Text, as_text, explicit_settings, settings_path
 from chaos.observe.cluster import administer, await_elected, newest, views
 
@@ -133,26 +134,29 @@ def restore(lab: Lab, index: str | None, changed: dict[str, Text], before: dict[
 
 
 def effective(lab: Lab, node: str, index: str | None) -> dict[str, tuple[Text, bool]] | None:
-    """On ``node`` itself, by its own state: setting → what holds, and whether it is set; None without an answer."""
+    """On ``node`` itself, by its own state: setting → what holds, and whether it is set.
+
+    None without an answer, or without one that can be read.
+    """
     client = lab.client(node, timeout=3.0)
     try:
         status, answer = client.request(
             "GET", f"{settings_path(index)}?flat_settings=true&include_defaults=true&local=true"
         )
-    except urllib3.exceptions.HTTPError:
+        if status != 200:
+            return None
+        if index is not None:
+            answer = answer.get(index, {})
+            layers = [(answer.get("defaults", {}), False), (answer.get("settings", {}), True)]
+        else:
+            layers = [(answer.get("defaults", {}), False)] + [
+                (answer.get(layer, {}), True) for layer in ("persistent", "transient")
+            ]
+        return {key: (value, is_set) for settings, is_set in layers for key, value in settings.items()}
+    except (urllib3.exceptions.HTTPError, *UNREADABLE):
         return None
     finally:
         client.close()
-    if status != 200:
-        return None
-    if index is not None:
-        answer = answer.get(index, {})
-        layers = [(answer.get("defaults", {}), False), (answer.get("settings", {}), True)]
-    else:
-        layers = [(answer.get("defaults", {}), False)] + [
-            (answer.get(layer, {}), True) for layer in ("persistent", "transient")
-        ]
-    return {key: (value, is_set) for settings, is_set in layers for key, value in settings.items()}
 
 
 def same(one: Text, other: Text) -> bool:
