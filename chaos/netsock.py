@@ -157,8 +157,8 @@ class Endpoint:
         return sock
 
 
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-"""What an answer of another shape than expected ends in."""
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What an answer of another shape than expected ends in; the last one thousands of brackets."""
 LARGEST = 16 << 20
 """Bytes that an answer may have, decoded. A cluster state of ours has some 100 kB, a page of the read-back 2 MB."""
 _AT_ONCE = 1 << 20

@@ -22,12 +22,10 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, Protocol
 
 from chaos.access import distrust
 from chaos.history.format import Outcome
-from chaos.netsock import Garbled
+from chaos.netsock import UNREADABLE, Garbled
 
 _OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EPERM}
 """The driver's own machine could not open a socket: no word on the cluster."""
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What an answer of another shape than expected ends in; the last one thousands of brackets."""
 
 
 def of_status(status: int) -> Outcome:
@@ -53,7 +51,7 @@ def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0)
         return outcome
     try:
         whole = _WHOLE[kind](json.loads(text), least_hits)
-    except _UNREADABLE:
+    except UNREADABLE:
         return Outcome.GARBLED
     return Outcome.OK if whole else Outcome.PARTIAL
 
@@ -70,11 +68,11 @@ def is_stale(kind: str, status: int, text: str | bytes | None, *, least_hits: in
     try:
         answer = json.loads(text)
         return _whole_search(answer, 0) and not _whole_search(answer, least_hits)
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
 
 
-# Whether an answer says that it is whole. Each raises one of _UNREADABLE for one of another shape: null or "0" instead
+# Whether an answer says that it is whole. Each raises one of UNREADABLE for one of another shape: null or "0" instead
 # of a number would else pass for "none failed".
 
 

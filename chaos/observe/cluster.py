@@ -73,11 +73,13 @@ def view(lab: Lab, node: str, timeout: float = 2.0) -> View | None:
     client = lab.client(node, timeout=timeout)
     try:
         status, state = client.request("GET", STATE)
-        return parse(node, state) if status == 200 else None
+        seen = parse(node, state) if status == 200 else None
     except (urllib3.exceptions.HTTPError, *UNREADABLE):
         return None
     finally:
         client.close()
+    known = {each.name for each in lab.topology.nodes}
+    return seen if seen is None or seen.leader is None or seen.leader in known else None
 
 
 def parse(node: str, state: dict[str, Any]) -> View:

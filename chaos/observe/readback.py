@@ -30,6 +30,7 @@ import urllib3
 from chaos.errors import ChaosError, LabError
 from chaos.lab.protocol import Lab
 from chaos.load.workload import check_of
+from chaos.netsock import UNREADABLE
 from chaos.observe.cluster import ShardCopy, administer, newest, views
 from chaos.observe.written import Written
 from chaos.routing import shard_of
@@ -39,8 +40,6 @@ NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
 AGAIN_S = (2.0, 5.0, 10.0)
 """Pauses before copies that differ are read again."""
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-"""What an answer of another shape than expected ends in."""
 
 
 @dataclass

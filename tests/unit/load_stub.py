@@ -22,8 +22,8 @@ than nothing), ``cut_chunk`` (half of one, then the end), ``no_http`` (the first
 ``bad_header`` (a line without a colon), ``half_head`` (the end in the middle of the head), ``bad_gzip`` (said to be
 compressed), ``bomb`` (64 MiB in 64 kB), ``endless`` (chunks as fast as they are taken). And so that they can be told
 from these: ``longer`` (a length above the body's, and no end), ``trickle`` (a chunk of one byte now and then),
-``closed`` (the end instead of an answer), ``torn`` (half of the body, then a reset), ``listed_error`` (status 500 with a
-list).
+``closed`` (the end instead of an answer), ``torn`` (half of the body, then a reset), ``listed_error`` (status 500 with
+a list).
 """
 
 from __future__ import annotations

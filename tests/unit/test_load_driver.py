@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from load_stub import Server, serving
 
 from chaos.history import History
+from chaos.history.format import ARRIVAL
 from chaos.load.config import (
     ClientConfig,
     ClientHost,
@@ -22,6 +25,8 @@ from chaos.load.config import (
     Target,
 )
 from chaos.load.driver import Driver, DriverError
+from chaos.netsock import LARGEST
+from chaos.observe.written import Written
 from chaos.places import ProcessIdentity
 
 SECOND = 1_000_000_000
@@ -151,6 +156,106 @@ def test_every_scheduled_arrival_has_one_outcome_and_each_answer_its_own(run, dr
     slices = [each for event in own for each in event["processors"]]
     assert all(start < end and 0 <= busy <= 1 for start, end, busy in slices)
     assert all(one[1] == other[0] for one, other in itertools.pairwise(slices))
+
+
+GARBLED = {
+    "html": 200,
+    "invalid_utf8": 200,
+    "surrogate": 200,
+    "empty": 200,
+    "list": 200,
+    "object": 200,
+    "mistyped": 200,
+    "nested": 200,
+    "truncated": 200,
+    "shorter": 200,
+    "no_number": 200,
+    "two_lengths": 0,
+    "announced": 200,
+    "bad_chunk": 200,
+    "negative_chunk": 200,
+    "cut_chunk": 200,
+    "no_http": 0,
+    "bad_header": 200,
+    "half_head": 200,
+    "bad_gzip": 200,
+}
+"""Mode of the stub → the status on record; 0: none could be read."""
+OTHERWISE = {"closed": ("reset", 0), "torn": ("reset", 0), "listed_error": ("server_error", 500)}
+"""What must not be taken for it."""
+
+
+@pytest.mark.parametrize("kind", ["load-balancer", "opensearch-py"])
+def test_every_form_of_a_garbled_answer_has_that_name(run, drive, kind):
+    """And is answered, never good, never unknown; a garbled write is open: neither acknowledged nor refused."""
+    windows = {}
+    with serving() as server:
+        driver = drive(config(run, server, rate=50, kind=kind, timeout=10))
+        wait_for_load(driver)
+        for mode in (*GARBLED, *OTHERWISE, "ok"):
+            server.mode(mode)
+            begin = time.monotonic_ns()
+            wait_for(lambda begin=begin: min(recorded(run, begin)) >= 3)
+            windows[mode] = (begin, time.monotonic_ns())
+        assert driver.stop()
+    history = History.open(run)
+    frame = history.arrivals
+    seen = {mode: during(frame, *window) for mode, window in windows.items()}
+    expected = {mode: ("garbled", status) for mode, status in GARBLED.items()} | OTHERWISE
+    for mode, (outcome, status) in expected.items():
+        rows = seen[mode]
+        assert set(rows.op) == {"read", "write"}, mode
+        assert set(zip(rows.outcome, rows.status, strict=True)) == {(outcome, status)}, mode
+        assert rows.latency_ms.notna().all(), mode
+    assert set(seen["ok"].outcome) == {"ok"}  # and no connection was spoiled for those who came later
+    assert set(frame.outcome) == {"ok", "garbled", "reset", "server_error"}
+    written = Written.of(history, documents=0)
+    for k in frame[(frame.op == "write") & (frame.outcome == "garbled")].k:
+        assert f"w-{k}" in written.open - written.acknowledged - written.refused
+    assert not (run / "history" / "stale.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome", "status"),
+    [
+        ("endless", "garbled", 200),
+        ("bomb", "garbled", 200),
+        ("trickle", "timeout", 0),  # it might come yet: only the time is over
+        ("longer", "timeout", 0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["load-balancer", "opensearch-py"])
+def test_an_answer_without_end_is_bounded_in_bytes_and_in_time(run, drive, mode, outcome, status, kind):
+    timeout = 2.0
+    with serving() as server:
+        driver = drive(config(run, server, rate=2, timeout=timeout, kind=kind))
+        wait_for_load(driver)
+        before = memory(driver)
+        server.mode(mode)
+        begin = time.monotonic_ns()
+        time.sleep(3)
+        server.mode("ok")
+        assert memory(driver, peak=True) - before < 6 * LARGEST
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    rows = frame[(frame.intended >= begin) & (frame.intended < begin + 2 * SECOND)]
+    assert len(rows) > 2
+    assert set(zip(rows.outcome, rows.status, strict=True)) == {(outcome, status)}
+    assert ((rows.end - rows.start) < (timeout + 1) * SECOND).all()
+    assert not (frame.outcome == "unknown").any()
+
+
+def recorded(run: Path, begin: int) -> list[int]:
+    """How many reads and writes that were intended since have an outcome on disk."""
+    file = run / "history" / "arrivals.bin"
+    rows = np.fromfile(file, ARRIVAL, file.stat().st_size // ARRIVAL.itemsize)
+    return [int((rows["op"][rows["intended"] >= begin] == op).sum()) for op in (0, 1)]
+
+
+def memory(driver: Driver, *, peak: bool = False) -> int:
+    """Bytes that the driver has, or has had at most, in memory."""
+    text = Path(f"/proc/{driver.pid}/status").read_text()
+    return 1024 * int(re.search(rf"{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", text)[1])
 
 
 def test_a_frozen_server_costs_exactly_the_arrivals_that_it_kept_waiting_too_long(run, drive):

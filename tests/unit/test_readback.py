@@ -383,6 +383,7 @@ def test_only_what_never_reached_a_node_is_refused_for_sure() -> None:
         "rejected": ("open", 1),
         "server_error": ("open", 1),
         "reset": ("open", 1),
+        "garbled": ("open", 1),
         "timeout": ("open", 1),
         "unknown": ("open", 0),
         "dropped": (None, 0),

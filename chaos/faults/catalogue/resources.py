@@ -404,7 +404,7 @@ class Heap:
         try:
             status, stats = client.request("GET", STATS)
             return cls(stats) if status == 200 else None
-        except (urllib3.exceptions.HTTPError, *UNREADABLE, ArithmeticError):
+        except (urllib3.exceptions.HTTPError, *UNREADABLE):
             return None
         finally:
             client.close()
