@@ -414,19 +414,21 @@ def _read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pd.DataFrame
         with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer made before would hold the whole file
             _check_version(file.schema_arrow, path)
             for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
-                frame = _with_categoricals(pa.Table.from_batches([batch]).to_pandas(split_blocks=True))
-                if "outcome" in frame and tuple(frame["outcome"].cat.categories) != OUTCOMES:
-                    frame["outcome"] = frame["outcome"].cat.set_categories(OUTCOMES)
-                yield frame
+                yield _with_categoricals(pa.Table.from_batches([batch]).to_pandas(split_blocks=True))
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path} cannot be read: {error}") from error
 
 
 def _with_categoricals(frame: pd.DataFrame) -> pd.DataFrame:
-    """Names of which there are none (no load was ever on) come back as objects."""
+    """Names of which there are none (no load was ever on) come back as objects.
+
+    Outcomes that a file knows nothing of, because it is older than they are, are there as categories all the same.
+    """
     for name in {"op", "client", "node"} & set(frame.columns):
         if not isinstance(frame[name].dtype, pd.CategoricalDtype):
             frame[name] = pd.Categorical.from_codes(np.full(len(frame), -1, "i1"), categories=[])
+    if "outcome" in frame and tuple(frame["outcome"].cat.categories) != OUTCOMES:
+        frame["outcome"] = frame["outcome"].cat.set_categories(OUTCOMES)
     return frame
 
 

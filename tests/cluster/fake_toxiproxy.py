@@ -7,6 +7,8 @@ that must be there for it to lie:
 ``acknowledge``: every 20th document that is written is kept from the cluster and answered "created".
 ``partial``: every 20th search is answered with status 200 and a failed shard.
 ``none found``: every 20th search is answered with status 200, all shards successful, and no hits: an old copy.
+``garble NODE``: every 100th answer of this node to a search, and to a document that is written, is spoiled in one of
+the forms of :data:`SPOILED`, by turns.
 """
 
 import asyncio
@@ -56,7 +58,32 @@ def lie_to(first):
     return None
 
 
-async def liar(reader, writer, there, back):
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+SPOILED = (
+    lambda head, body: head + body[:-1] + b"\xff",  # no UTF-8
+    lambda head, body: head + body[:-1] + b",",  # no JSON
+    lambda head, body: head + body[: len(body) // 2],  # cut short
+    lambda head, body: head.lower().replace(b"content-length: ", b"content-length: many"),
+    lambda head, body: CHUNKED + b"so much\r\n" + body,
+    lambda head, body: b"SSH-2.0-OpenSSH_9.6\r\n",
+)
+
+
+def spoiled(first, answer):
+    """An answer as it is to be handed on; it is spoiled when its turn has come."""
+    global turns
+    kind = "read" if "/_search" in first else "write" if "/_doc/w-" in first else None
+    if kind is None or not SWITCH.exists():
+        return answer
+    answers[kind] += 1
+    if answers[kind] % 100:
+        return answer
+    turns += 1
+    head, end, body = answer.partition(b"\r\n\r\n")
+    return SPOILED[turns % len(SPOILED)](head + end, body)
+
+
+async def liar(reader, writer, there, back, garbles):
     global seen
     try:
         while True:
@@ -72,8 +99,11 @@ async def liar(reader, writer, there, back):
             back.write(request)
             await back.drain()
             _, answer = await message(there)
-            writer.write(answer)
+            given = spoiled(first, answer) if garbles else answer
+            writer.write(given)
             await writer.drain()
+            if given is not answer:
+                break
     except (OSError, asyncio.IncompleteReadError):
         pass
     finally:
@@ -81,7 +111,7 @@ async def liar(reader, writer, there, back):
         back.close()
 
 
-def forwarder(upstream):
+def forwarder(upstream, name):
     host, _, port = upstream.rpartition(":")
 
     async def serve(reader, writer):
@@ -91,7 +121,7 @@ def forwarder(upstream):
             writer.close()
             return
         if LIE:
-            await liar(reader, writer, there, back)
+            await liar(reader, writer, there, back, LIE.startswith("garble ") and LIE.split()[1] in name)
         else:
             await asyncio.gather(pump(reader, back), pump(there, writer))
 
@@ -116,7 +146,7 @@ async def api(reader, writer):
 async def main():
     for proxy in PROXIES.values():
         host, _, port = proxy["listen"].rpartition(":")
-        await asyncio.start_server(forwarder(proxy["upstream"]), host, int(port))
+        await asyncio.start_server(forwarder(proxy["upstream"], proxy["name"]), host, int(port))
     server = await asyncio.start_server(api, "127.0.0.1", 8474)
     await server.serve_forever()
 
@@ -124,5 +154,6 @@ async def main():
 PROXIES = json.loads(Path(sys.argv[1]).read_text())
 LIE = sys.argv[2]
 SWITCH = Path(sys.argv[3])
-seen = 0
+seen = turns = 0
+answers = {"read": 0, "write": 0}
 asyncio.run(main())

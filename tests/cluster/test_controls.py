@@ -18,10 +18,10 @@ from chaos.observe.proof import problems
 LIED = DATA / "lied.yaml"
 
 
-def lied_to(tiny, out: Path, lie: str) -> dict[str, dict]:
+def lied_to(tiny, out: Path, lie: str, experiment: Path = LIED) -> dict[str, dict]:
     """The findings of a run in whose last phase clients reach the cluster through a liar, by metric."""
     with impostors(tiny, tiny.wiring.clients, lie) as switch:
-        running = Cli("run", LIED, "--out", out, "--on", tiny.id)
+        running = Cli("run", experiment, "--out", out, "--on", tiny.id)
         await_event(running, out, in_effect)
         switch.touch()
         code, output = running.end()
@@ -57,6 +57,28 @@ def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, ou
     found = lied_to(tiny, out, lie)
     assert found["read.good"]["counts_as"] == "weakness" and 0.9 < found["read.good"]["measured"] < 0.97
     assert found["acknowledged.lost"]["counts_as"] == "pass"
+
+
+def test_garbled_answers_of_one_node_are_named_and_not_good(tiny, out):
+    """One in a hundred of its answers. No instrument is blamed for them, and no write was promised by them."""
+    found = lied_to(tiny, out, "garble b-all", DATA / "garbled.yaml")
+    assert found["read.good"]["counts_as"] == found["write.good"]["counts_as"] == "weakness"
+    assert found["acknowledged.lost"]["counts_as"] == "pass"
+    arrivals = History.open(run_folder(out)).arrivals
+    garbled = arrivals[arrivals["outcome"] == "garbled"]
+    assert len(garbled) >= 6 and set(garbled["node"]) == {"b-all"} and set(garbled["op"]) == {"read", "write"}
+    of_node = arrivals[(arrivals["node"] == "b-all") & (arrivals["intended"] >= garbled["intended"].min())]
+    assert len(garbled) / len(of_node) < 0.02
+    assert not (arrivals["outcome"] == "unknown").any()
+    told = findings(out)
+    assert all(each["ok"] for each in told["validity"]["conditions"]), told["validity"]
+    named = {
+        (op, phase): row["outcomes"]["garbled"]
+        for op, phases in told["tables"]["good"].items()
+        for phase, row in phases.items()
+        if "garbled" in row["outcomes"]
+    }
+    assert {phase for _, phase in named} == {"garbled"} and sum(named.values()) == len(garbled)
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -7,11 +7,12 @@ parent is gone. ``GET /_stub/<mode>`` changes how it answers: ok, partial, timed
 unhealthy.
 
 Documents ``v-…`` and ``c-…`` are kept, with seq_no and primary term; a key ``c-…`` holds 0 from the start. They are
-visible to searches by id ``REFRESH`` seconds after they were written. Planted faults, one a mode: ``lost_update``
-(the condition of a write is not looked at), ``stale`` (gets and searches do as if nothing had been written since the
-mode began, and searches of the load find little), ``forked`` (every conditional write is done, and answered with a
-conflict), ``hidden`` (searches by id find nothing), ``twice`` (they find everything twice), ``silent`` (a write is
-done and never answered), ``shut`` (every write is 503 and not done).
+visible to searches by id ``REFRESH`` seconds after they were written. Planted faults, one a mode: ``lost_update`` (the
+condition of a write is not looked at), ``stale`` (gets and searches do as if nothing had been written since the mode
+began, and searches of the load find little), ``forked`` (every conditional write is done, and answered with a
+conflict), ``mumbling`` (every write is done, and answered with a page), ``hidden`` (searches by id find nothing),
+``twice`` (they find everything twice), ``silent`` (a write is done and never answered), ``shut`` (every write is 503
+and not done).
 
 What the load asks is done and answered by what is no answer in these modes: ``html`` (a page), ``invalid_utf8`` (a byte
 that cannot be), ``surrogate`` (half a character), ``empty`` (no body), ``list`` (JSON of another kind), ``object`` (an
@@ -188,6 +189,9 @@ class Stub(asyncio.Protocol):
         Stub.seq_no += 1
         versions.append(Document(body, Stub.seq_no, time.monotonic()))
         if mode == "silent":
+            return
+        if mode == "mumbling":
+            self.transport.write(_with(b"<html>done, I think</html>"))
             return
         if mode == "forked" and condition is not None:
             self.send(409, b'{"error":{"type":"version_conflict_engine_exception"}}')

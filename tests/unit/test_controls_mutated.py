@@ -192,6 +192,10 @@ def _of_load(op: str) -> None:
         run.hit(op, "dead", 5, 25, share=0.05, outcome=Outcome.PARTIAL, seconds=0.01)
 
     @breaks(f"{op}.good", f"{op}.uptime")
+    def answers_were_garbled(run: Stored) -> None:
+        run.hit(op, "dead", 5, 25, share=0.05, outcome=Outcome.GARBLED, seconds=0.01)
+
+    @breaks(f"{op}.good", f"{op}.uptime")
     def clients_of_one_zone_were_refused(run: Stored) -> None:
         run.hit(op, "dead", 5, 10, share=0.2, outcome=Outcome.REFUSED, seconds=0.002, client="client-a")
 

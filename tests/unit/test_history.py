@@ -5,11 +5,14 @@ import threading
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from chaos.errors import HistoryError
 from chaos.history import EventWriter, History, Outcome, compact
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED
+from chaos.history.reader import OUTCOMES
 from chaos.history.writer import RowWriter, write_tables
 
 MS = 1_000_000
@@ -104,6 +107,32 @@ def test_compacting_keeps_every_arrival_and_can_be_repeated(run):
     assert compact(run) == target
     assert not (run / "history" / "arrivals.bin").exists()
     pd.testing.assert_frame_equal(History.open(run).arrivals, before)
+
+
+def test_a_file_that_is_older_than_an_outcome_is_read_as_before(run):
+    """Outcomes are appended and never numbered anew."""
+    assert OUTCOMES[:10] == (
+        *("ok", "partial", "rejected", "server_error", "refused", "reset", "timeout", "dropped", "unknown"),
+        "client_error",
+    )
+    rows = schedule(run, 100)
+    finish(run, rows, outcome=rows["k"] % 8)
+    before = History.open(run).arrivals
+    target = compact(run)
+    table = pq.read_table(target)
+    frame = table.to_pandas()
+    frame["outcome"] = frame["outcome"].cat.set_categories(OUTCOMES[:8])  # all that it ever heard of
+    old = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(old.replace_schema_metadata({**old.schema.metadata, **_own(table.schema.metadata)}), target)
+    assert pq.read_table(target).schema.field("outcome").type == table.schema.field("outcome").type
+    pd.testing.assert_frame_equal(History.open(run).arrivals, before)
+    for batch in History.open(run).batches(("k", "outcome")):
+        assert tuple(batch.outcome.cat.categories) == OUTCOMES
+        assert (batch.outcome.cat.codes == batch.k % 8).all()
+
+
+def _own(metadata):
+    return {key: value for key, value in metadata.items() if key != b"pandas"}
 
 
 def test_folders_that_are_no_history(tmp_path, run):

@@ -27,6 +27,7 @@ from chaos.load.driver import Driver
 from chaos.load.exchange import Answer
 from chaos.load.outcomes import is_stale, of_error
 from chaos.load.visibility import hits_of
+from chaos.observe.written import Written
 
 KEYS = 2
 
@@ -138,6 +139,46 @@ def test_a_conflict_that_was_done_all_the_same_is_no_violation(run: Path, drive:
     found = record(run, held(run))
     assert cas_check.measure(found).value == 0
     assert staleness.dirty_measure(found).value == 0  # what was read stayed
+
+
+def test_a_garbled_answer_to_a_write_is_no_acknowledgement(run: Path, drive: Drive) -> None:
+    """Under status 200, and the write was done: nobody can know that, so nothing was promised."""
+    with serving() as server:
+        driver = drive(server)
+        wait_for(lambda: count(run, "cas.jsonl", kind="ok") > 20)
+        server.mode("mumbling")
+        wait_for(
+            lambda: count(run, "cas.jsonl", outcome="garbled") > 9 and count(run, "probes.jsonl", outcome="garbled") > 2
+        )
+        server.mode("ok")
+        done = count(run, "cas.jsonl", kind="ok")
+        wait_for(lambda: count(run, "cas.jsonl", kind="ok") > done + 40)
+        assert driver.stop()
+    garbled = [line for line in lines(run, "cas.jsonl") if line.get("outcome") == "garbled"]
+    assert {(line["kind"], line["status"], "seq_no" in line) for line in garbled} == {("info", 200, False)}
+    written = [line for line in lines(run, "probes.jsonl") if line.get("outcome") == "garbled"]
+    assert {(line["acknowledged"], line["sent"]) for line in written} == {(False, True)}
+    fates = Written.of(History.open(run), documents=0)
+    assert {f"v-{line['n']}" for line in written} <= fates.open - fates.acknowledged - fates.refused
+    found = record(run, held(run))
+    measure = cas_check.measure(found)
+    assert measure.value == 0 and measure.evidence["indeterminate"] >= len(garbled)
+    assert staleness.stale_measure(found).value == 0
+
+
+@pytest.mark.parametrize("mode", ["html", "mistyped", "list", "truncated", "nested", "invalid_utf8", "bad_gzip"])
+def test_checks_on_data_take_nothing_from_what_cannot_be_read(run: Path, drive: Drive, mode: str) -> None:
+    """No value, no version, no document that was found or was not."""
+    with serving() as server:
+        server.mode(mode)
+        driver = drive(server)
+        wait_for(
+            lambda: count(run, "cas.jsonl", outcome="garbled") > 5 and count(run, "probes.jsonl", outcome="garbled") > 1
+        )
+        assert driver.stop()
+    assert count(run, "cas.jsonl", kind="ok") == 0 and {op.kind for op in operations(record(run).cas)} == {"fail"}
+    assert {line["found"] for line in lines(run, "probes.jsonl") if line["kind"] == "get"} <= {None}
+    assert count(run, "probes.jsonl", acknowledged=True) == count(run, "probes.jsonl", kind="seen") == 0
 
 
 def test_stale_answers_are_seen_in_all_three_places(run: Path, drive: Drive) -> None:
@@ -270,6 +311,12 @@ FOUND = {"found": True, "_seq_no": 4, "_primary_term": 2, "_source": {"seq": 9}}
         (answer(0, None, Outcome.TIMEOUT), "fail", None),
         (answer(data="text"), "fail", None),
         (answer(data={**FOUND, "_source": {}}), "fail", None),
+        (answer(data={**FOUND, "_source": {"seq": "9"}}), "fail", None),
+        (answer(data={**FOUND, "_source": {"seq": 9.5}}), "fail", None),
+        (answer(data={**FOUND, "_seq_no": None}), "fail", None),
+        (answer(404, {"found": None}, Outcome.CLIENT_ERROR), "fail", None),
+        (answer(404, {"found": 0}, Outcome.CLIENT_ERROR), "fail", None),
+        (answer(200, None, Outcome.GARBLED), "fail", None),
     ],
 )
 def test_what_a_get_says(given: Answer, kind: str, value: int | None) -> None:
@@ -281,6 +328,9 @@ def test_what_a_get_says(given: Answer, kind: str, value: int | None) -> None:
     [
         (answer(201, {"_seq_no": 4, "_primary_term": 2}), "ok"),
         (answer(200, None), "info"),
+        (answer(200, None, Outcome.GARBLED), "info"),
+        (answer(200, {"_seq_no": "4", "_primary_term": 2}), "info"),
+        (answer(200, {"_seq_no": True, "_primary_term": 2}), "info"),
         (answer(409, {"error": {}}, Outcome.UNKNOWN), "info"),
         (answer(429, {}, Outcome.REJECTED), "info"),
         (answer(503, {}, Outcome.SERVER_ERROR), "info"),
