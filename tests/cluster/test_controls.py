@@ -71,7 +71,7 @@ def test_garbled_answers_of_one_node_are_named_and_not_good(tiny, out):
     assert len(garbled) / len(of_node) < 0.02
     assert not (arrivals["outcome"] == "unknown").any()
     told = findings(out)
-    assert all(each["ok"] for each in told["validity"]["conditions"]), told["validity"]
+    assert all(each["ok"] for each in told["validity"]["checks"]), told["validity"]
     named = {
         (op, phase): row["outcomes"]["garbled"]
         for op, phases in told["tables"]["good"].items()

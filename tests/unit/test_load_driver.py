@@ -190,7 +190,7 @@ def test_every_form_of_a_garbled_answer_has_that_name(run, drive, kind):
     """And is answered, never good, never unknown; a garbled write is open: neither acknowledged nor refused."""
     windows = {}
     with serving() as server:
-        driver = drive(config(run, server, rate=50, kind=kind, timeout=10))
+        driver = drive(config(run, server, rate=20, kind=kind, timeout=10))
         wait_for_load(driver)
         for mode in (*GARBLED, *OTHERWISE, "ok"):
             server.mode(mode)
@@ -208,54 +208,55 @@ def test_every_form_of_a_garbled_answer_has_that_name(run, drive, kind):
         assert set(zip(rows.outcome, rows.status, strict=True)) == {(outcome, status)}, mode
         assert rows.latency_ms.notna().all(), mode
     assert set(seen["ok"].outcome) == {"ok"}  # and no connection was spoiled for those who came later
-    assert set(frame.outcome) == {"ok", "garbled", "reset", "server_error"}
+    assert not (frame.outcome == "unknown").any()
     written = Written.of(history, documents=0)
     for k in frame[(frame.op == "write") & (frame.outcome == "garbled")].k:
         assert f"w-{k}" in written.open - written.acknowledged - written.refused
     assert not (run / "history" / "stale.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("mode", "outcome", "status"),
-    [
-        ("endless", "garbled", 200),
-        ("bomb", "garbled", 200),
-        ("trickle", "timeout", 0),  # it might come yet: only the time is over
-        ("longer", "timeout", 0),
-    ],
-)
+ENDLESS = {
+    "endless": ("garbled", 200),
+    "bomb": ("garbled", 200),
+    "trickle": ("timeout", 0),  # it might come yet: only the time is over
+    "longer": ("timeout", 0),
+}
+
+
 @pytest.mark.parametrize("kind", ["load-balancer", "opensearch-py"])
-def test_an_answer_without_end_is_bounded_in_bytes_and_in_time(run, drive, mode, outcome, status, kind):
-    timeout = 2.0
+def test_an_answer_without_end_is_bounded_in_bytes_and_in_time(run, drive, kind):
+    windows, timeout = {}, 5.0
     with serving() as server:
         driver = drive(config(run, server, rate=2, timeout=timeout, kind=kind))
         wait_for_load(driver)
         before = memory(driver)
-        server.mode(mode)
-        begin = time.monotonic_ns()
-        time.sleep(3)
+        for mode in ENDLESS:
+            server.mode(mode)
+            begin = time.monotonic_ns()
+            wait_for(lambda begin=begin: min(recorded(run, begin)) >= 2, 30)
+            windows[mode] = (begin, time.monotonic_ns())
         server.mode("ok")
-        assert memory(driver, peak=True) - before < 6 * LARGEST
+        assert memory(driver, peak=True) - before < 12 * LARGEST
         assert driver.stop()
     frame = History.open(run).arrivals
-    rows = frame[(frame.intended >= begin) & (frame.intended < begin + 2 * SECOND)]
-    assert len(rows) > 2
-    assert set(zip(rows.outcome, rows.status, strict=True)) == {(outcome, status)}
-    assert ((rows.end - rows.start) < (timeout + 1) * SECOND).all()
+    for mode, window in windows.items():
+        rows = during(frame, *window)
+        assert set(zip(rows.outcome, rows.status, strict=True)) == {ENDLESS[mode]}, mode
+        assert ((rows.end - rows.start) < (timeout + 5) * SECOND).all()
     assert not (frame.outcome == "unknown").any()
-
-
-def recorded(run: Path, begin: int) -> list[int]:
-    """How many reads and writes that were intended since have an outcome on disk."""
-    file = run / "history" / "arrivals.bin"
-    rows = np.fromfile(file, ARRIVAL, file.stat().st_size // ARRIVAL.itemsize)
-    return [int((rows["op"][rows["intended"] >= begin] == op).sum()) for op in (0, 1)]
 
 
 def memory(driver: Driver, *, peak: bool = False) -> int:
     """Bytes that the driver has, or has had at most, in memory."""
     text = Path(f"/proc/{driver.pid}/status").read_text()
     return 1024 * int(re.search(rf"{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", text)[1])
+
+
+def recorded(run: Path, begin: int) -> list[int]:
+    """How many reads and writes that were sent since have an outcome on disk."""
+    file = run / "history" / "arrivals.bin"
+    rows = np.fromfile(file, ARRIVAL, file.stat().st_size // ARRIVAL.itemsize)
+    return [int((rows["op"][rows["start"] >= begin] == op).sum()) for op in (0, 1)]
 
 
 def test_a_frozen_server_costs_exactly_the_arrivals_that_it_kept_waiting_too_long(run, drive):
