@@ -250,18 +250,21 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
                 return
             end = time.monotonic() + seconds if timed else None
             body = bytearray()
-            while piece := response.read1(_PIECE):
-                body += piece
-                if len(body) > LARGEST:
-                    raise Garbled(f"more than {LARGEST} bytes", response.status)
-                if end is not None and time.monotonic() > end:
-                    raise urllib3.exceptions.ReadTimeoutError(
-                        None,  # type: ignore[arg-type]
-                        response.url or "",
-                        f"the answer has not come to its end within {seconds:g} s",
-                    )
-                self.between_pieces()
-            response._body = bytes(body)
+            try:
+                while piece := response.read1(_PIECE):
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise Garbled(f"more than {LARGEST} bytes", response.status)
+                    if end is not None and time.monotonic() > end:
+                        raise urllib3.exceptions.ReadTimeoutError(
+                            None,  # type: ignore[arg-type]
+                            response.url or "",
+                            f"the answer has not come to its end within {seconds:g} s",
+                        )
+                    self.between_pieces()
+                response._body = bytes(body)
+            finally:
+                body.clear()  # the traceback of an error holds this frame, for as long as anybody holds the error
 
         def between_pieces(self) -> None:
             """Called when a piece of an answer was read and more may come."""

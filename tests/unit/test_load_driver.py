@@ -195,7 +195,7 @@ def test_every_form_of_a_garbled_answer_has_that_name(run, drive, kind):
         for mode in (*GARBLED, *OTHERWISE, "ok"):
             server.mode(mode)
             begin = time.monotonic_ns()
-            wait_for(lambda begin=begin: min(recorded(run, begin)) >= 3)
+            wait_for(lambda begin=begin: min(recorded(run, begin)) >= 3, 60)
             windows[mode] = (begin, time.monotonic_ns())
         assert driver.stop()
     history = History.open(run)
@@ -215,34 +215,46 @@ def test_every_form_of_a_garbled_answer_has_that_name(run, drive, kind):
     assert not (run / "history" / "stale.jsonl").exists()
 
 
-ENDLESS = {
-    "endless": ("garbled", 200),
-    "bomb": ("garbled", 200),
-    "trickle": ("timeout", 0),  # it might come yet: only the time is over
-    "longer": ("timeout", 0),
-}
+def one_after_the_other(run, server, *modes):
+    """What became of a few reads and writes in each of these modes."""
+    windows = {}
+    for mode in modes:
+        server.mode(mode)
+        begin = time.monotonic_ns()
+        wait_for(lambda begin=begin: min(recorded(run, begin)) >= 2, 90)
+        windows[mode] = (begin, time.monotonic_ns())
+    server.mode("ok")
+    return windows
 
 
-@pytest.mark.parametrize("kind", ["load-balancer", "opensearch-py"])
-def test_an_answer_without_end_is_bounded_in_bytes_and_in_time(run, drive, kind):
-    windows, timeout = {}, 5.0
+def test_an_answer_without_end_is_bounded_in_bytes(run, drive):
     with serving() as server:
-        driver = drive(config(run, server, rate=2, timeout=timeout, kind=kind))
+        driver = drive(config(run, server, rate=2, timeout=30.0))
         wait_for_load(driver)
         before = memory(driver)
-        for mode in ENDLESS:
-            server.mode(mode)
-            begin = time.monotonic_ns()
-            wait_for(lambda begin=begin: min(recorded(run, begin)) >= 2, 30)
-            windows[mode] = (begin, time.monotonic_ns())
-        server.mode("ok")
+        windows = one_after_the_other(run, server, "endless", "bomb")
         assert memory(driver, peak=True) - before < 12 * LARGEST
         assert driver.stop()
     frame = History.open(run).arrivals
     for mode, window in windows.items():
         rows = during(frame, *window)
-        assert set(zip(rows.outcome, rows.status, strict=True)) == {ENDLESS[mode]}, mode
-        assert ((rows.end - rows.start) < (timeout + 5) * SECOND).all()
+        assert set(zip(rows.outcome, rows.status, strict=True)) == {("garbled", 200)}, mode
+
+
+@pytest.mark.parametrize("kind", ["load-balancer", "opensearch-py"])
+def test_an_answer_without_end_is_bounded_in_time(run, drive, kind):
+    """It might come yet, so it is no garbled one: only the time is over."""
+    timeout = 2.0
+    with serving() as server:
+        driver = drive(config(run, server, rate=2, timeout=timeout, kind=kind))
+        wait_for_load(driver)
+        windows = one_after_the_other(run, server, "trickle", "longer")
+        assert driver.stop()
+    frame = History.open(run).arrivals
+    for mode, window in windows.items():
+        rows = during(frame, *window)
+        assert set(zip(rows.outcome, rows.status, strict=True)) == {("timeout", 0)}, mode
+        assert ((rows.end - rows.start) >= 0.9 * timeout * SECOND).all(), mode
     assert not (frame.outcome == "unknown").any()
 
 
