@@ -1,20 +1,23 @@
 """Toxiproxies that lie: the sabotage that evidence and checks must see through.
 
 Answers 200 to everything on the API and does nothing of it, but forwards what the real one forwarded, so that the
-cluster lives on. Arguments: a JSON file with the real one's proxies; how it lies on the way, if it does; and a file
-that must be there for it to lie:
+cluster lives on. Arguments: a JSON file with the real one's proxies; how it lies on the way, if it does; a file that
+must be there for it to lie; and, if it lies about one node only, the name of that node:
 
 ``acknowledge``: every 20th document that is written is kept from the cluster and answered "created".
 ``partial``: every 20th search is answered with status 200 and a failed shard.
 ``none found``: every 20th search is answered with status 200, all shards successful, and no hits: an old copy.
+``replay``: every get of a document for which it has an answer that is 5 s old gets that answer again: an old copy too.
 """
 
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 
 EVERY = 20
+AGE_S = 5.0
 CREATED = {"result": "created", "_shards": {"total": 3, "successful": 3, "failed": 0}}
 SHARDS = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
 
@@ -56,11 +59,21 @@ def lie_to(first):
     return None
 
 
+def replayed(first):
+    """The newest answer to this get that is old enough; None: there is none, or it is no get of a document."""
+    old = [answer for t, answer in heard.get(first, ()) if t <= time.monotonic() - AGE_S]
+    return old[-1] if LIE == "replay" and old else None
+
+
 async def liar(reader, writer, there, back):
     global seen
     try:
         while True:
             first, request = await message(reader)
+            if SWITCH.exists() and (answer := replayed(first)) is not None:
+                writer.write(answer)
+                await writer.drain()
+                continue
             if (lie := lie_to(first)) is not None and SWITCH.exists():
                 seen += 1
                 if seen % EVERY == 0:
@@ -72,6 +85,8 @@ async def liar(reader, writer, there, back):
             back.write(request)
             await back.drain()
             _, answer = await message(there)
+            if LIE == "replay" and first.startswith("GET ") and "/_doc/" in first:
+                heard.setdefault(first, []).append((time.monotonic(), answer))
             writer.write(answer)
             await writer.drain()
     except (OSError, asyncio.IncompleteReadError):
@@ -81,7 +96,7 @@ async def liar(reader, writer, there, back):
         back.close()
 
 
-def forwarder(upstream):
+def forwarder(name, upstream):
     host, _, port = upstream.rpartition(":")
 
     async def serve(reader, writer):
@@ -90,7 +105,7 @@ def forwarder(upstream):
         except OSError:
             writer.close()
             return
-        if LIE:
+        if LIE and (ABOUT is None or name == f"to-{ABOUT}-http"):
             await liar(reader, writer, there, back)
         else:
             await asyncio.gather(pump(reader, back), pump(there, writer))
@@ -114,9 +129,9 @@ async def api(reader, writer):
 
 
 async def main():
-    for proxy in PROXIES.values():
+    for name, proxy in PROXIES.items():
         host, _, port = proxy["listen"].rpartition(":")
-        await asyncio.start_server(forwarder(proxy["upstream"]), host, int(port))
+        await asyncio.start_server(forwarder(name, proxy["upstream"]), host, int(port))
     server = await asyncio.start_server(api, "127.0.0.1", 8474)
     await server.serve_forever()
 
@@ -124,5 +139,7 @@ async def main():
 PROXIES = json.loads(Path(sys.argv[1]).read_text())
 LIE = sys.argv[2]
 SWITCH = Path(sys.argv[3])
+ABOUT = sys.argv[4] if len(sys.argv) > 4 else None
 seen = 0
+heard = {}
 asyncio.run(main())
