@@ -217,6 +217,10 @@ class Record:
     def span(self, phase: str) -> Span | None:
         return next((span for span in self.spans if span.name == phase), None)
 
+    def place(self, t: int) -> int | None:
+        """The place of the phase that holds a moment; None for a moment outside the phases."""
+        return next((span.index for span in self.spans if span.holds(t)), None)
+
     def longest_gap(self, events: Iterable[Mapping[str, Any]]) -> float:
         """The longest stretch of the phases (s) without one of these events; 0 when no phase has begun."""
         if not self.spans:

@@ -388,10 +388,8 @@ def test_a_node_that_never_answered_says_nothing_and_too_few_looks_are_no_data()
     assert story.visibility is not None
 
     def silent(lines: Lines) -> Lines:
-        return [
-            line | {"kind": "unseen", "missed": None} if line["kind"] == "seen" and line["node"] == "c-data" else line
-            for line in lines
-        ]
+        ends = {"seen": {"kind": "unseen", "missed": None}, "get": {"found": None}}
+        return [line | ends.get(line["kind"], {}) if line.get("node") == "c-data" else line for line in lines]
 
     story.visibility.change = silent
     findings = judged(story)
