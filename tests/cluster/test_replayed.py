@@ -33,7 +33,7 @@ def _topologies() -> dict[str, Topology]:
 
 TOPOLOGIES = _topologies()
 DEFAULT = (SHARED, "b-data")
-"""The node that was never read in the suite's first year: the other one got every read of compare-and-set."""
+"""The node that was never read while reads and writes had one counter: the other got every read."""
 CASES = [
     pytest.param(
         name, node.name, id=f"{name}-{node.name}", marks=[] if (name, node.name) == DEFAULT else pytest.mark.full
