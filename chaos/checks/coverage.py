@@ -95,7 +95,7 @@ class Counts:
         if self.known:
             self._count()
             self._serve(client)
-        self.parts = self._parts()
+        self.parts, self.parts_of_kinds = self._parts(), self._parts_of_kinds()
 
     # -- counting --------------------------------------------------------------------------------------
 
@@ -190,17 +190,23 @@ class Counts:
         answered: Counter[Where] = sum(self.answered.values(), Counter())
         return {where: answered[where] / number for where, number in asked.items()}
 
-    def _part(self, kind: str, where: Where) -> float:
-        place, _ = where
-        asked = sum(n for (p, _), n in self.asked.get(kind, Counter()).items() if p == place)
-        answered = sum(n for (p, _), n in self.answered.get(kind, Counter()).items() if p == place)
-        return min(self.parts.get(where, 1.0), answered / asked if asked else 1.0)
+    def _parts_of_kinds(self) -> dict[tuple[str, int], float]:
+        """The part of all requests of a kind in a phase that were answered."""
+        asked: Counter[tuple[str, int]] = Counter()
+        answered: Counter[tuple[str, int]] = Counter()
+        for found, given in ((asked, self.asked), (answered, self.answered)):
+            for kind, own in given.items():
+                for (place, _), number in own.items():
+                    found[kind, place] += number
+        return {each: answered[each] / number for each, number in asked.items()}
 
     def share(self, kind: str, where: Where, *, answers: bool) -> float:
         """How many requests of a kind a node would have been asked in a phase, or would have answered."""
         weight = 1.0 if kind in DIRECT else self.weight.get(where, 0.0)
         share = self.total.get(kind, {}).get(where[0], 0.0) * weight
-        return share * self._part(kind, where) if answers else share
+        if not answers:
+            return share
+        return share * min(self.parts.get(where, 1.0), self.parts_of_kinds.get((kind, where[0]), 1.0))
 
     def row(
         self, kind: str, node: str, span: Span | None, *, answers: bool, useful: Counter[Where] | None = None

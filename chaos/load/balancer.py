@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chaos.load.turns import order
+from chaos.load.turns import mixed, order
 
 
 @dataclass
@@ -40,9 +40,10 @@ class Health:
 class _Round:
     """The round of one operation: its number, whom it is among, who comes yet, and who has had this turn."""
 
-    __slots__ = ("among", "had", "left", "number")
+    __slots__ = ("among", "had", "left", "number", "seed")
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.number = 0
         self.among: tuple[int, ...] = ()
         self.left: list[int] = []
@@ -103,13 +104,13 @@ class Balancer:
         """
         turn = self._rounds.get(op)
         if turn is None:
-            turn = self._rounds[op] = _Round()
+            turn = self._rounds[op] = _Round(mixed(self._seed, op))
         if turn.among is not self._in_use:
             turn.among = self._in_use
-            turn.left = [n for n in order(turn.among, self._seed, op, turn.number) if n not in turn.had]
+            turn.left = [n for n in order(turn.among, turn.seed, turn.number) if n not in turn.had]
         if not turn.left:
             turn.number += 1
-            turn.left, turn.had = order(turn.among, self._seed, op, turn.number), []
+            turn.left, turn.had = order(turn.among, turn.seed, turn.number), []
         node = turn.left.pop(0)
         turn.had.append(node)
         return node

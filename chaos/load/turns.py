@@ -14,20 +14,25 @@ _ALL = 0xFFFFFFFFFFFFFFFF
 
 
 def mixed(*numbers: int) -> int:
-    """64 well mixed bits of some numbers: SplitMix64's finalizer over each in turn."""
+    """64 well mixed bits of some numbers."""
     bits = 0
     for number in numbers:
-        bits = (bits + number + 0x9E3779B97F4A7C15) & _ALL
-        bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
-        bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _ALL
-        bits ^= bits >> 31
+        bits = stirred(bits, number)
     return bits
+
+
+def stirred(bits: int, number: int) -> int:
+    """``bits`` with one more number mixed in: SplitMix64's finalizer."""
+    bits = (bits + number + 0x9E3779B97F4A7C15) & _ALL
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _ALL
+    return bits ^ (bits >> 31)
 
 
 def order(members: Iterable[int], *of: int) -> list[int]:
     """``members`` in the order that belongs to ``of``: a seed and whatever tells this order from others."""
     base = mixed(*of)
-    return sorted(members, key=lambda member: mixed(base, member))
+    return sorted(members, key=lambda member: stirred(base, member))
 
 
 def at(number: int, members: Sequence[int], *of: int) -> int:

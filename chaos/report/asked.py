@@ -13,7 +13,7 @@ def section(tables: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(given, dict):
         return None
     nodes = [str(node) for node in given.get("nodes") or ()]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"kind": str(kind), "phase": str(phase), "cells": [_cell(by_node.get(node) or {}) for node in nodes]}
         for kind, phases in (given.get("operations") or {}).items()
         for phase, by_node in phases.items()

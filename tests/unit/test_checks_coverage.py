@@ -23,6 +23,7 @@ from chaos.checks import coverage
 from chaos.checks.record import Record
 from chaos.load.balancer import Balancer
 from chaos.report import asked
+from chaos.report.page import render_html
 
 EXPECTED = [
     expect("read.good", ">=", 0.99, ("healthy", "slow")),
@@ -192,6 +193,16 @@ def test_copies_that_nobody_read_back_are_named():
 
     wrong = left_open(unread)
     assert set(wrong) == {"acknowledged.lost"} and "c-data was never asked for any of its copies" in str(wrong)
+
+
+def test_the_page_shows_who_was_asked_and_marks_who_was_not():
+    run = _stored().changed(moved("read", 20))
+    page = render_html(run.history(), run.judged().to_json())
+    assert "Who was asked how often (1 cell with too few)" in page
+    assert ">never; 29 are needed</td>" in page and "Due is every node that the load balancers had in use." in page
+    assert "b-data was never asked in slow" in page.partition("Who was asked how often")[0]  # in the headline already
+    page = render_html(_stored().history(), _stored().copy().judged().to_json())
+    assert "Who was asked how often (none with too few)" in page and "are needed</td>" not in page
 
 
 # -- who is due --------------------------------------------------------------------------------------
