@@ -54,6 +54,9 @@ CAS_READ, CAS_WRITE = "compare-and-set read", "compare-and-set write"
 PROBE_WRITE, PROBE_GET, PROBE_SEARCH = "probe write", "probe get", "probe search"
 DIRECT = (PROBE_GET, PROBE_SEARCH)
 """Kinds that ask each node by its name."""
+LOOKS = (CAS_READ, *DIRECT)
+"""Kinds of which answers count. Of writes requests do: what was not acknowledged cannot be lost, and a fault may keep
+one node from acknowledging any."""
 ALL_PHASES = "all phases"
 
 Where = tuple[int, str]
@@ -319,15 +322,16 @@ def of_phase(record: Record, op: str | None, metric: str, span: Span) -> str | N
 
 
 def of_data(record: Record, *kinds: str, useful: Mapping[str, Counter[Where]] | None = None) -> list[str]:
-    """Nodes whose answers to these kinds of requests were too few, in words; ``useful``: answers that count."""
+    """Nodes that were asked too little of these kinds, in words; ``useful``: answers that count, instead of all."""
     counts = of(record) if record.spans else None
     if counts is None:
         return []
+    given = useful or {}
     return [
         each
         for kind in kinds
         if kind in counts.total
-        for each in counts.short(kind, answers=True, useful=(useful or {}).get(kind))
+        for each in counts.short(kind, answers=kind in (*LOOKS, "read"), useful=given.get(kind))
     ]
 
 
@@ -386,13 +390,12 @@ def least(record: Record, useful: Mapping[str, Counter[Where]]) -> str | None:
 def table(record: Record) -> dict[str, Any] | None:
     """``tables.coverage`` of findings.json; None: the history does not say who the targets were.
 
-    ``operations``: kind → phase (and ``all phases``) → node → asked, answered, share, due (of requests for the load,
-    of answers for the checks on data), enough. ``copies``: see :func:`copies`. ``says``: who is due.
+    ``operations``: kind → phase (and ``all phases``) → node → asked, answered, share, due (of answers for
+    :data:`LOOKS`, of requests for the others), enough. ``copies``: see :func:`copies`. ``says``: who is due.
     """
     counts = of(record)
     if not counts.known:
         return None
-    load = {op.name for op in record.operations}
     return {
         "enough": ENOUGH,
         "says": {
@@ -403,7 +406,7 @@ def table(record: Record) -> dict[str, Any] | None:
         "operations": {
             kind: {
                 (span.name if span else ALL_PHASES): {
-                    node: counts.row(kind, node, span, answers=kind not in load).to_json(answers=kind not in load)
+                    node: counts.row(kind, node, span, answers=kind in LOOKS).to_json(answers=kind in LOOKS)
                     for node in counts.nodes
                 }
                 for span in (*record.spans, None)

@@ -170,6 +170,21 @@ def test_a_node_that_answers_gets_and_no_search_leaves_searches_open():
     assert set(wrong) == {"visible.p99@slow", "dirty.reads"} and "gave 0 answers that count" in wrong["dirty.reads"]
 
 
+def test_a_node_that_acknowledges_no_write_leaves_nothing_open():
+    """A fault may keep one node from it while it answers reads; it was asked, and owes no acknowledgement."""
+
+    def stuck(run: Stored) -> None:
+        rows = run.rows("write", "slow")
+        run.answer(rows[(run.arrivals["node"] == "b-data").to_numpy()[rows]], synthetic.Outcome.TIMEOUT, 5.0)
+        for line in run.cas:
+            if line.get("node") == "b-data" and line.get("status") == 409:
+                line |= {"status": 0, "outcome": "timeout"}
+
+    findings = _stored().changed(stuck).judged()
+    assert counts(findings)["write.good@slow"] == "weakness"
+    assert {id for id, counted in counts(findings).items() if counted != "pass"} == {"write.good@slow"}
+
+
 def test_a_key_that_was_never_read_through_a_node_is_named():
     """Keys and client zones in step: each node is asked often, and for half of the keys only."""
 
