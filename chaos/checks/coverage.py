@@ -28,7 +28,6 @@ Nothing here is judged of a history whose plan does not say who the targets were
 from __future__ import annotations
 
 import math
-import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -256,14 +255,13 @@ def _words(node: str, kind: str, row: Asked, answers: bool, where: str) -> str:
     return f"{node} was asked {text.count(row.asked)} times only {where} ({kind}; {text.count(row.due)} are needed)"
 
 
-_KEPT: weakref.WeakKeyDictionary[Record, Counts] = weakref.WeakKeyDictionary()
-
-
 def of(record: Record) -> Counts:
-    """The counts of a record, made once."""
-    if record not in _KEPT:
-        _KEPT[record] = Counts(record)
-    return _KEPT[record]
+    """The counts of a record, made once and kept with it: a copy of it that forgives what was late counts the same."""
+    kept: dict[str, Any] = vars(record)
+    if "_asked" not in kept:
+        kept["_asked"] = Counts(record)
+    found: Counts = kept["_asked"]
+    return found
 
 
 def _in_use(record: Record, zone: str, nodes: Sequence[str], span: Span) -> list[tuple[int, int, tuple[str, ...]]]:
@@ -371,6 +369,8 @@ def copies(record: Record) -> dict[str, dict[str, int]]:
 
 def least(record: Record, useful: Mapping[str, Counter[Where]]) -> str | None:
     """Which node's answers were fewest over the run, and what would have been seen of them, in words."""
+    if not useful:
+        return None
     counts = of(record)
     found = [
         (row.answered, node)

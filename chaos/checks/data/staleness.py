@@ -153,7 +153,7 @@ def stale_measure(record: Record) -> Measure:
     says = f"{text.plural(len(found), 'stale read')} of {text.count(looked)} gets after an acknowledged write"
     if found:
         says = f"{says}; the first: {found[0].says}"
-    useful = _by_place(record, gets)
+    useful = _by_place(record, gets) if record.spans else {}
     lacking = coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, "read", useful=useful)
     lacking += coverage.unread_keys(record)
     return _known(found, says, lacking, evidence, coverage.least(record, useful))
