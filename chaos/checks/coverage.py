@@ -17,10 +17,11 @@ have answered: a node that answers nobody has given no wrong answer either, so w
 taken times the part of all requests to that node in that phase (or of all of this kind, if that is less) that were
 answered. A node that nobody asked for anything has no such part, and is taken to answer.
 
-*Enough* (``due``): :data:`ENOUGH` requests in each phase, but never more than half of that share: in a short phase, or
-at a low rate, that is all that could be asked. A node of which less than :data:`LEAST` were to be expected in a phase
-is not due in it. Over the whole run nothing is let off: every node that served for :data:`SERVED` seconds, or for half
-of the run, must have been asked once at least.
+*Enough* (``due``): :data:`ENOUGH` requests in each phase, but never more than a third of that share: in a short phase,
+or at a low rate, more cannot be asked. Of a node of which less than :data:`LEAST` were to be expected in a phase that
+phase says nothing: chance alone could have kept them from it (of 10 that come at random, fewer than 4 once in a
+hundred). Over the whole run nothing is let off: every node that served for :data:`SERVED` seconds, or for half of the
+run, must have been asked once at least.
 
 Nothing here is judged of a history whose plan does not say who the targets were, or that has no phases.
 """
@@ -41,8 +42,8 @@ from chaos.checks.record import OUTCOMES, SECOND, Record, Span
 
 ENOUGH = 29
 """Of a node that answers one request in ten wrongly, one such answer at least is among 29 with 95 %: 1 - 0.9^29."""
-HALF = 0.5
-LEAST = 2.0
+PART = 1 / 3
+LEAST = 10.0
 """Requests to be expected of a node in a phase below which that phase says nothing of it."""
 SERVED = 10.0
 """Seconds in which a node was in service after which it must have been asked at least once in the run."""
@@ -218,7 +219,7 @@ class Counts:
         answered = self.answered.get(kind, Counter()) if useful is None else useful
         places = [(each.index, node) for each in (self.record.spans if span is None else (span,))]
         share = sum(self.share(kind, where, answers=answers) for where in places)
-        due = min(ENOUGH, math.ceil(HALF * share)) if share >= LEAST else 0
+        due = min(ENOUGH, math.ceil(PART * share)) if share >= LEAST else 0
         if span is None and share > 0 and self._long(kind, places):
             due = max(1, due)
         return Asked(sum(asked[where] for where in places), sum(answered[where] for where in places), share, due)
@@ -226,7 +227,7 @@ class Counts:
     def _long(self, kind: str, places: Sequence[Where]) -> bool:
         served = sum(self.served.get(where, 0.0) for where in places)
         whole = sum(span.seconds for span in self.record.spans)
-        return kind in DIRECT or served >= min(SERVED, HALF * whole)
+        return kind in DIRECT or served >= min(SERVED, whole / 2)
 
     def short(
         self, kind: str, *, span: Span | None = None, answers: bool, useful: Counter[Where] | None = None
