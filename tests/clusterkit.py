@@ -124,10 +124,10 @@ def await_event(running: Cli, out: Path, matches: Callable[[dict], bool], second
 
 
 @contextmanager
-def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[Path]:
+def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "", about: str | None = None) -> Iterator[Path]:
     """The Toxiproxies of these hosts replaced by ones that lie; see ``cluster/fake_toxiproxy.py``.
 
-    On the way to the cluster they lie once the file that this yields is there.
+    On the way to the cluster they lie once the file that this yields is there; ``about``: on the way to this node only.
     """
     fakes = []
     switch = lab.folder / "run" / "lie"
@@ -138,6 +138,7 @@ def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[P
             identity = json.loads((lab.folder / "run" / f"toxiproxy-{host.name}.json").read_text())
             assert processes.end([identity["pid"]]) == []
             arguments = [sys.executable, str(DATA.parent / "fake_toxiproxy.py"), str(proxies), lie, str(switch)]
+            arguments += [] if about is None else [about]
             with host.namespace.entered():
                 fakes.append(subprocess.Popen(arguments, start_new_session=True))
         assert await_green(lab, 120, stable=2)[0]

@@ -467,7 +467,11 @@ class Story:
                 "no security plugin, so no TLS between nodes",
                 "three shards of a few megabytes; recoveries are faster than with real ones",
             ],
-            "client": {"kind": "load-balancer", "timeout_s": self.timeout},
+            "client": {
+                "client": {"kind": "load-balancer", "timeout_s": self.timeout, "node": None},
+                "clients": [{"zone": client.removeprefix("client-")} for client in CLIENTS],
+                "targets": [{"node": node, "zone": node[0]} for node in NODES],
+            },
             "steps": [
                 {
                     "phase": chapter.name,
@@ -538,7 +542,7 @@ class Story:
             {"t": T0 - S, "wall": WALL - 1, "kind": "steered", "client_zone": zone, "nodes": ["a-data", "b-data"]}
             for zone in self.controllers
         ]
-        return steered + [
+        return self._health() + steered + [
             {
                 "t": T0 + second * S,
                 "wall": WALL + second,
@@ -550,6 +554,15 @@ class Story:
                 "dropped": 0,
             }
             for second in range(int(last))
+        ]
+
+    def _health(self) -> list[dict[str, Any]]:
+        """What the load balancers' first probes said: c is the standby, whose node takes no clients."""
+        return [
+            {"t": T0 - 2 * S, "wall": WALL - 2, "kind": "balancer", "client_zone": client.removeprefix("client-")}
+            | {"node": node, "healthy": node[0] != "c", "says": "HTTP 421" if node[0] == "c" else "HTTP 200"}
+            for client in CLIENTS
+            for node in NODES
         ]
 
     def _slice(self, at: float) -> tuple[int, int, float]:

@@ -7,6 +7,7 @@ expectations come from ``plan.json``.
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import itertools
 import math
@@ -216,6 +217,15 @@ class Record:
 
     def span(self, phase: str) -> Span | None:
         return next((span for span in self.spans if span.name == phase), None)
+
+    def place(self, t: int) -> int | None:
+        """The place of the phase that holds a moment; None for a moment outside the phases."""
+        at = bisect.bisect_right(self._starts, t) - 1
+        return self.spans[at].index if at >= 0 and self.spans[at].holds(t) else None
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [span.start for span in self.spans]
 
     def longest_gap(self, events: Iterable[Mapping[str, Any]]) -> float:
         """The longest stretch of the phases (s) without one of these events; 0 when no phase has begun."""

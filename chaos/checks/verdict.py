@@ -21,6 +21,7 @@ from typing import Any
 
 from chaos.checks import (
     availability,
+    coverage,
     data,
     deciding,
     enough,
@@ -409,6 +410,8 @@ def _judged(
     decided = verdict is not Verdict.INCONCLUSIVE
     if decided and expectation.metric in OF_COPIES and (pushed := leaving.pushed(record, span)):
         return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {pushed}"
+    if verdict is Verdict.PASS and (unasked := coverage.of_phase(record, expectation.op, expectation.metric, span)):
+        return measure, Verdict.INCONCLUSIVE, f"{unasked}; so {measure.says} does not count"
     return _undermined(measure, verdict, span, [gap for gap in gaps if _spoils(gap, expectation.metric)])
 
 
@@ -574,6 +577,8 @@ def _tables(record: Record) -> dict[str, Any]:
         "acknowledged": lost.evidence.get("acknowledged"),
     }
     tables["data"] = data.tables(record)
+    if asked := coverage.table(record):
+        tables["coverage"] = asked
     return tables
 
 

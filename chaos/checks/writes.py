@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.checks import coverage, text
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
 
@@ -62,6 +62,7 @@ def measure(record: Record) -> Measure:
         gaps.append("no write was acknowledged, so none could be lost")
     if lost == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
+    gaps += coverage.of_data(record, "write") + coverage.unread_copies(record)
     return _known(lost, found, gaps, evidence)
 
 
@@ -98,7 +99,7 @@ def unexpected(record: Record) -> Measure:
         gaps.append(f"{text.plural(len(shards), 'shard')} without a live copy")
     if total == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
-    return _known(total, found, gaps, evidence)
+    return _known(total, found, gaps + coverage.unread_copies(record), evidence)
 
 
 def _recorded(record: Record) -> int:

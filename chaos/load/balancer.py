@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from chaos.load.turns import mixed, order
+
 
 @dataclass
 class Health:
@@ -35,16 +37,31 @@ class Health:
         return True
 
 
-class Balancer:
-    """Round-robin over the healthy ones of ``nodes`` (numbers), counted for each operation by itself.
+class _Round:
+    """The round of one operation: its number, whom it is among, who comes yet, and who has had this turn."""
 
-    One common counter would send all reads to one node and all writes to another where the two alternate.
+    __slots__ = ("among", "had", "left", "number", "seed")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.number = 0
+        self.among: tuple[int, ...] = ()
+        self.left: list[int] = []
+        self.had: list[int] = []
+
+
+class Balancer:
+    """Rounds over the healthy ones of ``nodes`` (numbers): each node once a round, in an order drawn for each round.
+
+    Every operation has turns of its own, and every ``seed`` (one for each balancer) other orders, so that no two things
+    that alternate fall into step: with plain counters all reads went to one node and all writes to another.
     """
 
-    def __init__(self, nodes: Sequence[int], *, up: int = 2, down: int = 2) -> None:
+    def __init__(self, nodes: Sequence[int], *, up: int = 2, down: int = 2, seed: int = 0) -> None:
         self._nodes = tuple(nodes)
         self._health = {node: Health(up, down) for node in self._nodes}
-        self._turn: dict[int, int] = {}
+        self._seed = seed
+        self._rounds: dict[int, _Round] = {}
         self._in_use = self._nodes
         self._steered: frozenset[int] | None = None
 
@@ -80,7 +97,20 @@ class Balancer:
             self._in_use = healthy or self._nodes
 
     def choose(self, op: int) -> int:
-        """The node for the next request of operation ``op``."""
-        turn = self._turn.get(op, op)
-        self._turn[op] = turn + 1
-        return self._in_use[turn % len(self._in_use)]
+        """The node for the next request of operation ``op``.
+
+        A round that is under way goes on when nodes come or go: without those that are out, and with those that are
+        new where the round's order has them. Else a node that flaps could stay in step with the ends of rounds.
+        """
+        turn = self._rounds.get(op)
+        if turn is None:
+            turn = self._rounds[op] = _Round(mixed(self._seed, op))
+        if turn.among is not self._in_use:
+            turn.among = self._in_use
+            turn.left = [n for n in order(turn.among, turn.seed, turn.number) if n not in turn.had]
+        if not turn.left:
+            turn.number += 1
+            turn.left, turn.had = order(turn.among, turn.seed, turn.number), []
+        node = turn.left.pop(0)
+        turn.had.append(node)
+        return node

@@ -2,7 +2,8 @@
 
 An attempt reads a key (realtime get, through whichever copy answers) and writes a value that nobody else writes,
 with ``if_seq_no`` and ``if_primary_term`` of what it read. Attempts come in pairs for one key, from two client
-zones at once where there are two, so that there is something to win. Every operation is two lines of
+zones at once where there are two, so that there is something to win. Which two is drawn for each pair: counted through,
+three zones and three keys would give each key the same two for ever. Every operation is two lines of
 ``history/cas.jsonl``:
 
 * ``kind`` invoke, before it is sent: ``op`` (number), ``process`` (the attempt), ``f`` read or cas, ``key``,
@@ -27,16 +28,21 @@ from chaos.history.format import Outcome
 from chaos.history.writer import CAS
 from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
+from chaos.load.turns import order
 from chaos.load.workload import cas_id, cas_source
 
 _READ = "?filter_path=found,_seq_no,_primary_term,_source.seq"
 _WRITE = "filter_path=result,_shards,_seq_no,_primary_term"
+_TURNS = {"read": 1000, "cas": 1001}
+_ZONES = 3000
+"""Tells the orders of client zones from other orders of the same seed."""
 
 
 class CompareAndSet(Paced):
     """The attempts of one load.
 
-    ``zones`` and ``nodes``: names by number. ``sender``: what sends the next request from a zone (its number).
+    ``zones`` and ``nodes``: names by number. ``sender``: what sends the next request from a zone (its number); it is
+    told ``read`` or ``cas`` and which attempt it is, see :func:`turn_of`. ``seed``: see :func:`zone_of`.
     """
 
     def __init__(
@@ -47,10 +53,12 @@ class CompareAndSet(Paced):
         out: Path,
         zones: list[str],
         nodes: list[str],
-        sender: Callable[[int], Send],
+        sender: Callable[[int, str, int], Send],
         timeout_s: float,
+        seed: int,
     ) -> None:
         super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS)
+        self._seed = seed
         self._keys = config.keys
         self._index = index
         self._zones, self._nodes = zones, nodes
@@ -63,8 +71,8 @@ class CompareAndSet(Paced):
 
     def turn(self, number: int) -> None:
         """One attempt: read a key, then write if nobody else has."""
-        key = cas_id(number // 2 % self._keys)
-        zone = number % len(self._zones)
+        key = cas_id(key_of(number, self._keys))
+        zone = zone_of(number, len(self._zones), self._seed)
         read = self._operation(2 * number, number, "read", key, zone)
         if read is None:
             return
@@ -87,12 +95,31 @@ class CompareAndSet(Paced):
             body = json.dumps(cas_source(key, value), separators=(",", ":"))
         self.note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
         method, shape = ("GET", "get") if read is None else ("PUT", "index")
-        answer = ask(self._sender(zone), shape, method, path, body, self._timeout_s)
+        answer = ask(self._sender(zone, f, process), shape, method, path, body, self._timeout_s)
         kind, found = (of_read if read is None else of_write)(answer)
         outcome = Outcome.GARBLED if kind != "ok" and answer.outcome is Outcome.OK else Outcome(answer.outcome)
         node = None if answer.node is None else self._nodes[answer.node]
         self.note(kind, op=op, outcome=outcome.name.lower(), status=answer.status, node=node, **found)
         return found if kind == "ok" and found.get("seq_no") is not None else None
+
+
+def key_of(number: int, keys: int) -> int:
+    """The key (its number) of an attempt: both of a pair have the same."""
+    return number // 2 % keys
+
+
+def zone_of(number: int, zones: int, seed: int) -> int:
+    """The client zone (its number) of an attempt: two different ones in a pair where there are two."""
+    return order(range(zones), seed, _ZONES, number // 2)[number % 2 % zones]
+
+
+def turn_of(f: str, number: int) -> int:
+    """The number under which a balancer counts the turns of ``read`` or ``cas`` of an attempt: of each by itself.
+
+    From one counter over two nodes every read would go to the one and every write to the other; and the two of a pair,
+    where there is one client zone, to different nodes always.
+    """
+    return 2 * _TURNS[f] + number % 2
 
 
 def of_read(answer: Answer) -> tuple[str, dict[str, Any]]:

@@ -9,9 +9,12 @@ the library would otherwise decode and throw away.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from opensearchpy import OpenSearch
+from opensearchpy.connection import Connection
+from opensearchpy.connection_pool import RoundRobinSelector
 from opensearchpy.serializer import JSONSerializer
 
 from chaos.access import Access
@@ -68,6 +71,18 @@ class ZoneHttpConnection(LibraryConnection):
         return status, {}, (status, text)
 
 
+class OneCounter(RoundRobinSelector):
+    """opensearch-py's round robin with one counter for all greenlets.
+
+    The library counts for each thread, and gevent makes a thread's own data a greenlet's own. Every arrival is a
+    greenlet, so each would be its thread's first request, and all would go to the first node.
+    """
+
+    def __init__(self, opts: Sequence[tuple[Connection, Any]]) -> None:
+        super().__init__(opts)
+        self.data: Any = SimpleNamespace()
+
+
 def single(target: Target, number: int, namespace: Namespace | None, access: Access, *, pool: int) -> OpenSearch:
     """A client of one node, without retries and without a timeout of its own: the sender sets one for all."""
     return _client([(number, target)], namespace, access, pool=pool, timeout=None, max_retries=0)
@@ -77,7 +92,8 @@ def by_default_policy(
     targets: Sequence[Target], namespace: Namespace | None, access: Access, *, pool: int, timeout_s: float
 ) -> OpenSearch:
     """A client of all targets with opensearch-py's own policy; ``timeout_s`` is for each attempt."""
-    return _client(list(enumerate(targets)), namespace, access, pool=pool, timeout=timeout_s)
+    numbered = list(enumerate(targets))
+    return _client(numbered, namespace, access, pool=pool, timeout=timeout_s, selector_class=OneCounter)
 
 
 def _client(

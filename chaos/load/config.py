@@ -48,10 +48,10 @@ class ProbeConfig(_Data):
 class ClientConfig(_Data):
     """How requests find a node. ``timeout_s``: how long a client waits from the moment of sending.
 
-    ``load-balancer``: round-robin over healthy targets, no retries. ``pinned``: one node, no retries.
-    ``opensearch-py``: one client per client host over all targets with that library's default policy (three
-    retries on another node after a connection error or 502/503/504, none after a timeout; ``timeout_s`` then
-    holds for each attempt).
+    ``load-balancer``: rounds over healthy targets, no retries. ``pinned``: one node, no retries.
+    ``opensearch-py``: one client per client host and kind of request over all targets with that library's default
+    policy (three retries on another node after a connection error or 502/503/504, none after a timeout; ``timeout_s``
+    then holds for each attempt).
     """
 
     kind: Literal["load-balancer", "pinned", "opensearch-py"] = "load-balancer"

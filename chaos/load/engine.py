@@ -30,7 +30,7 @@ from urllib3.exceptions import HTTPError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
 from chaos.load.balancer import Balancer
-from chaos.load.cas import CompareAndSet
+from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, Target
 from chaos.load.exchange import Paced, Send
@@ -38,6 +38,7 @@ from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import is_stale, of_answer, of_error
 from chaos.load.processors import busy
 from chaos.load.schedule import SECOND, Schedule
+from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
 from chaos.load.workload import Requests
 
@@ -52,8 +53,8 @@ _NAMES = [outcome.name.lower() for outcome in Outcome]
 _OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN = (
     int(o) for o in (Outcome.OK, Outcome.PARTIAL, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN)
 )
-_CAS_TURN, _PROBE_TURN = 254, 255
-"""Numbers under which a balancer counts the turns of the checks on data; operations are below."""
+_PROBE_TURN = 1000
+"""The number under which a balancer counts the turns of the probes; operations are below, compare-and-set is above."""
 
 Report = Callable[[str, str, float, int, BaseException | None], None]
 """Tells locust of an arrival: kind, operation, latency in ms, bytes answered, error."""
@@ -69,7 +70,7 @@ _ERRORS: list[BaseException | None] = [None] + [NotOk(name) for name in _NAMES[1
 class _Zone:
     """A client host: its namespace, its balancer, its clients."""
 
-    def __init__(self, host: ClientHost, config: DriverConfig) -> None:
+    def __init__(self, host: ClientHost, config: DriverConfig, number: int) -> None:
         self.host = host
         self.namespace = namespace(host.netns)
         self.access, self.headers = config.access, config.access.headers()
@@ -79,13 +80,14 @@ class _Zone:
         self.targets = [target.seen_from(host) for target in config.targets]
         numbers = range(len(self.targets))
         probe = config.client.probe
-        self.balancer = Balancer(numbers, up=probe.up, down=probe.down)
+        # other orders in each zone, or two that compete for a document would always meet on one node
+        self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number))
+        self._config = config
+        self._by_policy: dict[int, Callable[..., Any]] | None = None
+        self._senders: list[Callable[..., Any]] = []
+        self._always: int | None = None
         if config.client.kind == "opensearch-py":
-            client = by_default_policy(
-                self.targets, self.namespace, self.access, pool=config.at_once, timeout_s=config.client.timeout_s
-            )
-            self._senders = [client.transport.perform_request]
-            self._always: int | None = 0
+            self._by_policy = {}
         else:
             self._senders = [
                 single(target, number, self.namespace, self.access, pool=config.at_once).transport.perform_request
@@ -97,7 +99,23 @@ class _Zone:
 
     def sender(self, op: int) -> Callable[..., Any]:
         """What sends the next request of operation ``op`` from here."""
+        if self._by_policy is not None:
+            return self._by_policy.get(op) or self._client_for(op)
         return self._senders[self.balancer.choose(op) if self._always is None else self._always]
+
+    def _client_for(self, op: int) -> Callable[..., Any]:
+        """opensearch-py's own client, one for each kind of request: one counter for two that alternate ties each to
+        every other node."""
+        assert self._by_policy is not None
+        client = by_default_policy(
+            self.targets,
+            self.namespace,
+            self.access,
+            pool=self._config.at_once,
+            timeout_s=self._config.client.timeout_s,
+        )
+        self._by_policy[op] = client.transport.perform_request
+        return self._by_policy[op]
 
 
 class _Second:
@@ -139,7 +157,7 @@ class Engine:
         self._plan_rows = RowWriter(out / SCHEDULED)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._requests = Requests(config.index, config.documents)
-        self._zones = [_Zone(host, config) for host in config.clients]
+        self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
         self._library_policy = config.client.kind == "opensearch-py"
@@ -168,7 +186,8 @@ class Engine:
                     out=Path(config.out),
                     zones=zones,
                     nodes=[target.node for target in config.targets],
-                    sender=lambda zone: self._zones[zone].sender(_CAS_TURN),
+                    sender=lambda zone, f, process: self._zones[zone].sender(turn_of(f, process)),
+                    seed=config.seed,
                     timeout_s=self._patience,
                 )
             )
@@ -190,6 +209,7 @@ class Engine:
                     zones=zones,
                     nodes=[(target.node, target.zone) for target in config.targets],
                     sender=lambda zone: self._zones[zone].sender(_PROBE_TURN),
+                    seed=config.seed,
                     direct=to,
                     timeout_s=self._patience,
                 )
@@ -337,7 +357,7 @@ class Engine:
         self._sent += 1
         self._second.lags.append(start - intended)
         trace = Trace()
-        client = self._client_of(k, op)
+        client = client_of(k, op, len(self._zones), self._config.seed)
         outcome, status, length = _UNKNOWN, 0, 0
         # one timer for the whole request, from sending to the last byte; sockets then need none of their own
         timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
@@ -366,13 +386,6 @@ class Engine:
         end = time.monotonic_ns()
         to = NO_INDEX if trace.node is None else trace.node
         self._record(k, op, outcome, status, client, to, trace.attempts, intended, start, end, length)
-
-    def _client_of(self, k: int, op: int) -> int:
-        """A seeded draw by the arrival's number; round-robin would tie operations to zones."""
-        mixed = (k + 1) * 0x9E3779B97F4A7C15 + (self._config.seed + op) * 0xBF58476D1CE4E5B9
-        mixed &= 0xFFFFFFFFFFFFFFFF
-        mixed ^= mixed >> 29
-        return ((mixed * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF) >> 32) % len(self._zones)
 
     def _record(
         self,

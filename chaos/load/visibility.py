@@ -1,8 +1,8 @@
 """How soon is a document found that was acknowledged, and does anybody read what must not, or not yet, be read?
 
 A few documents a second are written beside the load, through the client's own policy (``v-<n>``). Every data node
-is asked for each of them, from the client host of its own zone if there is one, with ``preference=_local``, so
-that it answers from its own copy where it has one:
+is asked for each of them, from the client host of its own zone if there is one (else from one that is drawn for each
+document), with ``preference=_local``, so that it answers from its own copy where it has one:
 
 * while the write is under way, gets: what they find may never have been acknowledged (a *dirty* read, should it
   be gone in the end);
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,15 @@ from chaos.history.format import Outcome
 from chaos.history.writer import PROBES
 from chaos.load.config import VisibilityConfig
 from chaos.load.exchange import Paced, Send, ask
+from chaos.load.turns import at, mixed
 from chaos.load.workload import body, probe_id
 
 _EARLY_S = (0.002, 0.01, 0.05, 0.25)
 """Pauses between gets while the write is under way; the last again and again."""
 _SEARCH_S = 0.1
 """Pause between searches: how fine the time until visible is known."""
+_WRITERS, _LOOKERS = 3001, 3002
+"""Tell what is drawn here from other things that are drawn from the same seed."""
 
 
 class Written:
@@ -53,7 +56,7 @@ class Visibility(Paced):
     """The probes of one load.
 
     ``zones``: client zones by number. ``nodes``: (name, zone) of every data node by number. ``sender``: what sends
-    the next write from a zone. ``direct``: what sends to one node from a zone (zone, node).
+    the next write from a zone. ``direct``: what sends to one node from a zone (zone, node). ``seed``: of draws.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Visibility(Paced):
         sender: Callable[[int], Send],
         direct: Callable[[int, int], Send],
         timeout_s: float,
+        seed: int,
     ) -> None:
         super().__init__(
             config.rate, at_once=max(10, int(config.rate * (config.within_s + 2 * timeout_s))), file=out / PROBES
@@ -76,11 +80,12 @@ class Visibility(Paced):
         self._zones, self._nodes = zones, nodes
         self._sender, self._direct = sender, direct
         self._timeout_s = timeout_s
+        self._seed = seed
 
     def turn(self, number: int) -> None:
         """Write one document and look for it everywhere."""
         written = Written()
-        zone = number % len(self._zones)
+        zone = writer_of(number, len(self._zones), self._seed)
         looks = [gevent.spawn(self._look, number, node, written) for node in range(len(self._nodes))]
         id = probe_id(number)
         self.note("write", n=number, id=id, zone=self._zones[zone])
@@ -102,7 +107,7 @@ class Visibility(Paced):
     def _look(self, number: int, node: int, written: Written) -> None:
         """One node's view of one document."""
         name, zone = self._nodes[node]
-        client = self._zones.index(zone) if zone in self._zones else number % len(self._zones)
+        client = looker_of(number, node, zone, self._zones, self._seed)
         send = self._direct(client, node)
         where = {"n": number, "node": name, "zone": zone}
         for pause in (*_EARLY_S, *[_EARLY_S[-1]] * int(self._timeout_s / _EARLY_S[-1] + 1)):
@@ -150,6 +155,16 @@ class Visibility(Paced):
                 break
             gevent.sleep(_SEARCH_S)
         self.note("unseen", **where, missed=missed, searches=searches, away=hits is None)
+
+
+def writer_of(number: int, zones: int, seed: int) -> int:
+    """The client zone (its number) that writes document ``number``."""
+    return at(number, range(zones), seed, _WRITERS)
+
+
+def looker_of(number: int, node: int, zone: str, zones: Sequence[str], seed: int) -> int:
+    """The client zone (its number) from which a node in ``zone`` is asked for document ``number``."""
+    return zones.index(zone) if zone in zones else mixed(seed, _LOOKERS, number, node) % len(zones)
 
 
 def hits_of(data: Any) -> int | None:

@@ -20,7 +20,7 @@ from chaos.checks import evaluate, text
 from chaos.checks.record import Record
 from chaos.history.reader import History
 from chaos.places import write_atomically, write_json
-from chaos.report import answers, audit, figures, headroom, interactive, markdown, timeline
+from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, timeline
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -126,6 +126,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
         "data_checks": _data_checks(tables),
+        "asked": asked.section(tables),
         "tally": _tally(findings["findings"]),
         "faults": findings["faults"],
         "trust": _trust(findings),

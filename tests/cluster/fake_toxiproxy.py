@@ -1,24 +1,67 @@
 """Toxiproxies that lie: the sabotage that evidence and checks must see through.
 
 Answers 200 to everything on the API and does nothing of it, but forwards what the real one forwarded, so that the
-cluster lives on. Arguments: a JSON file with the real one's proxies; how it lies on the way, if it does; and a file
-that must be there for it to lie:
+cluster lives on. Arguments: a JSON file with the real one's proxies; how it lies on the way, if it does; a file that
+must be there for it to lie; and, if it lies about one node only, the name of that node:
 
 ``acknowledge``: every 20th document that is written is kept from the cluster and answered "created".
 ``partial``: every 20th search is answered with status 200 and a failed shard.
 ``none found``: every 20th search is answered with status 200, all shards successful, and no hits: an old copy.
-``garble NODE``: every 100th answer of this node to a search, and to a document that is written, is spoiled in one of
-the forms of :data:`SPOILED`, by turns.
+``garble``: every 100th answer to a search, and to a document that is written, is spoiled in one of the forms of
+:data:`SPOILED`, by turns.
+``letter``: one letter of the text of every 20th document that is written is another one when it arrives.
+``replica``: the same on the way from a primary to the copy on this host's node, and nowhere else.
+``replay``: every get of a document for which it has an answer that is 5 s old gets that answer again: an old copy too.
+
+The ids of documents that were changed are written to the file ``told`` beside the switch.
 """
 
 import asyncio
 import json
+import re
 import sys
+import time
 from pathlib import Path
 
 EVERY = 20
+AGE_S = 5.0
 CREATED = {"result": "created", "_shards": {"total": 3, "successful": 3, "failed": 0}}
 SHARDS = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
+
+
+TEXT = re.compile(rb'\{"seq":(\d+),"group":\d+,"check":\d+,"text":"([a-z])')
+"""A document as the load writes it, up to the first letter of its text."""
+REPLICATED = b"indices:data/write/bulk[s][r]"
+
+
+def changed(data):
+    """A message with one letter changed in every 20th document; as it is where there is none."""
+    global seen
+    found = TEXT.search(data)
+    if found is None or not SWITCH.exists():
+        return data
+    seen += 1
+    if seen % EVERY:
+        return data
+    with SWITCH.with_name("told").open("a") as told:
+        told.write(f"w-{found[1].decode()}\n")
+    letter = bytes([ord("a") + (ord(found[2]) - ord("a") + 1) % 26])
+    return data[: found.start(2)] + letter + data[found.end(2) :]
+
+
+async def replicate(reader, writer):
+    """Forward OpenSearch's transport message by message: two letters, the length (-1: a ping), the rest."""
+    try:
+        while True:
+            head = await reader.readexactly(6)
+            length = int.from_bytes(head[2:], "big", signed=True)
+            rest = await reader.readexactly(max(0, length))
+            writer.write(head + (changed(rest) if REPLICATED in rest else rest))
+            await writer.drain()
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
 
 
 async def pump(reader, writer):
@@ -58,6 +101,12 @@ def lie_to(first):
     return None
 
 
+def replayed(first):
+    """The newest answer to this get that is old enough; None: there is none, or it is no get of a document."""
+    old = [answer for t, answer in heard.get(first, ()) if t <= time.monotonic() - AGE_S]
+    return old[-1] if LIE == "replay" and old else None
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
 SPOILED = (
     lambda head, body: head + body[:-1] + b"\xff",  # no UTF-8
@@ -73,7 +122,7 @@ def spoiled(first, answer):
     """An answer as it is to be handed on; it is spoiled when its turn has come."""
     global turns
     kind = "read" if "/_search" in first else "write" if "/_doc/w-" in first else None
-    if kind is None or not SWITCH.exists():
+    if LIE != "garble" or kind is None or not SWITCH.exists():
         return answer
     answers[kind] += 1
     if answers[kind] % 100:
@@ -83,11 +132,15 @@ def spoiled(first, answer):
     return SPOILED[turns % len(SPOILED)](head + end, body)
 
 
-async def liar(reader, writer, there, back, garbles):
+async def liar(reader, writer, there, back):
     global seen
     try:
         while True:
             first, request = await message(reader)
+            if SWITCH.exists() and (answer := replayed(first)) is not None:
+                writer.write(answer)
+                await writer.drain()
+                continue
             if (lie := lie_to(first)) is not None and SWITCH.exists():
                 seen += 1
                 if seen % EVERY == 0:
@@ -96,10 +149,14 @@ async def liar(reader, writer, there, back, garbles):
                     writer.write(head.encode() + b"\r\n\r\n" + body)
                     await writer.drain()
                     continue
+            if LIE == "letter" and first.startswith("PUT ") and "/_doc/w-" in first:
+                request = changed(request)
             back.write(request)
             await back.drain()
             _, answer = await message(there)
-            given = spoiled(first, answer) if garbles else answer
+            if LIE == "replay" and first.startswith("GET ") and "/_doc/" in first:
+                heard.setdefault(first, []).append((time.monotonic(), answer))
+            given = spoiled(first, answer)
             writer.write(given)
             await writer.drain()
             if given is not answer:
@@ -111,7 +168,7 @@ async def liar(reader, writer, there, back, garbles):
         back.close()
 
 
-def forwarder(upstream, name):
+def forwarder(name, upstream):
     host, _, port = upstream.rpartition(":")
 
     async def serve(reader, writer):
@@ -120,8 +177,11 @@ def forwarder(upstream, name):
         except OSError:
             writer.close()
             return
-        if LIE:
-            await liar(reader, writer, there, back, LIE.startswith("garble ") and LIE.split()[1] in name)
+        if LIE == "replica":
+            forward = replicate if name == "in-transport" else pump
+            await asyncio.gather(forward(reader, back), pump(there, writer))
+        elif LIE and (ABOUT is None or name == f"to-{ABOUT}-http"):
+            await liar(reader, writer, there, back)
         else:
             await asyncio.gather(pump(reader, back), pump(there, writer))
 
@@ -144,9 +204,9 @@ async def api(reader, writer):
 
 
 async def main():
-    for proxy in PROXIES.values():
+    for name, proxy in PROXIES.items():
         host, _, port = proxy["listen"].rpartition(":")
-        await asyncio.start_server(forwarder(proxy["upstream"], proxy["name"]), host, int(port))
+        await asyncio.start_server(forwarder(name, proxy["upstream"]), host, int(port))
     server = await asyncio.start_server(api, "127.0.0.1", 8474)
     await server.serve_forever()
 
@@ -154,6 +214,8 @@ async def main():
 PROXIES = json.loads(Path(sys.argv[1]).read_text())
 LIE = sys.argv[2]
 SWITCH = Path(sys.argv[3])
+ABOUT = sys.argv[4] if len(sys.argv) > 4 else None
 seen = turns = 0
 answers = {"read": 0, "write": 0}
+heard = {}
 asyncio.run(main())

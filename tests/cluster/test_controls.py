@@ -18,9 +18,9 @@ from chaos.observe.proof import problems
 LIED = DATA / "lied.yaml"
 
 
-def lied_to(tiny, out: Path, lie: str, experiment: Path = LIED) -> dict[str, dict]:
+def lied_to(tiny, out: Path, lie: str, experiment: Path = LIED, about: str | None = None) -> dict[str, dict]:
     """The findings of a run in whose last phase clients reach the cluster through a liar, by metric."""
-    with impostors(tiny, tiny.wiring.clients, lie) as switch:
+    with impostors(tiny, tiny.wiring.clients, lie, about) as switch:
         running = Cli("run", experiment, "--out", out, "--on", tiny.id)
         await_event(running, out, in_effect)
         switch.touch()
@@ -61,7 +61,7 @@ def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, ou
 
 def test_garbled_answers_of_one_node_are_named_and_not_good(tiny, out):
     """One in a hundred of its answers. No instrument is blamed for them, and no write was promised by them."""
-    found = lied_to(tiny, out, "garble b-all", DATA / "garbled.yaml")
+    found = lied_to(tiny, out, "garble", DATA / "garbled.yaml", about="b-all")
     assert found["read.good"]["counts_as"] == found["write.good"]["counts_as"] == "weakness"
     assert found["acknowledged.lost"]["counts_as"] == "pass"
     arrivals = History.open(run_folder(out)).arrivals

@@ -386,12 +386,11 @@ def test_what_was_given_up_on_early_decides_nothing() -> None:
 def test_a_node_that_never_answered_says_nothing_and_too_few_looks_are_no_data() -> None:
     story = kept(expect("visible.p99", "<=", 2, ("slow",)))
     assert story.visibility is not None
+    story.cas = None
 
     def silent(lines: Lines) -> Lines:
-        return [
-            line | {"kind": "unseen", "missed": None} if line["kind"] == "seen" and line["node"] == "c-data" else line
-            for line in lines
-        ]
+        ends = {"seen": {"kind": "unseen", "missed": None}, "get": {"found": None}}
+        return [line | ends.get(line["kind"], {}) if line.get("node") == "c-data" else line for line in lines]
 
     story.visibility.change = silent
     findings = judged(story)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -753,6 +754,42 @@ def no_probe_was_recorded(run: Stored) -> None:
 def probes_were_recorded_for_two_thirds_of_the_phase_only(run: Stored) -> None:
     kept = run.moment("dead", 20)
     run.probes = [line for line in run.probes if line["t"] < kept]
+
+
+@blinds("cas.violations", "stale.reads", "dirty.reads")
+def one_node_was_never_asked_for_a_key(run: Stored) -> None:
+    """Every read of compare-and-set went to the one node, every write to the other."""
+    reads = {line["op"] for line in run.cas if line["kind"] == "invoke" and line["f"] == "read"}
+    for line in run.cas:
+        if "node" in line:
+            line["node"] = "a-data" if line["op"] in reads else "b-data"
+
+
+def _never_asked(op: str, *metrics: str) -> None:
+    def never(run: Stored) -> None:
+        codes = run.arrivals["node"].cat.codes.to_numpy().copy()
+        rows = np.concatenate([run.rows(op, phase) for phase in ("dead", "returned")])
+        codes[rows] = list(run.arrivals["node"].cat.categories).index("a-data")
+        run.arrivals["node"] = pd.Categorical.from_codes(codes, categories=run.arrivals["node"].cat.categories)
+
+    never.__name__ = f"one_node_was_never_asked_for_a_{op}"
+    blinds(*(metric for metric in METRICS if metric.partition(".")[0] == op), *metrics)(never)
+
+
+_never_asked("read", "stale.reads", "recovery.regained", "recovery.latency")
+_never_asked("write", "acknowledged.lost", "recovery.first_writes")
+
+
+@blinds("visible.p50", "visible.p90", "visible.p99", "stale.reads", "dirty.reads")
+def the_probes_never_asked_one_node(run: Stored) -> None:
+    run.probes = [line for line in run.probes if line.get("node") != "c-data" or line["kind"] == "written"]
+
+
+@blinds("acknowledged.lost", "documents.unexpected")
+def no_copy_of_one_node_was_read_back(run: Stored) -> None:
+    assert run.readback is not None
+    for copy in run.readback["copies"]:
+        copy["read"] = copy["node"] != "c-data"
 
 
 # -- every kind of expectation -------------------------------------------------------------------------

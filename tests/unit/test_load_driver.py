@@ -346,6 +346,17 @@ def test_the_librarys_own_policy_hides_a_dead_node_and_its_attempts_are_counted(
     assert (frame.attempts > 1).any()
 
 
+def test_the_librarys_own_policy_asks_every_node_for_everything(run, drive):
+    """Its round robin counts for each thread, which under gevent is each request: all went to the first node. And one
+    counter for reads and writes that alternate would send all of the one here, and all of the other there."""
+    with serving() as one, serving() as two:
+        driver = drive(config(run, one, two, kind="opensearch-py"))
+        wait_for_load(driver)
+        assert driver.stop()
+    asked = History.open(run).arrivals.groupby(["op", "node"], observed=True).size()
+    assert len(asked) == 4 and asked.max() - asked.min() <= 4
+
+
 def test_a_killed_driver_leaves_unknown_arrivals(run, drive):
     with serving() as server:
         driver = drive(config(run, server))

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chaos.checks import text
+from chaos.checks import coverage, text
 from chaos.checks.data.linearizability import Call, Linearizable, check, register
 from chaos.checks.data.operations import Operation, by_key, final, planned
 from chaos.checks.measure import Bound, Measure
@@ -80,6 +80,7 @@ def measure(record: Record) -> Measure:
         gaps.append(f"no verdict on {text.listed(undecided)} within the checker's limit")
     if idle:
         gaps.append(f"nothing was acknowledged on {text.listed(idle)}")
+    gaps += coverage.of_data(record, coverage.CAS_READ, coverage.CAS_WRITE)
     says = "; ".join([says, *gaps])
     if not gaps:
         return Measure(float(len(violations)), "count", says, evidence=figures)

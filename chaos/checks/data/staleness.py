@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.checks import coverage, text
 from chaos.checks.data.operations import Operation, by_key, final, line_of_descent, planned
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Record
@@ -40,31 +40,42 @@ class Read:
 
 def stale(record: Record) -> tuple[list[Read], int]:
     """Stale reads by time, and how many realtime gets could have been."""
-    found, looked = [], 0
+    found, gets = _stale(record)
+    return found, len(gets)
+
+
+Get = tuple[str, int, str | None]
+"""A realtime get that could have been stale: its kind, when it was of use (ns), and the node that was asked."""
+
+
+def _stale(record: Record) -> tuple[list[Read], list[Get]]:
+    found: list[Read] = []
+    gets: list[Get] = []
     for ops in by_key(record).values():
-        wrong, number = _behind(ops)
+        wrong, looked = _behind(ops)
         found += wrong
-        looked += number
+        gets += [(coverage.CAS_READ, each.begin, each.node) for each in looked]
     written = [event for event in record.probes if event["kind"] == "written" and event["acknowledged"]]
     acknowledged = {event["n"]: event["t"] for event in written}
     for event in record.probes:
         after = acknowledged.get(event["n"])
         if event["kind"] != "get" or after is None or event["began"] < after or event["found"] is None:
             continue
-        looked += 1
+        gets.append((coverage.PROBE_GET, int(after), event["node"]))
         if event["found"] is False:
             says = f"v-{event['n']} had been acknowledged, and {event['node']} did not find it"
             found.append(Read(int(event["t"]), event["node"], "get", says))
     for event in record.stale:
         says = f"arrival {event['k']} ({event['op']}) was answered in full and lacked documents that were there"
         found.append(Read(int(event["t"]), event.get("node"), str(event["op"]), says))
-    return sorted(found, key=lambda each: each.t), looked
+    return sorted(found, key=lambda each: each.t), gets
 
 
-def _behind(ops: Sequence[Operation]) -> tuple[list[Read], int]:
-    """Reads of one key that are behind what had been acknowledged when they were sent, and how many could be."""
+def _behind(ops: Sequence[Operation]) -> tuple[list[Read], list[Operation]]:
+    """Reads of one key that are behind what had been acknowledged when they were sent, and all that could be."""
     answered = sorted((each for each in ops if each.acknowledged and each.end is not None), key=lambda o: o.end or 0)
-    found, looked = [], 0
+    found: list[Read] = []
+    looked: list[Operation] = []
     highest: Operation | None = None
     place = 0
     for each in sorted((op for op in ops if op.f == "read"), key=lambda op: op.begin):
@@ -75,7 +86,7 @@ def _behind(ops: Sequence[Operation]) -> tuple[list[Read], int]:
             place += 1
         if each.kind != "ok" or highest is None or highest.version is None:
             continue
-        looked += 1
+        looked.append(each)
         behind = each.version is None or each.version[0] < highest.version[0]
         other = each.version is not None and each.version[0] == highest.version[0] and each.version != highest.version
         if behind or other:
@@ -132,8 +143,9 @@ def _gone(record: Record) -> tuple[list[Read], int, list[str]]:
 
 
 def stale_measure(record: Record) -> Measure:
-    """Stale reads of the whole run."""
-    found, looked = stale(record)
+    """Stale reads of the whole run. None counts only if every node that served answered enough gets."""
+    found, gets = _stale(record)
+    looked = len(gets)
     answered = sum(int((part.outcome == Outcome.OK).sum()) for name, part in record.arrivals.items() if name == "read")
     evidence = {"realtime_gets": looked, "reads_of_the_load": answered, **_shown(record, found)}
     if not looked and not found:
@@ -141,7 +153,30 @@ def stale_measure(record: Record) -> Measure:
     says = f"{text.plural(len(found), 'stale read')} of {text.count(looked)} gets after an acknowledged write"
     if found:
         says = f"{says}; the first: {found[0].says}"
-    return Measure(float(len(found)), "count", says, evidence=evidence)
+    useful = _by_place(record, gets) if record.spans else {}
+    lacking = coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, "read", useful=useful)
+    lacking += coverage.unread_keys(record)
+    return _known(found, says, lacking, evidence, coverage.least(record, useful))
+
+
+def _by_place(record: Record, gets: Sequence[Get]) -> dict[str, Counter[coverage.Where]]:
+    """The gets of each kind by phase and node."""
+    found: dict[str, Counter[coverage.Where]] = {kind: Counter() for kind in (coverage.CAS_READ, coverage.PROBE_GET)}
+    for kind, t, node in gets:
+        if node is not None and (place := record.place(t)) is not None:
+            found[kind][place, node] += 1
+    return found
+
+
+def _known(
+    found: Sequence[Read], says: str, lacking: Sequence[str], evidence: dict[str, Any], least: str | None = None
+) -> Measure:
+    """Wrong reads that were seen stand, whoever was not asked; none seen proves nothing then."""
+    if lacking and not found:
+        return Measure.missing("count", "; ".join([*lacking, says]), **evidence)
+    bound = Bound.AT_LEAST if lacking else Bound.EXACT
+    says = "; ".join([says, *lacking, *([least] if least and not found else [])])
+    return Measure(float(len(found)), "count", says, bound, evidence)
 
 
 def dirty_measure(record: Record) -> Measure:
@@ -151,11 +186,10 @@ def dirty_measure(record: Record) -> Measure:
     says = f"{text.plural(len(found), 'dirty read')} of {text.plural(looked, 'read')} that showed something"
     if found:
         says = f"{says}; the first: {found[0].says}"
-    says = "; ".join([says, *gaps])
-    if (gaps or not looked) and not found:
-        return Measure.missing("count", says if looked else "; ".join(["no read showed anything", *gaps]), **evidence)
-    bound = Bound.AT_LEAST if gaps else Bound.EXACT
-    return Measure(float(len(found)), "count", says, bound, evidence)
+    if not looked and not found:
+        return Measure.missing("count", "; ".join(["no read showed anything", *gaps]), **evidence)
+    gaps = gaps + coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, coverage.PROBE_SEARCH)
+    return _known(found, says, gaps, evidence)
 
 
 def _shown(record: Record, found: Sequence[Read]) -> dict[str, Any]:
