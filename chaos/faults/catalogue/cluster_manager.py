@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, Literal
@@ -25,7 +26,7 @@ from chaos.faults.evidence import Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, operation, said
 from chaos.faults.probes import Line, Pair, Reply, together
-from chaos.faults.storm import ENOUGH, Ask, Storm
+from chaos.faults.storm import ENOUGH, Ask, Storm, Tally
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
 from chaos.observe.cluster import NOBODY, administer, await_elected, elected, leaders, newest, term, views
@@ -113,6 +114,7 @@ class QuorumEvidence(ProcessEvidence):
         self._links: frozenset[Pair] = frozenset()
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        super().beside(links, nodes)
         self._held, self._links = nodes, links | {(b, a) for a, b in links}
 
     def before(self, lab: Lab) -> Look:
@@ -318,6 +320,7 @@ class FlapEvidence(Simple):
     """Another is elected, and the term has grown; in the end one leader whom all nodes know, for some seconds."""
 
     gone_deadline = 150.0
+    holds = False  # it comes and goes; the worker says of each time how it went
     STABLE_SECONDS = 3.0
 
     def __init__(self, flapping: Flapping, down: float) -> None:
@@ -406,6 +409,7 @@ class StormEvidence(Simple):
 
     effect_deadline = 20.0
     gone_deadline = 30.0
+    held_deadline = 8.0
     SECONDS = 3.0
 
     def __init__(self, storm: Storm, what: str) -> None:
@@ -413,6 +417,8 @@ class StormEvidence(Simple):
         self._first: tuple[float, int, int] | None = None
         self._background = 0.0
         """How much is counted per second without the storm."""
+        self._samples: deque[tuple[Tally, int]] = deque(maxlen=8)
+        """What was sent, and what the cluster had counted then, at the last looks."""
 
     def counted(self, lab: Lab) -> int | None:
         raise NotImplementedError
@@ -458,6 +464,47 @@ class StormEvidence(Simple):
         ]
         says = f"{tally.rate:.1f} of {self._storm.rate:g}/s are sent, {grown / seconds:.1f}/s counted by the cluster"
         return Look(all(probe.ok for probe in probes), says, [*probes, *self._storm.watched()])
+
+    def still(self, lab: Lab) -> Look | None:
+        """One more sample, and whether it grew as it must since the one before."""
+        return self._lately(lab, 1.0)
+
+    def held(self, lab: Lab) -> Look:
+        """Over the last seconds and not over the whole time: a storm that ended would count for long."""
+        look = self._lately(lab, self.SECONDS)
+        return look if look is not None else Look(False, f"measured for less than {self.SECONDS:g} s")
+
+    def _lately(self, lab: Lab, least: float) -> Look | None:
+        """Since the sample before that is ``least`` seconds old; None when there is none yet."""
+        counted, now = self.counted(lab), self._storm.tally()
+        if counted is None:
+            return Look(False, f"the cluster does not tell its {self._what}")
+        before = next((each for each in reversed(self._samples) if now.seconds - each[0].seconds >= least), None)
+        if not self._samples or now.seconds - self._samples[-1][0].seconds >= 0.5:
+            self._samples.append((now, counted))
+        if before is None:
+            return None
+        seconds = now.seconds - before[0].seconds
+        sent, well = now.sent - before[0].sent, now.well - before[0].well
+        grown = counted - before[1] - self._background * seconds
+        probes = [
+            Probe(
+                "requests of the storm",
+                f"at least {ENOUGH:.0%} of {self._storm.rate:g}/s sent",
+                f"{sent} sent and {well} answered well in the last {seconds:.1f} s",
+                sent + 1 >= ENOUGH * self._storm.rate * seconds and sent > 0,
+            ),
+            Probe(
+                f"{self._what}, as the cluster counts them",
+                f"at least {ENOUGH:.0%} of the {well} that were answered well in the last {seconds:.1f} s",
+                f"{grown:.0f}, which is {grown / seconds:.1f}/s",
+                well > 0 and grown + 1 >= ENOUGH * well,
+            ),
+        ]
+        says = (
+            f"{sent / seconds:.1f} of {self._storm.rate:g}/s are sent, {grown / seconds:.1f}/s counted by the cluster"
+        )
+        return Look(all(probe.ok for probe in probes), says, probes)
 
     def gone(self, lab: Lab) -> Look:
         limit = self._background + 0.5 * self._storm.rate + 2

@@ -156,6 +156,7 @@ class RestartEvidence(ProcessEvidence):
     """Each node's process is another one than before, and it is in the cluster."""
 
     effect_deadline = 60.0
+    holds = False  # it is over when it is proven
 
     def __init__(self, nodes: list[str]) -> None:
         super().__init__(nodes)
