@@ -111,7 +111,8 @@ class Chapter:
             (
                 at,
                 "fault.command",
-                dict(fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links),
+                dict(fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links)
+                | {"held": True},
             ),
             (at + effect, "fault.in_effect", dict(fault=fault)),
             (
@@ -139,6 +140,11 @@ class Chapter:
     def lift(self, fault: str = "f1", at: float = 0.02, after: float = 0.8, proven: bool = True) -> Chapter:
         self.undo.append("all")
         self.events += [
+            (
+                at / 2,
+                "fault.evidence",
+                dict(fault=fault, stage="held", proven=True, says="all of it shows as before", probes=[]),
+            ),
             (at, "fault.undo", dict(fault=fault)),
             (at + after, "fault.gone", dict(fault=fault)),
             (

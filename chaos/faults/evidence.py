@@ -9,8 +9,8 @@ must grow by more than an untouched link may, and what is asked must be more tha
 is refused.
 
 A proof holds for its moment. So a fault that is to hold is looked at again: ``held`` right before its undo, in full,
-and ``still`` in between, by cheap looks that disturb nothing and take turns. What another fault holds by then, or a node
-that does not run, proves nothing about this one and is left out.
+and ``still`` in between, by cheap looks that disturb nothing and take turns. What another fault holds by then, or a
+node that does not run, proves nothing about this one and is left out.
 """
 
 from __future__ import annotations

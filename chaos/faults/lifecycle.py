@@ -283,6 +283,12 @@ class Lifecycle:
         _each(lambda active: self._look_held(active, last=True), due)
         return time.monotonic() - began
 
+    def glance(self, id: str) -> Look | None:
+        """A cheap look at one active fault, as they are taken in between; None when its kind has none."""
+        with self._lock:
+            active = next(each for each in self._active if each.fault.id == id)
+        return active.holding.glance(self._lab) if active.holding is not None else None
+
     def _look_held(self, active: Active, *, last: bool) -> None:
         """Full looks at one fault. ``last``: those before its undo, which are its stage ``held`` in the record; of
         others that is only a look that finds it gone, with which nothing more is to come."""

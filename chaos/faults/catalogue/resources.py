@@ -517,6 +517,7 @@ class UnreadAnswers:
         finally:
             for sock in held:
                 sock.close()
+            self.unread[node] = 0
 
     def _search(self, lab: Lab, node: str, documents: int) -> socket.socket | None:
         """A connection on which an answer waits; None when the node refused or broke it off."""
@@ -583,7 +584,7 @@ class HeapEvidence(Simple):
         ]
 
     def held(self, lab: Lab) -> Look:
-        """Breakers that tripped at some time before tell nothing of now: those count that tripped since a moment ago."""
+        """Breakers that tripped long before tell nothing of now: those count that tripped a moment ago."""
         now = time.monotonic()
         since = {node: heap for node, (t, heap) in self._lately.items() if now - t <= self.held_deadline}
         return self.with_others(lab, _look(self._full(lab, since), "signs of a full heap"))
