@@ -22,6 +22,7 @@ from chaos.definitions.steps import FaultParams, Scene, link_claims, process_cla
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import PositiveDuration, PositiveRate
 from chaos.errors import ChaosError, LabError
+from chaos.faults.catalogue.node import OnProcess
 from chaos.faults.evidence import Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, operation, said
@@ -59,6 +60,7 @@ class QuorumLoss(_ClusterManagerFault):
     mechanism = "SIGKILL or SIGSTOP of cluster managers drawn with the seed"
     undoing = "the cluster managers start again on their data, or go on"
     proof = "their processes are gone or stopped, no data node knows a leader, and data nodes still reach each other"
+    holding = OnProcess.holding
     needs = ("process",)
     how: Literal["kill", "pause"] = Field(default="kill", description="kill, or pause (SIGSTOP, found out later)")
     keep: StrictInt = Field(default=1, ge=0, description="how many cluster managers live on, fewer than a quorum")
@@ -180,6 +182,7 @@ class LeaderFlap(_ClusterManagerFault):
     mechanism = "SIGSTOP, or packets to and from every other node vanish, of whoever is elected each time"
     undoing = "every cluster manager goes on, and every neighbour entry around them comes back"
     proof = "each time another one is elected, and the term of the elections grows by as much at least"
+    holding = "it comes and goes: each time has to show another one elected while the one before is away"
     colour = AMBER
     down: PositiveDuration = Field(description="how long each one is away, for example 12s")
     up: PositiveDuration = Field(description="how long all are left alone in between, for example 6s")
@@ -536,6 +539,9 @@ def canary(lab: Lab, node: str) -> dict[str, float]:
     }
 
 
+SENT_AND_COUNTED = "every two seconds, and before its undo: what was sent and what was counted in the last seconds"
+
+
 class TaskStorm(_ClusterManagerFault):
     """Tasks for the elected cluster manager at a rate: mapping updates, or index creations, on throw-away indices."""
 
@@ -544,6 +550,7 @@ class TaskStorm(_ClusterManagerFault):
     mechanism = "requests to the data nodes over the direct path: updates of a mapping's _meta, or new empty indices"
     undoing = "the requests end, and every index of the storm is deleted"
     proof = "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it"
+    holding = SENT_AND_COUNTED
     colour = AMBER
     rate: PositiveRate = Field(description="tasks per second, for example 10/s")
     what: Literal["mappings", "indices"] = Field(default="mappings", description="mappings or indices")
@@ -631,6 +638,7 @@ class AdminStorm(_ClusterManagerFault):
     mechanism = "GET requests over the direct path, the chosen nodes in turn"
     undoing = "the requests end"
     proof = "the rate that was really sent, and the requests that the nodes themselves count; a canary's latency"
+    holding = SENT_AND_COUNTED
     colour = AMBER
     rate: PositiveRate = Field(description="requests per second in all, for example 20/s")
     requests: OneOrMore[AdminRequest] = Field(

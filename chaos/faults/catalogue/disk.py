@@ -22,6 +22,7 @@ from chaos.definitions.steps import FaultParams, Scene, process_claims
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import Malformed, Percent, SizeRate, at_least
 from chaos.errors import ChaosError
+from chaos.faults.catalogue.node import OnProcess
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
@@ -437,6 +438,10 @@ class OnDisk(FaultParams):
     example_topology = "3az-disks"
     needs: ClassVar[tuple[str, ...]] = ("disks",)
     stops: ClassVar[bool] = False
+    holding = (
+        "every two seconds what the kernel tells of one of its disks in turn; before the undo all of its proof, "
+        "and a write on every other disk"
+    )
 
     target: NodeSelector = Field(description="the disks of which nodes, for example 'node b-data'")
 
@@ -489,6 +494,10 @@ class DiskFull(OnDisk):
     mechanism = "a filler file on the node's disk (fallocate)"
     undoing = "the filler goes; OpenSearch lifts what it blocked by itself"
     proof = "the used share as the node counts it; growing a file works, or fails with ENOSPC where that is asked"
+    holding = (
+        "every two seconds, and before the undo: the filler as large as it was, and the disk no emptier than the node "
+        "itself makes it (10 percentage points); before the undo a write on every other disk too"
+    )
 
     to: Literal["low", "high", "flood", "enospc"] | None = Field(
         default=None, description="beyond this watermark of OpenSearch's defaults (85, 90, 95%), or to the last block"
@@ -539,6 +548,10 @@ class DiskSlow(OnDisk):
     )
     undoing = "both limits become what they were before"
     proof = "fsync'd bursts take as long as the rate says, and so does write-back by another process"
+    holding = (
+        "every two seconds the limits as the kernel has them; before the undo fsync'd bursts too, and a write on every "
+        "other disk"
+    )
     needs = ("disks", "throttle")
     colour = AMBER
     write: Annotated[SizeRate, at_least(SizeRate(4096), "is less than one block a second")] = Field(
@@ -569,6 +582,10 @@ class DiskStall(OnDisk):
     mechanism = "the file system is frozen (FIFREEZE); a process of its own thaws it when the runner dies"
     undoing = "it is thawed; what waited goes on, nothing restarts"
     proof = "an fsync'd write does not come back, a read does"
+    holding = (
+        "every two seconds whether the write that proved it still waits in the kernel; before the undo all of its "
+        "proof, and a write on every other disk"
+    )
     colour = AMBER
     stops = True
 
@@ -630,6 +647,7 @@ class DiskPowerLoss(OnDisk):
     mechanism = "ext4 shutdown ioctl without log flush, SIGKILL, unmount, mount"
     undoing = "the node starts again on what its disk kept"
     proof = "the process is gone; of a file, the part that was fsynced is there and the part that was not is not"
+    holding = OnProcess.holding
     needs = ("disks", "process")
     stops = True
     lasting = True

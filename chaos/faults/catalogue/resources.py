@@ -22,6 +22,7 @@ from chaos.definitions.steps import NodeFault, Scene
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
 from chaos.errors import LabError
+from chaos.faults.catalogue.node import OnProcess
 from chaos.faults.echoes import Http
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
@@ -59,6 +60,10 @@ class Limited(NodeFault):
     """A fault that changes the limits of whole nodes' control groups."""
 
     resource: ClassVar[str]
+    holding = (
+        "every two seconds the limits of its nodes and of all others, as the kernel has them; before the undo all "
+        "of its proof too"
+    )
 
     def limit(self, node: str) -> Move:
         raise NotImplementedError
@@ -344,6 +349,7 @@ class NodeOutOfMemory(Limited):
     )
     undoing = "the limit that was there comes back and the node starts again on its data"
     proof = "the kernel's counter of kills in that group grows and the process is gone; later it is in the cluster"
+    holding = OnProcess.holding
     needs = ("memory", "process")
 
     def describe(self) -> str:
@@ -628,6 +634,10 @@ class NodeHeapPressure(NodeFault):
     proof = (
         "the node runs and its own statistics say: heap used as asked, or breakers that tripped; "
         "later less, and requests answered"
+    )
+    holding = (
+        "every two seconds that the node runs and answers wait; before the undo its heap as it is then, or "
+        "breakers that tripped a moment ago"
     )
     colour = AMBER
     above: Percent = Field(default=Percent(0.75), description="how much of the heap is to be used, for example 75%")

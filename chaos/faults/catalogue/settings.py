@@ -292,6 +292,7 @@ class SettingsChange(FaultParams):
         "the value that each node holds by its own state, another one than before; "
         "of replicas also the copies that each shard has"
     )
+    holding = "every two seconds the value that one node holds, in turn; before the undo all nodes that answer"
     colour = "#6b46c1"
     examples = (
         {"scope": "index", "settings": {"number_of_replicas": 0}},
