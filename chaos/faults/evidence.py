@@ -467,16 +467,13 @@ def silent_nodes(lab: Lab) -> frozenset[str]:
 def glances(lab: Lab, pairs: list[Pair]) -> dict[Pair, Echo]:
     """One ping over each, a few at a time: all at once they would keep each other waiting."""
 
-    def ping(pair: Pair) -> Echo:
-        line = Line(lab, pair)
-        echo = line.ping(2.0)
-        line.close()
-        return echo
-
-    if not pairs:
-        return {}
-    with ThreadPoolExecutor(min(len(pairs), CONTROLS)) as pool:
-        return dict(zip(pairs, pool.map(ping, pairs), strict=True))
+    echoes: dict[Pair, Echo] = {}
+    for first in range(0, len(pairs), CONTROLS):
+        lines = [Line(lab, pair) for pair in pairs[first : first + CONTROLS]]
+        echoes |= together(lines, 2.0)
+        for line in lines:
+            line.close()
+    return echoes
 
 
 class BandwidthEvidence(LinkEvidence):
