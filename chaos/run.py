@@ -710,7 +710,7 @@ class Execution:
         self.controllers.stop()  # else they would do again what is taken back
         if held:
             self.reporter.line("undoing what is still in effect")
-        gone = self.lifecycle.undo_all()
+        gone = self.lifecycle.undo_all(look=self.outcome == "finished")
         if not gone:
             self.reporter.line("not every fault is proven to be gone")
         self.say_latency(held, gone)

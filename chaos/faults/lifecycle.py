@@ -225,18 +225,20 @@ class Lifecycle:
         """Undo these faults; True when every move was taken back and the end of each is proven."""
         return all(self.undo_each(ids).values())
 
-    def undo_all(self) -> bool:
-        """Undo everything that is active; every one is tried."""
-        return self.undo(*(fault.id for fault in self.active))
+    def undo_all(self, *, look: bool = True) -> bool:
+        """Undo everything that is active; every one is tried. ``look``: see :meth:`undo_each`."""
+        return all(self.undo_each([fault.id for fault in self.active], look=look).values())
 
-    def undo_each(self, ids: Iterable[str]) -> dict[str, bool]:
+    def undo_each(self, ids: Iterable[str], *, look: bool = True) -> dict[str, bool]:
         """Undo these faults, whatever the order of ``ids`` last in first out; for each whether its end is proven.
+
+        Before, those that are to hold are proven once more; not without ``look``, where nothing counts any more.
 
         Events that the disk does not take are left out, and no failure of one keeps another: undoing comes first.
         """
         wanted = set(ids)
         with suppress(Exception):  # whatever it is, undoing comes first; a look that is missing is noticed
-            self.look_again(wanted, fresh=FRESH_SECONDS)
+            self.look_again(wanted if look else (), fresh=FRESH_SECONDS)
         with self._lock:
             actives = [each for each in reversed(self._active) if each.fault.id in wanted]
             for active in actives:

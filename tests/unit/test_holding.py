@@ -155,6 +155,20 @@ def test_what_was_never_proven_is_not_looked_at_again(log: Log, cycle: Lifecycle
     assert held(log) == []
 
 
+@pytest.mark.parametrize(("holds", "proven"), [(True, True), (False, False)])
+def test_a_long_time_of_a_fault_that_comes_and_goes_is_proven_before_its_end_too(
+    log: Log, cycle: Lifecycle, monkeypatch: pytest.MonkeyPatch, holds: bool, proven: bool
+) -> None:
+    monkeypatch.setattr("chaos.faults.pulsing.LONG_SECONDS", 0.02)
+    monkeypatch.setattr("chaos.faults.pulsing.LAST_SECONDS", 0.01)
+    fault = replace(a_fault("f1", [block("a-data", "c-data")], FakeEvidence(held=holds)), pulse=Pulse(0.02, 0.02, 1))
+    assert cycle.inject(fault)
+    assert wait_until(lambda: [event["state"] for event in log.of("fault.pulse")] == ["up"], 20)
+    assert cycle.undo("f1") is proven
+    (pulses,) = (event for event in log.of("fault.evidence") if event["stage"] == "pulses")
+    assert pulses["proven"] is proven and ("gone before its end" in pulses["says"]) is not proven
+
+
 # ---- full looks, repeated --------------------------------------------------------------------------------
 
 

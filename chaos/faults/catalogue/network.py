@@ -81,7 +81,8 @@ class OnLinks(NetworkFault):
     needs: ClassVar[tuple[str, ...]] = ("links",)
     holding = (
         "every two seconds pings over two of its pairs and one untouched pair, in turn; before the undo all of "
-        "its proof, and a glance at every other pair. With `flap` each time is proven, when it begins"
+        "its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
     )
 
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
@@ -181,7 +182,8 @@ class NetworkBandwidth(OnLinks):
     proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
     holding = (
         "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo all of "
-        "its proof, and a glance at every other pair. With `flap` each time is proven, when it begins"
+        "its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
     )
     colour = AMBER
     rate: PositiveSizeRate = Field(

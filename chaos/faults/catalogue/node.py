@@ -57,7 +57,9 @@ class NodeKill(OnProcess):
     mechanism = "SIGKILL; undo starts the node again on its data"
     undoing = "the node starts again on its data"
     proof = "the process is gone and its port refuses; later it answers and is in the cluster"
-    holding = f"{OnProcess.holding}. With `flap` each time is proven, when it begins"
+    holding = (
+        f"{OnProcess.holding}. With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
     flap: Flap | None = Field(
         default=None, description="kill and start again and again, for example {down: 5s, up: 30s}"
     )
