@@ -62,6 +62,7 @@ class Holding:
     """Full looks use the connections that exist since before: one at a time."""
 
     def saw(self, look: Look, began: int) -> None:
+        """Keep when each thing was seen to be as it must be; a thing with several signs when all of them were."""
         odd = {probe.key for probe in look.probes if not probe.ok}
         for probe in look.probes:
             if probe.key not in odd:
@@ -81,6 +82,7 @@ class Holding:
     def settle(self, lab: Lab, stopped: Callable[[], bool]) -> Verdict | None:
         """Full looks until it is proven to hold, or until its deadline; None after a stop."""
         end = time.monotonic() + self.evidence.held_deadline
+        asked: set[str] = set()
         shown: set[str] = set()
         before = dict(self.shown)
         first = time.monotonic_ns()
@@ -91,7 +93,8 @@ class Holding:
                 return None
             self.saw(look, began)
             shown |= {probe.what for probe in look.probes if probe.ok}
-            if look.proven or self._seen_in_turn(look, shown):
+            asked |= {probe.what for probe in look.probes if not probe.control}
+            if look.proven or (asked <= shown and self._seen_in_turn(look, shown)):
                 return Verdict(True, look, began, began)
             if time.monotonic() >= end:
                 odd = [probe for probe in look.probes if not probe.ok and probe.what not in shown]

@@ -54,7 +54,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass
+@dataclass(eq=False)
 class Active:
     """A fault between inject and undo."""
 
@@ -281,7 +281,8 @@ class Lifecycle:
         if not due or self._stopped():
             return 0.0
         hosts = [host.name for host in self._lab.wiring.hosts]
-        patiently(lambda: self._hint(due, hosts), self._stopped, 0.0)
+        with suppress(Exception):  # a hint that is missing is no loss: the look comes all the same
+            patiently(lambda: self._hint(due, hosts), self._stopped, 0.0)
         _each(lambda active: self._look_held(active, last=True), due)
         return time.monotonic() - began
 
@@ -348,7 +349,7 @@ class Lifecycle:
     def _watched(self) -> None:
         """The thread that looks in between, until nothing is left that is to hold."""
         hosts = [host.name for host in self._lab.wiring.hosts]
-        turn = 0
+        turn, failed = 0, False
         while True:
             time.sleep(LOOK_SECONDS)
             with self._lock:
@@ -369,7 +370,9 @@ class Lifecycle:
                 for active in due:
                     self._glance(active, active.fault.id in odd)
             except Exception as error:  # looks that end without a word would be taken for calm
-                self._note("note", says=f"the looks at faults that hold failed: {said(error)}")
+                if not failed:
+                    self._note("note", says=f"the looks at faults that hold failed: {said(error)}")
+                failed = True
 
     def _glance(self, active: Active, odd: bool) -> None:
         """A cheap look at one fault; whatever is odd leads to full looks at once."""

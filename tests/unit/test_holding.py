@@ -205,6 +205,11 @@ def test_a_look_that_is_unlucky_with_another_sign_each_time_is_a_proof_in_turn(s
     assert not settled(Says(one, one), {}, seconds=0.05).holds
 
 
+def test_a_sign_that_is_not_asked_for_any_more_was_not_seen(soon: None) -> None:
+    """A look that ends at its first sign must not pass by leaving out the one that failed before."""
+    assert not settled(Says(signs(a=True, b=False), signs(a=False)), {}, seconds=0.05).holds
+
+
 def test_where_anything_else_than_its_signs_decides_they_do_not_prove_it_in_turn(soon: None) -> None:
     assert not settled(Says(Look(False, "measured for too short", [])), {}, seconds=0.05).holds
     well = signs(a=True).probes
