@@ -357,7 +357,7 @@ def may_begin(made: Sequence[Drawn], new: Drawn, topology: Topology, limits: Lim
 
 
 def _provable(new: Drawn, beside: Sequence[Drawn], settling: Sequence[Drawn], topology: Topology) -> bool:
-    """Whether what the other faults do leaves something to prove each one's begin and end on.
+    """Whether what the other faults do leaves something to prove each one's begin, hold and end on.
 
     What is not on links alone is looked at through a cluster with its manager before it begins; a node that comes
     back must reach the managers; and a link fault needs a link that nobody else holds and that no dead node ends.
@@ -371,7 +371,14 @@ def _provable(new: Drawn, beside: Sequence[Drawn], settling: Sequence[Drawn], to
         if other.begin < one.end <= other.end and _cut_off(one, other, managers):
             return False
     begun = [each for each in beside if each.begin == new.begin]  # what begins together is looked at together
-    return all(_has_a_free_link(one, [each for each in (*beside, new) if each is not one]) for one in (new, *begun))
+    every = (*beside, new)
+    if not all(_has_a_free_link(one, [each for each in every if each is not one]) for one in (new, *begun)):
+        return False
+    # and each is looked at again right before its end
+    return all(
+        _has_a_free_link(one, [other for other in every if other is not one and other.begin < one.end <= other.end])
+        for one in every
+    )
 
 
 def _has_a_free_link(one: Drawn, others: Sequence[Drawn]) -> bool:

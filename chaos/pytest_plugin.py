@@ -361,7 +361,7 @@ class LabHandle:
         """Hold a fault for the block: ``with lab.fault("network.latency", links="to zone c", delay="3s"):``.
 
         Needs a load that is on (its run records ledger and evidence). Raises InvalidInput for a wrong fault, and
-        Inconclusive when its effect, or its end, cannot be proven.
+        Inconclusive when its effect, that it held until the block's end, or its own end cannot be proven.
         """
         from chaos.definitions import FAULTS
         from chaos.errors import InvalidInput
@@ -389,6 +389,8 @@ class LabHandle:
             gone = self.execution.lifecycle.undo(fault.id)
         if not gone:
             raise Inconclusive(f"the end of {fault.says} is not proven")
+        if (vanished := self.execution.lifecycle.vanished.get(fault.id)) is not None:
+            raise Inconclusive(f"{vanished}: not proven to be in effect until its end")
 
 
 class OperationResult:

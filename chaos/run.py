@@ -381,6 +381,9 @@ class Execution:
             except Aborted as error:
                 self.aborted(error)
                 raise
+            except Unproven as error:
+                self.note("note", says=str(error))
+                raise
             except BaseException as error:
                 self.failed(f"{type(error).__name__}: {error}")
                 raise
@@ -590,11 +593,29 @@ class Execution:
                 done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
                 self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
             reason = self.hold(phase, began)
+            looked = self.look_step(number)
         except BaseException as error:  # whatever ended it, the record says when
             early = isinstance(error, Aborted | Unproven)
             self.note("phase.end", phase=phase.name, reason="aborted" if early else "error")
             raise
-        self.events.write("phase.end", phase=phase.name, reason=reason)
+        self.events.write("phase.end", phase=phase.name, reason=reason, looked=round(looked, 3))
+        self.refuse_vanished()
+
+    def look_step(self, number: int) -> float:
+        """Prove once more what is to be undone next, while its phase lasts: the next one's clocks begin with the undo.
+
+        The seconds that it took, by which the phase is longer than it was asked to be.
+        """
+        later = self.experiment.phases[number + 1 : number + 2]
+        names = later[0].undo if later else ["all"]
+        took = self.lifecycle.look_again(self.to_undo(names))
+        self.stop.check()
+        return took
+
+    def refuse_vanished(self) -> None:
+        """Raises Unproven when a fault ended early or spread: nothing that comes after could count."""
+        for says in self.lifecycle.vanished.values():
+            raise Unproven(f"{says}: not proven to be in effect any more, nothing can be concluded")
 
     def inject_step(self, phase: Phase) -> None:
         """All faults of a phase at once."""
@@ -617,14 +638,18 @@ class Execution:
 
     def undo_step(self, names: Sequence[str]) -> None:
         """The moves of all of them are taken back first, as at the end of a run."""
-        active = [fault.id for fault in self.lifecycle.active]
-        wanted = set(active) if "all" in names else {id for name in names for id in self.labels.get(name, [])}
-        ids = [id for id in active if id in wanted]
+        ids = self.to_undo(names)
         if ids:
             self.reporter.status(f"undoing {', '.join(ids)}")
         for id, gone in self.lifecycle.undo_each(ids).items():
             self.reporter.line(f"  undo of {id}: {'gone, proven' if gone else 'its end is NOT PROVEN'}")
         self.stop.check()
+
+    def to_undo(self, names: Sequence[str]) -> list[str]:
+        """The active faults that these names stand for."""
+        active = [fault.id for fault in self.lifecycle.active]
+        wanted = set(active) if "all" in names else {id for name in names for id in self.labels.get(name, [])}
+        return [id for id in active if id in wanted]
 
     def hold(self, phase: Phase, began: float) -> str:
         if phase.duration is not None:
@@ -655,6 +680,7 @@ class Execution:
         if not self.driver.alive:
             raise ChaosError(f"the load driver died: {self.driver.error}")
         self.controllers.check()
+        self.refuse_vanished()
         status = self.driver.status
         rates = "  ".join(
             f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"
@@ -684,7 +710,7 @@ class Execution:
         self.controllers.stop()  # else they would do again what is taken back
         if held:
             self.reporter.line("undoing what is still in effect")
-        gone = self.lifecycle.undo_all()
+        gone = self.lifecycle.undo_all(look=self.outcome == "finished")
         if not gone:
             self.reporter.line("not every fault is proven to be gone")
         self.say_latency(held, gone)

@@ -1,4 +1,7 @@
-"""What it takes for a fault to conform, whatever the lab is made of: its effect, no other, and then nothing of it."""
+"""What it takes for a fault to conform, whatever the lab is made of: its effect, no other, and then nothing of it.
+
+And it is known to hold: looked at again while it holds it is proven, and after a third hand took it back it is not.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clusterkit import failed, told
+from clusterkit import failed, look, told
 
 from chaos.definitions import FAULTS
 from chaos.faults.catalogue.network import pairs_both, untouched
 from chaos.faults.evidence import CONTROL_GROWTH_SECONDS
+from chaos.faults.fault import Fault
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.probes import Echo, Line, Pair, together
@@ -78,6 +82,29 @@ def _record(lab: BaseLab, kind: str, example: dict[str, Any], folder: Path) -> N
             file.write(json.dumps(line) + "\n")
 
 
+def holds_until_a_third_hand(cycle: Lifecycle, lab: BaseLab, folder: Path, fault: Fault) -> None:
+    """Cheap and full looks prove it; then its inverses are applied behind the lifecycle's back, and that is seen."""
+    cheap = [cycle.glance("f1") for _ in range(5)]
+    assert all(look is None or look.proven for look in cheap), cheap
+    took = cycle.look_again(["f1"])
+    assert cycle.vanished == {}, failed(folder, "held")
+    print(f"{fault.kind}: a full look took {took:.2f} s")
+    third_hand(lab, folder, fault)
+    cycle.look_again(["f1"])
+    assert set(cycle.vanished) == {"f1"}, look(folder, "held")
+    held = look(folder, "held")
+    assert held["proven"] is False and held["spread"] is False and held["since"] <= held["first"], held
+
+
+def third_hand(lab: BaseLab, folder: Path, fault: Fault) -> None:
+    """Take a fault back past everything that knows of it; what the runner itself does for it ends too."""
+    if fault.worker is not None:
+        fault.worker.stop()
+    for entry in reversed(standing(folder / "ledger.jsonl")):
+        if entry.inverse is not None:
+            entry.inverse.apply(lab)
+
+
 def conforms(
     lab: BaseLab, folder: Path, kind: str, example: dict[str, Any], footprint: Callable[[Any], dict[str, Any]]
 ) -> None:
@@ -96,6 +123,8 @@ def conforms(
         if fault.links:  # exactly those links: its evidence has shown each of them, and every other one is as before
             others = untouched(lab.wiring, pairs_both(lab.wiring, frozenset(fault.links)))
             assert disturbed(lab, others, base) == []
+        if told(folder, "fault.command")[0]["held"]:
+            holds_until_a_third_hand(cycle, lab, folder, fault)
         gone = cycle.undo("f1")
     finally:
         cycle.undo_all()

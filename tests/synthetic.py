@@ -111,7 +111,8 @@ class Chapter:
             (
                 at,
                 "fault.command",
-                dict(fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links),
+                dict(fault=fault, fault_kind=kind, says=says, colour=colour, targets=list(targets), links=links)
+                | {"held": True},
             ),
             (at + effect, "fault.in_effect", dict(fault=fault)),
             (
@@ -139,6 +140,11 @@ class Chapter:
     def lift(self, fault: str = "f1", at: float = 0.02, after: float = 0.8, proven: bool = True) -> Chapter:
         self.undo.append("all")
         self.events += [
+            (
+                at / 2,
+                "fault.evidence",
+                dict(fault=fault, stage="held", proven=True, says="all of it shows as before", probes=[]),
+            ),
             (at, "fault.undo", dict(fault=fault)),
             (at + after, "fault.gone", dict(fault=fault)),
             (
@@ -797,6 +803,39 @@ def unproven() -> Story:
     return story
 
 
+def vanished() -> Story:
+    """Somebody takes the fault back twelve seconds into its phase, and writes are good from then on."""
+    story = slow_zone()
+    slow = story.chapters[1]
+    slow.write = mixed((0.06, 12.0, 0.985, Outcome.OK, 0.62), base=healthy(13))
+    slow.seconds, slow.reason = 20, "aborted"
+    start = T0 + 30 * S
+    slow.event(
+        18.4,
+        "fault.evidence",
+        fault="f1",
+        stage="held",
+        proven=False,
+        says="18 of 24 connections show it: new connection a-data → c-data: answered, 1.2 ms",
+        probes=[
+            {
+                "what": "new connection a-data → c-data",
+                "expected": "255.0 ms to 345.0 ms",
+                "measured": "answered, 1.2 ms",
+                "ok": False,
+            }
+        ],
+        since=start + 11 * S,
+        first=start + 13 * S,
+        spread=False,
+    )
+    story.chapters = story.chapters[:2]
+    slow.lift(at=20.5)  # after the phase, which ended for it
+    slow.undo = []
+    slow.events = [event for event in slow.events if event[2].get("stage") != "held" or event[2].get("proven") is False]
+    return story
+
+
 def aborted() -> Story:
     """A guard stops the run in the second phase."""
     story = black_hole()
@@ -839,7 +878,8 @@ def hostile() -> Story:
 
 
 STORIES: dict[str, Callable[[], Story]] = {
-    story.__name__: story for story in (slow_zone, black_hole, lost_writes, killed, unproven, aborted, hostile)
+    story.__name__: story
+    for story in (slow_zone, black_hole, lost_writes, killed, unproven, vanished, aborted, hostile)
 }
 
 

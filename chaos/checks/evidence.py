@@ -2,8 +2,10 @@
 
 A fault counts as proven when the last evidence of both stages, ``effect`` and ``gone``, is a proof on the
 data path; a fault that was never proven says nothing about the cluster, so nothing that was measured under
-it may stand (chaos-tools, section 2, item 10). A plan of which a step never ran is vacuous: its run is not
-a pass.
+it may stand (chaos-tools, section 2, item 10). Each proof holds for its moment: so there is a third stage,
+``held``, right before the undo, and what was measured after the last moment at which everything was still shown
+does not count where it is not proven (gone before its time, or elsewhere too). Records from before that stage
+do not say that it is due. A plan of which a step never ran is vacuous: its run is not a pass.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from chaos.checks.record import Record, Span
+from chaos.checks.record import SECOND, Record, Span
 
 REQUIRED = ("effect", "gone")
+LAST_LOOK_SECONDS = 10.0
+"""From the last look at a fault that holds until its undo at most; it is a moment where nothing went wrong."""
 
 
 class Spoils(StrEnum):
@@ -62,6 +66,10 @@ class FaultRecord:
     failures: tuple[str, ...]
     pulses: bool = False
     """It came and went, so each time must be proven."""
+    held_due: bool = False
+    """It had to be looked at again right before its undo; the record says so since there are such looks."""
+    origin: int = 0
+    """Second 0 of the run's axis."""
 
     @property
     def proven(self) -> bool:
@@ -78,7 +86,38 @@ class FaultRecord:
             why = str(evidence.get("says") or "the probes did not agree") if evidence else "there is no evidence"
             shown = {"effect": "in effect", "gone": "gone", "pulses": "in effect each time"}[stage]
             found.append(Gap(f"{self.says}: not proven to be {shown} ({why})", due[stage]))
+        if (gap := self._not_held()) is not None:
+            found.insert(0, gap)
         return tuple(found)
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """(until when all of it was shown, when it first was not) in ns, of a fault that ended early or spread."""
+        held = self.stages.get("held") or {}
+        if held.get("proven") is not False:
+            return None
+        first = int(held.get("first") or held["t"])
+        since = int(held.get("since") or self.in_effect or self.command)
+        return min(since, first), first
+
+    def _not_held(self) -> Gap | None:
+        """What was proven to be in effect, and not to be so until its undo."""
+        held = self.stages.get("held")
+        if (window := self.window) is not None:
+            assert held is not None
+            how = "spread beyond what it names" if held.get("spread") is True else "gone before its time"
+            a, b = ((t - self.origin) / SECOND for t in window)
+            why = str(held.get("says") or "the probes did not agree")
+            return Gap(f"{self.says}: {how}, between {a:.1f} s and {b:.1f} s of the run ({why})", window[0])
+        proven = self.stages.get("effect", {}).get("proven") is True
+        if not self.held_due or not proven or self.undo is None:
+            return None  # not due, or there is a gap already
+        last = int(held["t"]) if held is not None and held.get("proven") is True else None
+        if last is not None and self.undo - last <= LAST_LOOK_SECONDS * SECOND:
+            return None
+        known = last or self.in_effect or self.command
+        when = f"last seen at {(known - self.origin) / SECOND:.1f} s of the run" if last else "there is no evidence"
+        return Gap(f"{self.says}: not proven to be in effect until its undo ({when})", known)
 
 
 def faults(record: Record) -> tuple[FaultRecord, ...]:
@@ -93,7 +132,11 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
 
         stages = {
             str(event.get("stage")): event for event in own if event["kind"] == "fault.evidence"
-        }  # later evidence of a stage replaces earlier: probes are repeated until they agree
+        }  # later evidence of a stage replaces earlier: probes are repeated until they agree …
+        for event in own:  # … but what ended early has ended, whatever is seen afterwards
+            if event["kind"] == "fault.evidence" and event.get("stage") == "held" and event.get("proven") is False:
+                stages["held"] = event
+                break
         phase = next((span.name for span in record.spans if span.holds(int(command["t"]))), None)
         found.append(
             FaultRecord(
@@ -110,12 +153,20 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
                 gone=when("fault.gone"),
                 stages=stages,
                 pulses=command.get("pulses") is True,
+                held_due=command.get("held") is True and _in_order(record),
+                origin=record.origin,
                 failures=tuple(
                     f"{event.get('stage')}: {event.get('says')}" for event in own if event["kind"] == "fault.failed"
                 ),
             )
         )
     return tuple(found)
+
+
+def _in_order(record: Record) -> bool:
+    """Whether the run was undone in order: an abort, or an error, undoes at once and looks at nothing before."""
+    end = record.first("run.end")
+    return end is not None and end.get("reason") == "finished" and not record.of_kind("abort", "guard.tripped", "error")
 
 
 def _different(record: Record, span: Span, kind: str, name: str) -> int:

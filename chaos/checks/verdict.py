@@ -54,7 +54,7 @@ from chaos.history.reader import History
 from chaos.places import write_json
 
 FINDINGS_VERSION = 1
-STAGES = ("before", "effect", "gone")
+STAGES = ("before", "effect", "held", "gone")
 ABORT_GOAL_SECONDS = 5.0
 """From a stop being asked for until every fault has been taken back."""
 
@@ -466,6 +466,12 @@ def _counted(group: list[Finding]) -> list[Finding]:
     return [replace(item, counts_as=(counted := counts(item)), says=says(item, counted)) for item in group]
 
 
+def _looked(record: Record, span: Span) -> float:
+    """For how many seconds at the end of a phase faults were looked at once more before their undo."""
+    ends = [event for event in record.of_kind("phase.end") if event.get("phase") == span.name]
+    return float(ends[-1].get("looked") or 0.0) if ends else 0.0
+
+
 def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
     """Phases with ``until`` expect their condition within its time, without a line of ``expect``."""
     findings = []
@@ -478,13 +484,14 @@ def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
         if until.get("stable"):
             wanted.append(f"stable for {text.seconds(float(until['stable']))}")
         condition = text.listed(wanted) or "its condition"
+        took = span.seconds - _looked(record, span) if span is not None else 0.0
         if span is None or not span.complete:
             measure, verdict, says = _none(f"the phase {planned['name']} did not run to its end")
         elif span.reason == "deadline":
-            measure = Measure(span.seconds, "seconds", f"not {condition} by then", Bound.MORE_THAN)
+            measure = Measure(took, "seconds", f"not {condition} by then", Bound.MORE_THAN)
             measure, verdict, says = _undermined(measure, Verdict.FAIL, span, gaps)
         else:
-            measure = Measure(span.seconds, "seconds", f"{condition} after that time")
+            measure = Measure(took, "seconds", f"{condition} after that time")
             measure, verdict, says = _undermined(measure, Verdict.PASS, span, gaps)
         name = planned["name"]
         finding = Finding(
@@ -616,6 +623,7 @@ def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
         "gone": record.since_start(fault.gone),
         "proven": fault.proven,
         "gaps": [gap.says for gap in fault.gaps],
+        "vanished": [record.since_start(t) for t in fault.window] if fault.window else None,
         "failures": list(fault.failures),
         "stages": {
             stage: {

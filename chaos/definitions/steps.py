@@ -103,7 +103,8 @@ class FaultParams(Step):
 
     ``family``: the heading in the catalogue. ``mechanism``: the technique, for plan, report and catalogue.
     ``needs``: the lab capabilities without which it cannot be. ``undoing``: what its undo does, for the catalogue.
-    ``proof``: what its evidence measures, for the catalogue. ``examples``: parameters that work on the topology
+    ``proof``: what its evidence measures, for the catalogue. ``holding``: how it is looked at between its proof and its
+    undo, for the catalogue. ``examples``: parameters that work on the topology
     3az-standby (three zones, one manager and one data node each) or, where a kind needs more, on ``example_topology``;
     the catalogue shows them, the conformance suite runs them and the random mode draws from them. ``lasting``: what it
     does to data cannot be undone.
@@ -113,6 +114,7 @@ class FaultParams(Step):
     mechanism: ClassVar[str]
     undoing: ClassVar[str]
     proof: ClassVar[str]
+    holding: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
     colour: ClassVar[str] = "#9b2c2c"
     examples: ClassVar[tuple[dict[str, Any], ...]]

@@ -53,6 +53,7 @@ class Kind:
     needs: tuple[str, ...]
     mechanism: str
     proof: str
+    holding: str
     undoing: str
     lasting: bool
     examples: tuple[str, ...]
@@ -71,6 +72,7 @@ class Kind:
             "needs": {need: CAPABILITIES.get(need, need) for need in self.needs},
             "mechanism": self.mechanism,
             "proof": self.proof,
+            "holding": self.holding,
             "undo": self.undoing,
             "lasting": self.lasting,
             "examples": list(self.examples),
@@ -90,6 +92,7 @@ def described(fault: type[FaultParams]) -> Kind:
         needs=tuple(fault.needs),
         mechanism=fault.mechanism,
         proof=fault.proof,
+        holding=fault.holding,
         undoing=fault.undoing,
         lasting=fault.lasting,
         examples=tuple(f"{fault.kind}: {flow(example)}" for example in fault.examples),
@@ -155,6 +158,7 @@ def text(unavailable: Mapping[str, list[str]]) -> Iterator[str]:
                 yield f"    {each.name}{_must(each)}: {each.says}"
             yield f"    mechanism: {kind.mechanism}"
             yield f"    proof: {kind.proof}"
+            yield f"    until its undo: {kind.holding}"
             yield f"    undo: {kind.undoing}{'; what it does to data stays' if kind.lasting else ''}"
             yield f"    needs: {_needs(kind)}"
             yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
@@ -218,6 +222,7 @@ def _section(kind: Kind) -> Iterator[str]:
     yield ""
     yield f"- Mechanism: {kind.mechanism}"
     yield f"- Proof: {kind.proof}"
+    yield f"- Until its undo: {kind.holding}"
     yield f"- Undo: {kind.undoing}{'. What it does to data stays.' if kind.lasting else ''}"
     yield f"- Needs: {_needs(kind)}"
     yield ""

@@ -7,21 +7,26 @@ Tolerances: latency grows by what was asked, give or take the larger of 15 % and
 grow by 10 ms at most. No tolerance is so wide that a link on which nothing was done would show the effect: what grows
 must grow by more than an untouched link may, and what is asked must be more than that (LEAST_DELAY_SECONDS …), or it
 is refused.
+
+A proof holds for its moment. So a fault that is to hold is looked at again: ``held`` right before its undo, in full,
+and ``still`` in between, by cheap looks that disturb nothing and take turns. What another fault holds by then, or a
+node that does not run, proves nothing about this one and is left out.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import urllib3
 
-from chaos.faults.probes import Echo, Line, Pair, Reply, direct, together
+from chaos.faults.probes import ENDED, Echo, Line, Pair, Reply, direct, together
 from chaos.lab.protocol import Lab
 
 SILENCE_SECONDS = 1.0
@@ -39,6 +44,23 @@ LARGEST_BURST = 8 << 20
 """Bytes; a burst lasts about a second, and less where a link is asked to carry more than this in one."""
 CONTROLS = 4
 """How many untouched pairs are measured beside the touched ones."""
+HELD_SECONDS = 5.0
+"""For so long a full look at a fault that was proven is repeated, until each of its signs has been seen once: a single
+look can be unlucky on a busy machine. What fails all that time is not so any more."""
+OTHER_DISK_SECONDS = 2.0
+"""A disk that nothing is wrong with writes and fsyncs a block within this, on a busy machine too."""
+GLANCES = 2
+"""How many touched pairs a cheap look asks, the next ones each time; and one untouched pair."""
+GLANCED_PART = 0.25
+"""What part of a burst a cheap look sends …"""
+GLANCED_RATE = 131072.0
+"""… and up to which rate (bytes per second): pings carry some 300 kB/s without any cap."""
+GLANCE_GROWTH_SECONDS = 0.050
+"""What a single ping over an untouched pair may take longer than before without being conspicuous."""
+SUSPECTS = 8
+"""How many conspicuous pairs a full look measures beside its controls."""
+GLANCED_AT_MOST = 64
+"""How many untouched pairs a full look glances at at most, each with one ping; those that differ are measured."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +71,18 @@ class Probe:
     expected: str
     measured: str
     ok: bool
+    control: bool = False
+    """Of something that the fault does not name: not ok means that the fault is where it should not be."""
+    about: str = ""
+    """What it is a sign of, where several probes are of one thing; default ``what``."""
+
+    @property
+    def key(self) -> str:
+        return self.about or self.what
 
     def to_json(self) -> dict[str, Any]:
-        return {"what": self.what, "expected": self.expected, "measured": self.measured, "ok": self.ok}
+        control = {"control": True} if self.control else {}
+        return {"what": self.what, "expected": self.expected, "measured": self.measured, "ok": self.ok, **control}
 
 
 @dataclass(frozen=True)
@@ -68,6 +99,11 @@ class Evidence(Protocol):
 
     effect_deadline: float
     gone_deadline: float
+    held_deadline: float
+    """How long a full look may be repeated until it proves that the fault still holds."""
+    holds: bool
+    """Whether it is to stay in effect until its undo. Not so what is over when it is proven (a restart), and what goes
+    and comes by itself: there its worker says of each time how it went."""
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
         """Other faults hold these links and nodes now: they prove nothing about this one. Called before each look."""
@@ -76,22 +112,121 @@ class Evidence(Protocol):
 
     def in_effect(self, lab: Lab) -> Look: ...
 
+    def held(self, lab: Lab) -> Look:
+        """A full look at a fault that was proven: whether it still is in effect, and nowhere else."""
+
+    def still(self, lab: Lab) -> Look | None:
+        """A look that costs next to nothing and disturbs nothing, at a part of it, the parts in turn.
+
+        None: there is none. Its probes are named as those of :meth:`held`. From a thread of its own.
+        """
+
+    def suspect(self, pairs: Sequence[Pair]) -> None:
+        """Something says that these connections are not as they were: the next full look has to look at them."""
+
     def gone(self, lab: Lab) -> Look: ...
 
     def close(self) -> None: ...
 
 
+def running(state: str | None) -> bool:
+    """Whether a process in this state (the kernel's letter) can answer."""
+    return state is not None and state not in ("T", "t")
+
+
+class Others:
+    """The nodes that a fault does not name: what they were before it they must be while it holds.
+
+    Their processes run, their control groups have the limits that they had (``limits``: cpu, memory), and their disks
+    take writes (``disks``). One that did not run before says nothing, nor does one that another fault holds.
+    """
+
+    def __init__(self, named: Iterable[str], *, limits: str | None = None, disks: bool = False) -> None:
+        self._named, self._limits, self._disks = frozenset(named), limits, disks
+        self._ran: list[str] = []
+        self._before: dict[str, dict[str, str]] = {}
+
+    def remember(self, lab: Lab) -> None:
+        """How they are now, before the fault."""
+        names = [node.name for node in lab.topology.nodes if node.name not in self._named]
+        self._ran = [name for name in names if running(lab.process_state(name))]
+        if self._limits is not None:
+            self._before = {name: lab.limits(name, self._limits) for name in self._ran}
+
+    def cheap(self, lab: Lab, held: frozenset[str]) -> list[Probe]:
+        """Processes and limits: what the kernel tells for the asking."""
+        probes = []
+        for name in (name for name in self._ran if name not in held):
+            state = lab.process_state(name)
+            said = f"state {state}" if state else "gone"
+            probes.append(Probe(f"untouched: process of {name}", "runs", said, running(state), control=True))
+            if self._limits is not None and name in self._before:
+                now, before = lab.limits(name, self._limits), self._before[name]
+                what = f"untouched: {self._limits} limits of {name}"
+                probes.append(Probe(what, _words(before), _words(now), now == before, control=True))
+        return probes
+
+    def probes(self, lab: Lab, held: frozenset[str]) -> list[Probe]:
+        """All of it."""
+        names = [name for name in self._ran if name not in held] if self._disks else []
+        if not names:
+            return self.cheap(lab, held)
+        with ThreadPoolExecutor(min(len(names), 16)) as pool:
+            answers = list(pool.map(lambda name: lab.disks.probe(name, "write", timeout=OTHER_DISK_SECONDS), names))
+        return self.cheap(lab, held) + [
+            Probe(
+                f"untouched: fsync'd write on the disk of {name}", "done", str(a), a.seconds is not None, control=True
+            )
+            for name, a in zip(names, answers, strict=True)
+        ]
+
+
+def _words(values: dict[str, str]) -> str:
+    return ", ".join(f"{file} {value}" for file, value in values.items())
+
+
 class Simple:
-    """Evidence that needs nothing closed and that other faults do not disturb."""
+    """Evidence that needs nothing closed and whose effect other faults do not disturb."""
 
     effect_deadline = 15.0
     gone_deadline = 30.0
+    held_deadline = HELD_SECONDS
+    holds = True
+    others = Others(())
+    """Set by kinds that name nodes; nobody's by default."""
+    _beside_nodes: frozenset[str] = frozenset()
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        self._beside_nodes = nodes
+
+    def in_effect(self, lab: Lab) -> Look:
+        raise NotImplementedError
+
+    def held(self, lab: Lab) -> Look:
+        return self.with_others(lab, self.in_effect(lab))
+
+    def with_others(self, lab: Lab, look: Look) -> Look:
+        """The same look, and the nodes that the fault does not name."""
+        more = self.others.probes(lab, self._beside_nodes)
+        return alongside(look, more)
+
+    def still(self, lab: Lab) -> Look | None:
+        return None
+
+    def suspect(self, pairs: Sequence[Pair]) -> None:
         return
 
     def close(self) -> None:
         return
+
+
+def alongside(look: Look, controls: list[Probe]) -> Look:
+    """A look and its controls: proven when both are."""
+    if not controls:
+        return look
+    calm = sum(probe.ok for probe in controls)
+    says = f"{look.says}; {calm} of {len(controls)} signs of what it does not name are as before"
+    return Look(look.proven and calm == len(controls), says, [*look.probes, *controls])
 
 
 def tolerance(asked: float) -> float:
@@ -118,6 +253,8 @@ class LinkEvidence:
 
     effect_deadline = 10.0
     gone_deadline = 20.0
+    held_deadline = HELD_SECONDS
+    holds = True
 
     def __init__(
         self,
@@ -141,14 +278,36 @@ class LinkEvidence:
         self._candidates = untouched
         self._links: frozenset[Pair] = frozenset()
         self._nodes: frozenset[str] = frozenset()
+        self._silent_nodes: frozenset[str] = frozenset()
+        """Nodes that do not run, in looks at whether the fault still holds."""
+        self._holding = False
+        self._suspects: list[Pair] = []
+        self._turns = itertools.count()
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
         self._links = links | {(b, a) for a, b in links}
         self._nodes = nodes
 
     def _free(self, pairs: list[Pair]) -> list[Pair]:
-        """Those on which no other fault has its hand."""
-        return [pair for pair in pairs if pair not in self._links and not self._nodes & set(pair)]
+        """Those on which no other fault has its hand, and whose node can answer."""
+        return [
+            pair
+            for pair in pairs
+            if pair not in self._links and not self._nodes & set(pair) and pair[1] not in self._silent_nodes
+        ]
+
+    def _lines(self, touched: list[Pair]) -> list[Line]:
+        """The connections that exist since before, of these pairs."""
+        return [line for line in self._existing if line.pair in touched]
+
+    def _base(self, pair: Pair) -> float | None:
+        """Seconds of a round trip before; of a pair that was not measured, the longest of its like."""
+        if pair in self._baseline:
+            return self._baseline[pair].seconds
+        nodes = {b for _, b in (*self._baseline, *self._candidates)}  # clients are no pair's second
+        known = [(a, echo.seconds) for (a, _), echo in self._baseline.items() if echo.seconds is not None]
+        alike = [seconds for a, seconds in known if (a in nodes) == (pair[0] in nodes)]
+        return max(alike or [seconds for _, seconds in known], default=0.0)
 
     def before(self, lab: Lab) -> Look:
         self.touched = self._free(self.touched)
@@ -168,64 +327,114 @@ class LinkEvidence:
         return Look(answered == len(probes), f"{answered} of {len(probes)} probed pairs answer", probes)
 
     def _controls(self, lab: Lab) -> list[Probe]:
-        lines = [Line(lab, pair) for pair in self._free(self.control_pairs)]
+        pairs = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
+        lines = [Line(lab, pair) for pair in pairs]
         probes = []
-        for (a, b), echo in together(lines, 2.0, pings=5).items():
-            base = self._baseline[(a, b)].seconds
-            if base is None:
-                continue
-            ok = echo.seconds is not None and echo.seconds - base <= CONTROL_GROWTH_SECONDS
-            probes.append(
-                Probe(
-                    f"untouched: round trip {a} → {b}",
-                    f"at most {milliseconds(base + CONTROL_GROWTH_SECONDS)}",
-                    str(echo),
-                    ok,
-                )
-            )
+        for pair, echo in together(lines, 2.0, pings=5).items():
+            base = self._base(pair)
+            if base is not None:
+                probes.append(self._untouched(pair, base, echo, CONTROL_GROWTH_SECONDS))
         for line in lines:
             line.close()
         return probes
 
+    @staticmethod
+    def _untouched(pair: Pair, base: float, echo: Echo, growth: float) -> Probe:
+        a, b = pair
+        ok = echo.seconds is not None and echo.seconds - base <= growth
+        limit = f"at most {milliseconds(base + growth)}"
+        return Probe(f"untouched: round trip {a} → {b}", limit, str(echo), ok, control=True)
+
     def in_effect(self, lab: Lab) -> Look:
-        fresh = [Line(lab, pair) for pair in self.touched]
+        touched = self._free(self.touched)
+        fresh, there = [Line(lab, pair) for pair in touched], self._lines(touched)
         with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
-            waiting = pool.submit(together, self._existing, self._silence, pings=3)
+            waiting = pool.submit(together, there, self._silence, pings=3)
             new = together(fresh, self._silence, pings=3)
             existing = waiting.result()
         for line in fresh:
             line.close()
         probes = []
-        for pair in self.touched:
+        for pair in touched:
             base = self._baseline.get(pair)
             a, b = pair
-            probes.append(
-                Probe(
-                    f"new connection {a} → {b}",
-                    self._expected(pair, base),
-                    str(new[pair]),
-                    self._shows(pair, base, new[pair]),
-                )
-            )
+            probes.append(self._new(pair, new[pair]))
+            shows = self._shows_existing(pair, base, existing[pair])
+            if self._holding and not shows and existing[pair].reply in (*ENDED, Reply.UNREACHABLE):
+                continue  # it ended at some time, as connections do: the new one tells what holds now
             probes.append(
                 Probe(
                     f"existing connection {a} → {b}",
                     self._expected_existing(pair, base),
                     str(existing[pair]),
-                    self._shows_existing(pair, base, existing[pair]),
+                    shows,
+                    about=f"{a} → {b}",
                 )
             )
         controls = self._controls(lab)
         shown = sum(p.ok for p in probes)
         calm = sum(p.ok for p in controls)
         return Look(
-            shown == len(probes) and calm == len(controls),
-            f"{shown} of {len(probes)} connections over {len(self.touched)} touched pairs show it; "
+            bool(probes) and shown == len(probes) and calm == len(controls),
+            f"{shown} of {len(probes)} connections over {len(touched)} touched pairs show it; "
             f"{calm} of {len(controls)} untouched pairs are as before",
             probes + controls,
         )
 
+    def _new(self, pair: Pair, echo: Echo) -> Probe:
+        (a, b), base = pair, self._baseline.get(pair)
+        what, shows = f"new connection {a} → {b}", self._shows(pair, base, echo)
+        return Probe(what, self._expected(pair, base), str(echo), shows, about=f"{a} → {b}")
+
+    def held(self, lab: Lab) -> Look:
+        self._silent_nodes, self._holding = silent_nodes(lab), True
+        if not self._free(self.touched):
+            return Look(False, "no node behind these links runs without another fault: nothing can be looked at")
+        self._glance_around(lab)
+        return self.in_effect(lab)
+
+    def _glance_around(self, lab: Lab) -> None:
+        """One ping over every other pair; those that it makes conspicuous are measured with the controls."""
+        others = [pair for pair in self._free(self._candidates) if pair not in self.control_pairs]
+        echoes = glances(lab, spread(others, GLANCED_AT_MOST))
+        odd = [pair for pair, echo in echoes.items() if not self._inconspicuous(pair, echo)]
+        self._suspects = list(dict.fromkeys([*self._suspects, *odd]))[-SUSPECTS:]
+
+    def _inconspicuous(self, pair: Pair, echo: Echo) -> bool:
+        return echo.seconds is not None and echo.seconds - (self._base(pair) or 0.0) <= GLANCE_GROWTH_SECONDS
+
+    def suspect(self, pairs: Sequence[Pair]) -> None:
+        named = [pair for pair in pairs if pair in self._candidates]
+        self._suspects = list(dict.fromkeys([*self._suspects, *named]))[-SUSPECTS:]
+
+    def still(self, lab: Lab) -> Look | None:
+        silent = silent_nodes(lab)
+        touched = [pair for pair in self._free(self.touched) if pair[1] not in silent]
+        around = [pair for pair in self._free(self._candidates) if pair[1] not in silent]
+        if not touched:
+            return None
+        turn = next(self._turns)
+        mine = [touched[(turn * GLANCES + n) % len(touched)] for n in range(min(GLANCES, len(touched)))]
+        probes = self.glance(lab, mine)
+        if around:
+            pair = around[turn % len(around)]
+            echo = glances(lab, [pair])[pair]
+            if not self._inconspicuous(pair, echo):
+                self.suspect([pair])
+            probes.append(self._untouched(pair, self._base(pair) or 0.0, echo, GLANCE_GROWTH_SECONDS))
+        well = sum(probe.ok for probe in probes)
+        return Look(well == len(probes), f"{well} of {len(probes)} pairs in their turn are as they must be", probes)
+
+    def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
+        """A cheap look at some of the touched pairs."""
+        lines = [Line(lab, pair) for pair in pairs]
+        echoes = together(lines, self._silence)
+        for line in lines:
+            line.close()
+        return [self._new(pair, echo) for pair, echo in echoes.items()]
+
     def gone(self, lab: Lab) -> Look:
+        self._silent_nodes, self._holding = frozenset(), False
         lines = [Line(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
@@ -250,6 +459,23 @@ class LinkEvidence:
         self._existing = []
 
 
+def silent_nodes(lab: Lab) -> frozenset[str]:
+    """Nodes whose process is gone or stopped: what is not answered by them says nothing of a link."""
+    return frozenset(node.name for node in lab.topology.nodes if not running(lab.process_state(node.name)))
+
+
+def glances(lab: Lab, pairs: list[Pair]) -> dict[Pair, Echo]:
+    """One ping over each, a few at a time: all at once they would keep each other waiting."""
+
+    echoes: dict[Pair, Echo] = {}
+    for first in range(0, len(pairs), CONTROLS):
+        lines = [Line(lab, pair) for pair in pairs[first : first + CONTROLS]]
+        echoes |= together(lines, 2.0)
+        for line in lines:
+            line.close()
+    return echoes
+
+
 class BandwidthEvidence(LinkEvidence):
     """A burst takes as long as the asked rate says, which is at least twice as long as before; both ways of a
     pair share what is capped."""
@@ -264,9 +490,10 @@ class BandwidthEvidence(LinkEvidence):
     def _expected_seconds(self) -> float:
         return self._size / self._rate
 
-    def _flood(self, lab: Lab, pair: Pair) -> tuple[float | None, str]:
-        seconds = Line(lab, pair).flood(self._size, self._expected_seconds * 3 + 2)
-        return seconds, f"{self._size / seconds / 1000:.1f} kB/s" if seconds else "nothing came back"
+    def _flood(self, lab: Lab, pair: Pair, part: float = 1.0) -> tuple[float | None, str]:
+        size = round(self._size * part)
+        seconds = Line(lab, pair).flood(size, self._expected_seconds * part * 3 + 2)
+        return seconds, f"{size / seconds / 1000:.1f} kB/s" if seconds else "nothing came back"
 
     def before(self, lab: Lab) -> Look:
         look = super().before(lab)
@@ -286,21 +513,31 @@ class BandwidthEvidence(LinkEvidence):
     def in_effect(self, lab: Lab) -> Look:
         expected = self._expected_seconds
         probes = []
-        for pair in self.touched:  # one at a time: together they would compete for the processor
+        for pair in self._free(self.touched):  # one at a time: together they would compete for the processor
             seconds, measured = self._flood(lab, pair)
             least = max(0.85 * expected, 1.5 * self._before.get(pair, math.inf))
             ok = seconds is not None and least <= seconds <= 1.3 * expected + 0.3
-            probes.append(
-                Probe(f"{self._size} bytes {pair[0]} → {pair[1]}", f"{self._rate / 1000:.1f} kB/s", measured, ok)
-            )
+            probes.append(self._burst(pair, measured, ok))
         controls = self._controls(lab)
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
         return Look(
-            shown == len(probes) and calm == len(controls),
+            bool(probes) and shown == len(probes) and calm == len(controls),
             f"{shown} of {len(probes)} touched pairs carry what was asked; "
             f"{calm} of {len(controls)} untouched are as before",
             probes + controls,
         )
+
+    def _burst(self, pair: Pair, measured: str, ok: bool) -> Probe:
+        a, b = pair
+        return Probe(f"{self._size} bytes {a} → {b}", f"{self._rate / 1000:.1f} kB/s", measured, ok, about=f"{a} → {b}")
+
+    def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
+        """A short burst over one pair, which pings can fill; of higher rates only full looks can tell."""
+        if self._rate > GLANCED_RATE:
+            return []
+        seconds, measured = self._flood(lab, pairs[0], GLANCED_PART)
+        least = 0.7 * self._expected_seconds * GLANCED_PART
+        return [self._burst(pairs[0], f"{measured}, a part of it", seconds is not None and seconds >= least)]
 
 
 class SlicerEvidence(LinkEvidence):
@@ -330,12 +567,14 @@ class SlicerEvidence(LinkEvidence):
 
     def in_effect(self, lab: Lab) -> Look:
         probes = []
-        for pair, line in zip(self.touched, self._existing, strict=True):
-            fresh = Line(lab, pair)
-            probes += [self._row(pair, "new", fresh), self._row(pair, "existing", line)]
-            fresh.close()
+        touched = self._free(self.touched)
+        for line in self._lines(touched):
+            probes += self.glance(lab, [line.pair])
+            row, ended = self._row(line.pair, "existing", line)
+            if not (self._holding and ended):
+                probes.append(row)
         at_least, at_most = (self._burst / self._size * part * self._delay for part in (1, 2))
-        for pair in (pair for pair in self._opened if pair in self.touched):
+        for pair in (pair for pair in self._opened if pair in touched):
             seconds = Line(lab, pair).flood(self._burst, 3 * at_most + 5)
             probes.append(
                 Probe(
@@ -343,28 +582,40 @@ class SlicerEvidence(LinkEvidence):
                     f"{milliseconds(at_least)} to {milliseconds(at_most)}",
                     milliseconds(seconds) if seconds else "nothing came back",
                     seconds is not None and 0.85 * at_least <= seconds <= 1.3 * at_most + 0.3,
+                    about=f"{pair[0]} → {pair[1]}",
                 )
             )
         controls = self._controls(lab)
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
         return Look(
-            shown == len(probes) and calm == len(controls),
+            bool(probes) and shown == len(probes) and calm == len(controls),
             f"{shown} of {len(probes)} measurements show the slices; {calm} of {len(controls)} untouched are as before",
             probes + controls,
         )
 
-    def _row(self, pair: Pair, which: str, line: Line) -> Probe:
+    def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
+        probes = []
+        for pair in pairs:
+            fresh = Line(lab, pair)
+            probes.append(self._row(pair, "new", fresh)[0])
+            fresh.close()
+        return probes
+
+    def _row(self, pair: Pair, which: str, line: Line) -> tuple[Probe, bool]:
+        """A row of pings, and whether the connection had ended."""
         pauses = (self.ROW - 1) * self._delay
         limit = pauses + tolerance(pauses) + self.ROW * CONTROL_GROWTH_SECONDS
         seconds, echo = self._pings(line)
         answered = echo.reply is Reply.ANSWERED
         grown = answered and pair in self._before and seconds - self._before[pair] >= 0.5 * pauses
-        return Probe(
+        probe = Probe(
             f"{self.ROW - 1} pings after one, {which} connection {pair[0]} → {pair[1]}",
             f"{milliseconds(pauses)} to {milliseconds(limit)}",
             milliseconds(seconds) if answered else str(echo),
             grown and 0.85 * pauses <= seconds <= limit,
+            about=f"{pair[0]} → {pair[1]}",
         )
+        return probe, echo.reply in (*ENDED, Reply.UNREACHABLE)
 
     def _pings(self, line: Line) -> tuple[float, Echo]:
         """Seconds for a row of pings after a first one, and how the last one ended."""
@@ -389,10 +640,15 @@ class SlowCloseEvidence(LinkEvidence):
             return dict(zip(pairs, pool.map(lambda pair: Line(lab, pair).ended(timeout), pairs), strict=True))
 
     def in_effect(self, lab: Lab) -> Look:
-        pairs = self.touched + self._free(self.control_pairs)
-        measured = self._closes(lab, pairs, 2 * max(self._delays.values()) + 2.0)
+        touched = self._free(self.touched)
+        probes = self.glance(lab, touched + self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects]))))
+        shown = sum(p.ok for p in probes)
+        proven = bool(touched) and shown == len(probes)
+        return Look(proven, f"{shown} of {len(probes)} closes take as long as asked", probes)
+
+    def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
         probes = []
-        for pair, seconds in measured.items():
+        for pair, seconds in self._closes(lab, pairs, 2 * max(self._delays.values()) + 2.0).items():
             delay = self._delays.get(pair, 0.0) if pair in self.touched else 0.0
             slack = tolerance(delay)
             low = max(delay - slack, CLOSE_SECONDS) if delay else 0.0
@@ -403,10 +659,10 @@ class SlowCloseEvidence(LinkEvidence):
                     f"{milliseconds(low)} to {milliseconds(high)}",
                     milliseconds(seconds) if seconds is not None else "it did not come",
                     seconds is not None and low <= seconds <= high,
+                    control=not delay,
                 )
             )
-        shown = sum(p.ok for p in probes)
-        return Look(shown == len(probes), f"{shown} of {len(probes)} closes take as long as asked", probes)
+        return probes
 
     def gone(self, lab: Lab) -> Look:
         alive = super().gone(lab)
@@ -432,20 +688,33 @@ class ProcessEvidence(Simple):
 
     def __init__(self, nodes: list[str], *, paused: bool = False, emptied: bool = False) -> None:
         self._nodes, self._paused, self._emptied = nodes, paused, emptied
+        self.others = Others(nodes)
 
     def before(self, lab: Lab) -> Look:
+        self.others.remember(lab)
         return self._running(lab)
+
+    def still(self, lab: Lab) -> Look | None:
+        probes = [self._state(lab, node) for node in self._nodes] + self.others.cheap(lab, self._beside_nodes)
+        shown = sum(probe.ok for probe in probes)
+        return Look(shown == len(probes), f"{shown} of {len(probes)} processes are as they must be", probes)
+
+    def _state(self, lab: Lab, node: str) -> Probe:
+        """As the kernel tells it: gone, or stopped."""
+        state = lab.process_state(node)
+        what, said = f"process of {node}", f"state {state}" if state else "gone"
+        if self._paused:
+            return Probe(what, "state T (stopped)", f"state {state}", state in ("T", "t"), about=node)
+        return Probe(what, "gone", said, state is None, about=node)
 
     def in_effect(self, lab: Lab) -> Look:
         probes = []
         for node in self._nodes:
-            state = lab.process_state(node)
             echo = direct(lab, node, 0.7)
+            probes.append(self._state(lab, node))
             if self._paused:
-                probes.append(Probe(f"process of {node}", "state T (stopped)", f"state {state}", state in ("T", "t")))
                 probes.append(Probe(f"ping inside {node}", "silent", str(echo), echo.reply is Reply.SILENT))
             else:
-                probes.append(Probe(f"process of {node}", "gone", f"state {state}" if state else "gone", state is None))
                 probes.append(Probe(f"ping inside {node}", "refused", str(echo), echo.is_(Reply.REFUSED)))
             if self._emptied:
                 empty = lab.data_is_empty(node)
@@ -460,9 +729,7 @@ class ProcessEvidence(Simple):
         probes = []
         for node in self._nodes:
             state = lab.process_state(node)
-            probes.append(
-                Probe(f"process of {node}", "runs", f"state {state}", state is not None and state not in ("T", "t"))
-            )
+            probes.append(Probe(f"process of {node}", "runs", f"state {state}", running(state)))
             echo = direct(lab, node, 2.0)
             probes.append(Probe(f"ping inside {node}", "answered", str(echo), echo.reply is Reply.ANSWERED))
             member = "no answer"

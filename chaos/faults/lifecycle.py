@@ -5,6 +5,9 @@ Several faults that are to begin together are looked at, written down, made and 
 Undo runs last in, first out, takes exactly what inject put there, and one undo that fails never stops the others.
 Of several faults all moves are taken back first, hosts at the same time, and only then is the end of each proven: a
 node that takes a minute to come back must not keep another fault in effect.
+
+What was proven is proven again right before its undo, all that are undone together at the same time, and looked at
+cheaply in between (:mod:`chaos.faults.holding`). Undo begins, and its clocks count, after that look.
 "In effect" and "gone" are separate, observe-only steps with deadlines. A stop (a guard, a signal) ends the first at
 once and shortens the second; it never shortens the taking back.
 """
@@ -22,6 +25,17 @@ from typing import Any, TypeVar
 from chaos.errors import FaultError
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.fault import Fault
+from chaos.faults.holding import (
+    HINTED_HOSTS,
+    LOOK_SECONDS,
+    RECORDED_SECONDS,
+    Fact,
+    Holding,
+    Verdict,
+    facts,
+    pairs_of,
+    told,
+)
 from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import CLUSTER, Events, Reversible, apply_moves, said
 from chaos.faults.patience import patiently
@@ -32,13 +46,15 @@ STOPPED_SECONDS = 5.0
 """How long proof of the end is still awaited after a stop was asked for."""
 FAILED_SECONDS = 5.0
 """How long the end is looked for when taking back failed: it is recorded, and can no longer count as proven."""
+FRESH_SECONDS = 1.0
+"""A full look that is no older than this is right before the undo."""
 NOT_AWAITED = Look(False, "not looked at to the end: the run was stopped")
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass
+@dataclass(eq=False)
 class Active:
     """A fault between inject and undo."""
 
@@ -49,13 +65,27 @@ class Active:
     problems: list[str] = field(default_factory=list)
     pulsing: Pulsing | None = None
     working: bool = False
+    holding: Holding | None = None
+    """From its proof on, where it is to hold until its undo."""
+    held: float | None = None
+    """When the full look before its undo proved that it still holds (``time.monotonic``)."""
+    undoing: bool = False
+
+    @property
+    def pulses(self) -> bool:
+        return self.fault.pulse is not None
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        return facts(entry.move for entry in self.entries)
 
 
 class Lifecycle:
     """Injects and undoes faults on one lab, with one ledger and one event log.
 
     ``stopped`` ends waiting for evidence early (a guard or a signal); undo is never cut short by it.
-    ``taken_back`` is when the last undo had tried every move (monotonic ns), None before the first.
+    ``taken_back`` is when the last undo had tried every move (monotonic ns), None before the first. ``vanished`` has
+    for each fault that ended early, or spread, what was seen; it does not get shorter.
     """
 
     def __init__(
@@ -63,8 +93,12 @@ class Lifecycle:
     ) -> None:
         self._lab, self._ledger, self._events, self._stopped = lab, ledger, events, stopped
         self._active: list[Active] = []
+        self._ending: list[Active] = []
+        """Taken back, and not yet proven to be gone: what they held proves nothing about others."""
         self._lock = threading.RLock()
+        self._watch: threading.Thread | None = None
         self.taken_back: int | None = None
+        self.vanished: dict[str, str] = {}
 
     @property
     def active(self) -> list[Fault]:
@@ -84,7 +118,7 @@ class Lifecycle:
         with self._lock:
             self._active += actives
         for active in actives:
-            self._command(active.fault)
+            self._command(active)
         failures = _each(lambda active: self._make(active), actives)
         for active, failed in zip(actives, failures, strict=True):
             self._events.write("fault.applied", fault=active.fault.id)
@@ -135,14 +169,16 @@ class Lifecycle:
     def _moves(self, fault: Fault) -> Sequence[Reversible]:
         return fault.moves if fault.read is None else fault.read(self._lab)
 
-    def _beside(self, evidence: Evidence, fault: Fault, coming: Sequence[Fault] = ()) -> None:
-        others = [each for each in (*self.active, *coming) if each.id != fault.id]
+    def _beside(self, evidence: Evidence, fault: Fault, more: Sequence[Fault] = ()) -> None:
+        others = [each for each in (*self.active, *more) if each.id != fault.id]
         evidence.beside(
             frozenset(link for each in others for link in each.links),
             frozenset(node for each in others for node in each.targets),
         )
 
-    def _command(self, fault: Fault) -> None:
+    def _command(self, active: Active) -> None:
+        """``held``: it is to be looked at again right before its undo, so that a look that is missing is noticed."""
+        fault = active.fault
         self._events.write(
             "fault.command",
             fault=fault.id,
@@ -152,7 +188,8 @@ class Lifecycle:
             colour=fault.colour,
             targets=list(fault.targets),
             links=[list(link) for link in fault.links],
-            pulses=fault.pulse is not None,
+            pulses=active.pulses,
+            held=active.evidence.holds and not active.pulses,
         )
 
     def _make(self, active: Active) -> list[str]:
@@ -175,6 +212,10 @@ class Lifecycle:
         self._look(fault, "effect", look, proven)
         if proven:
             self._events.write("fault.in_effect", t=since, fault=fault.id)
+        if proven and evidence.holds and pulse is None:
+            active.holding = Holding(evidence, since, recorded=since)
+            active.holding.saw(look, since)
+            self._keep_watching()
         if pulse is not None:
             active.pulsing = Pulsing(self._lab, fault, pulse, active.entries, evidence, self._events)
             active.pulsing.start(began)
@@ -184,29 +225,173 @@ class Lifecycle:
         """Undo these faults; True when every move was taken back and the end of each is proven."""
         return all(self.undo_each(ids).values())
 
-    def undo_all(self) -> bool:
-        """Undo everything that is active; every one is tried."""
-        return self.undo(*(fault.id for fault in self.active))
+    def undo_all(self, *, look: bool = True) -> bool:
+        """Undo everything that is active; every one is tried. ``look``: see :meth:`undo_each`."""
+        return all(self.undo_each([fault.id for fault in self.active], look=look).values())
 
-    def undo_each(self, ids: Iterable[str]) -> dict[str, bool]:
+    def undo_each(self, ids: Iterable[str], *, look: bool = True) -> dict[str, bool]:
         """Undo these faults, whatever the order of ``ids`` last in first out; for each whether its end is proven.
+
+        Before, those that are to hold are proven once more; not without ``look``, where nothing counts any more.
 
         Events that the disk does not take are left out, and no failure of one keeps another: undoing comes first.
         """
         wanted = set(ids)
+        with suppress(Exception):  # whatever it is, undoing comes first; a look that is missing is noticed
+            self.look_again(wanted if look else (), fresh=FRESH_SECONDS)
         with self._lock:
             actives = [each for each in reversed(self._active) if each.fault.id in wanted]
+            for active in actives:
+                active.undoing = True
         for active in actives:
             self._note("fault.undo", fault=active.fault.id)
         calm = _each(lambda active: self._tried(active, self._still), actives)
         self._take_back(actives)
         with self._lock:
             self._active = [each for each in self._active if each.fault.id not in wanted]
+            self._ending += actives
         if actives:
             self.taken_back = time.monotonic_ns()
         gone = _each(lambda active: self._tried(active, self._prove_gone), actives)
+        with self._lock:
+            self._ending = [each for each in self._ending if each not in actives]
         results = {active.fault.id: quiet and over for active, quiet, over in zip(actives, calm, gone, strict=True)}
         return {id: results.get(id, True) for id in wanted}
+
+    # ---- whether they still hold ----------------------------------------------------------------
+
+    def look_again(self, ids: Iterable[str], *, fresh: float = 0.0) -> float:
+        """Full looks at those of these faults that are to hold, all at once; seconds that it took.
+
+        What was proven within the last ``fresh`` s, or is known not to hold, is not looked at again. After a stop
+        nothing is looked at: an abort must be fast.
+        """
+        began = time.monotonic()
+        wanted = set(ids)
+        with self._lock:
+            due = [
+                each
+                for each in self._active
+                if each.fault.id in wanted
+                and each.holding is not None
+                and not each.undoing
+                and (each.held is None or began - each.held > fresh)
+                and each.fault.id not in self.vanished
+            ]
+        if not due or self._stopped():
+            return 0.0
+        hosts = [host.name for host in self._lab.wiring.hosts]
+        with suppress(Exception):  # a hint that is missing is no loss: the look comes all the same
+            patiently(lambda: self._hint(due, hosts), self._stopped, 0.0)
+        _each(lambda active: self._look_held(active, last=True), due)
+        return time.monotonic() - began
+
+    def glance(self, id: str) -> Look | None:
+        """A cheap look at one active fault, as they are taken in between; None when its kind has none."""
+        with self._lock:
+            active = next(each for each in self._active if each.fault.id == id)
+        return active.holding.glance(self._lab) if active.holding is not None else None
+
+    def _look_held(self, active: Active, *, last: bool) -> None:
+        """Full looks at one fault. ``last``: those before its undo, which are its stage ``held`` in the record; of
+        others that is only a look that finds it gone, with which nothing more is to come."""
+        assert active.holding is not None
+        with self._lock:
+            if active.undoing:
+                return
+            self._beside(active.evidence, active.fault, [each.fault for each in self._ending])
+        began = time.monotonic_ns()
+        verdict = active.holding.settle(self._lab, self._stopped)
+        if verdict is None:
+            return
+        with self._lock:
+            if active.undoing or active.fault.id in self.vanished:
+                return
+            if not verdict.holds:
+                self.vanished[active.fault.id] = f"{active.fault.says}: {verdict.look.says}"
+            elif last:
+                active.held = time.monotonic()
+        if verdict.holds and not last:
+            self._proved(active, began, verdict.look)
+            return
+        with suppress(OSError):
+            self._look(active.fault, "held", verdict.look, verdict.holds, **_window(verdict))
+
+    def _proved(self, active: Active, t: int, look: Look) -> None:
+        """``fault.look``: a look in between that proved it; ``t`` is when it began."""
+        assert active.holding is not None
+        active.holding.recorded = t
+        self._note("fault.look", t=t, fault=active.fault.id, proven=True, says=look.says)
+
+    def _hint(self, actives: Sequence[Active], hosts: Sequence[str]) -> set[str]:
+        """What the proxies of these hosts say: the ids of faults that they do not show. Of what nobody put there,
+        the faults on links are told, so that their next full look goes there."""
+        on_links = [each for each in actives if each.fault.links]
+        odd: set[str] = set()
+        answers = _each(lambda host: told(self._lab, host), hosts) if on_links else []
+        for host, says in zip(hosts, answers, strict=False):
+            with self._lock:
+                known = {each.fault.id: each.facts for each in (*self._active, *self._ending)}
+            extra = says - frozenset().union(*known.values()) if says is not None else frozenset()
+            for each in on_links:
+                mine = {fact for fact in known.get(each.fault.id, ()) if fact[0] == host}
+                each.evidence.suspect([pair for fact in sorted(extra) for pair in pairs_of(self._lab, fact)])
+                if extra or says is None or mine - says:
+                    odd.add(each.fault.id)
+        return odd
+
+    def _keep_watching(self) -> None:
+        with self._lock:
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._watched, name="holding", daemon=True)
+                self._watch.start()
+
+    def _watched(self) -> None:
+        """The thread that looks in between, until nothing is left that is to hold."""
+        hosts = [host.name for host in self._lab.wiring.hosts]
+        turn, failed = 0, False
+        while True:
+            time.sleep(LOOK_SECONDS)
+            with self._lock:
+                due = [
+                    each
+                    for each in self._active
+                    if each.holding is not None and not each.undoing and each.fault.id not in self.vanished
+                ]
+                if not any(each.holding is not None for each in self._active):
+                    self._watch = None
+                    return
+            if self._stopped():
+                continue
+            asked = [hosts[(turn + n) % len(hosts)] for n in range(min(HINTED_HOSTS, len(hosts)))]
+            turn += HINTED_HOSTS
+            try:
+                odd = self._hint(due, asked)
+                for active in due:
+                    self._glance(active, active.fault.id in odd)
+            except Exception as error:  # looks that end without a word would be taken for calm
+                if not failed:
+                    self._note("note", says=f"the looks at faults that hold failed: {said(error)}")
+                failed = True
+
+    def _glance(self, active: Active, odd: bool) -> None:
+        """A cheap look at one fault; whatever is odd leads to full looks at once."""
+        holding = active.holding
+        assert holding is not None
+        with self._lock:
+            if active.undoing or active not in self._active:
+                return
+            self._beside(active.evidence, active.fault, [each.fault for each in self._ending])
+        began = time.monotonic_ns()
+        look = holding.glance(self._lab)
+        if active.undoing or self._stopped():
+            return
+        if odd or (look is not None and not look.proven):
+            self._look_held(active, last=False)
+        elif look is not None and began - holding.recorded >= RECORDED_SECONDS * 1e9:
+            self._proved(active, began, look)
+
+    # ---- taking back ----------------------------------------------------------------------------
 
     def _tried(self, active: Active, step: Callable[[Active], bool]) -> bool:
         try:
@@ -288,7 +473,7 @@ class Lifecycle:
     def _ask(self, question: Callable[[], Look], after_stop: float) -> Look:
         return patiently(question, self._stopped, after_stop) or NOT_AWAITED
 
-    def _look(self, fault: Fault, stage: str, look: Look, proven: bool | None = None) -> None:
+    def _look(self, fault: Fault, stage: str, look: Look, proven: bool | None = None, **more: Any) -> None:
         self._events.write(
             "fault.evidence",
             fault=fault.id,
@@ -296,7 +481,15 @@ class Lifecycle:
             proven=look.proven if proven is None else proven,
             says=look.says,
             probes=[probe.to_json() for probe in look.probes],
+            **more,
         )
+
+
+def _window(verdict: Verdict) -> dict[str, Any]:
+    """The edges (ns) of the window in which went what is not shown any more; whether it is elsewhere instead."""
+    if verdict.holds:
+        return {}
+    return {"since": verdict.since, "first": verdict.first, "spread": verdict.spread}
 
 
 def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:

@@ -13,10 +13,16 @@ from typing import Any
 
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Fault, Pulse
+from chaos.faults.holding import Holding
 from chaos.faults.ledger import Entry
 from chaos.faults.moves import Events, apply_moves
 from chaos.faults.patience import patiently
 from chaos.lab.protocol import Lab
+
+LONG_SECONDS = 10.0
+"""A time that lasts so long is proven once more before it ends: a proof holds for its moment …"""
+LAST_SECONDS = 3.0
+"""… so long before its end."""
 
 
 class Pulsing:
@@ -30,6 +36,8 @@ class Pulsing:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"pulse {fault.id}", daemon=True)
         self._times: list[bool] = []
+        self._lost: list[str] = []
+        """Of times that did not last as long as they were to: what was seen instead."""
         self._problems: list[str] = []
 
     def start(self, since: float) -> None:
@@ -43,9 +51,11 @@ class Pulsing:
         self._thread.join()
         shown = sum(self._times)
         probes = [Probe("moves of the pulses", "no failure", problem, False) for problem in self._problems[:5]]
+        probes += [Probe("a time until its end", "in effect", lost, False) for lost in self._lost[:5]]
+        lost = f", and {len(self._lost)} gone before its end" if self._lost else ""
         return Look(
-            shown == len(self._times) and not self._problems,
-            f"{shown} of {len(self._times)} further times proven to be in effect",
+            shown == len(self._times) and not self._problems and not self._lost,
+            f"{shown} of {len(self._times)} further times proven to be in effect{lost}",
             probes,
         )
 
@@ -53,8 +63,8 @@ class Pulsing:
         moves = [entry.move for entry in self._entries]
         back = [entry.inverse for entry in reversed(self._entries) if entry.inverse is not None]
         number = 1
-        wait = max(0.0, self._pulse.down - (time.monotonic() - self._began))
-        while not self._over.wait(wait):
+        began = self._began
+        while self._lasts(began + self._pulse.down):
             self._problems += apply_moves(self._lab, back, in_order=self._fault.in_order)
             self._note("up", number)
             if self._pulse.times is not None and number >= self._pulse.times:
@@ -68,7 +78,16 @@ class Pulsing:
             if proven is not None:
                 self._times.append(proven)
             self._note("down", number, proven=proven)
-            wait = max(0.0, self._pulse.down - (time.monotonic() - began))
+
+    def _lasts(self, end: float) -> bool:
+        """Until the end of this time, which a long one is looked at before; False when all is over."""
+        if self._pulse.down >= LONG_SECONDS and self._evidence.holds:
+            if self._over.wait(max(0.0, end - LAST_SECONDS - time.monotonic())):
+                return False
+            seen = Holding(self._evidence, time.monotonic_ns()).settle(self._lab, self._over.is_set)
+            if seen is not None and not seen.holds:
+                self._lost.append(seen.look.says)
+        return not self._over.wait(max(0.0, end - time.monotonic()))
 
     def _look_until(self, end: float) -> bool | None:
         """True once a look proves it; None when the end of all came before the time was over."""

@@ -286,6 +286,9 @@ class BaseLab(Lab, ABC):
     def set_proxy(self, host: str, proxy: str, enabled: bool) -> None:
         self.toxiproxy(host).set_enabled(proxy, enabled)
 
+    def proxies(self, host: str) -> dict[str, Any]:
+        return self.toxiproxy(host).proxies()
+
     # ---- coming up ----------------------------------------------------------------------------
 
     def _secure(self) -> None:

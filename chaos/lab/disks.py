@@ -116,8 +116,8 @@ class LocalDisks:
     def __init__(self, lab: BaseLab, groups: Groups) -> None:
         self._lab, self._groups = lab, groups
         self._keepers: dict[str, subprocess.Popen[bytes]] = {}
-        self._lost: list[subprocess.Popen[bytes]] = []
-        """Probes that did not come back in time: the kernel lets them go when the disk moves again."""
+        self._lost: list[tuple[str, subprocess.Popen[bytes]]] = []
+        """By node, probes that did not come back in time: the kernel lets them go when the disk moves again."""
         self._lock = threading.Lock()
 
     def lacks(self, capability: str) -> str | None:
@@ -243,6 +243,12 @@ class LocalDisks:
             raise LabError(f"cannot lift the limit of the disk of {node}: {error.strerror}") from error
         record.unlink(missing_ok=True)
 
+    def throttled(self, node: str, whose: str) -> int | None:
+        group = self._group(node, whose)
+        if group is None:
+            return None
+        return throttle.limit(group, self._groups.version("io"), self._loop(node).number)
+
     def _limits_before(self, node: str, whose: str) -> Path:
         """Where the limit that was there before is written down, before it is changed."""
         return self._lab.folder / "run" / f"limit-{node}-{whose}.json"
@@ -289,8 +295,20 @@ class LocalDisks:
         except OSError as error:
             raise LabError(f"cannot take the filler off the disk of {node}: {error.strerror}") from error
 
+    def filled(self, node: str) -> int:
+        try:
+            return self._filler(node).stat().st_blocks * 512
+        except FileNotFoundError:
+            return 0
+
     def _filler(self, node: str) -> Path:
         return self.path(node) / OURS / "filler"
+
+    def is_read_only(self, node: str) -> bool:
+        return bool(os.statvfs(self.path(node)).f_flag & os.ST_RDONLY)
+
+    def still_waits(self, node: str) -> bool:
+        return any(each == node and child.poll() is None for each, child in list(self._lost))
 
     # ---- broken ---------------------------------------------------------------------------------
 
@@ -377,7 +395,7 @@ class LocalDisks:
                 pipe.close()
         if text is None:
             child.kill()  # it takes effect when the kernel lets it go
-            self._lost.append(child)
+            self._lost.append((node, child))
             return DiskAnswer(blocked=True)
         child.wait(START_SECONDS)
         if not text:
@@ -386,7 +404,7 @@ class LocalDisks:
 
     def tidy(self, node: str) -> None:
         """Take probe files away, as far as the disk lets us."""
-        self._lost = [child for child in self._lost if child.poll() is None]
+        self._lost = [(each, child) for each, child in self._lost if child.poll() is None]
         with suppress(LabError):
             self.probe(node, "tidy", timeout=2.0)
 

@@ -80,6 +80,18 @@ class Disks(Protocol):
     def empty(self, node: str) -> None:
         """Take the filler away."""
 
+    # what the kernel tells of a disk for the asking, without a measurement
+    def filled(self, node: str) -> int:
+        """Bytes that the filler occupies; 0 without one."""
+
+    def throttled(self, node: str, whose: str) -> int | None:
+        """Bytes per second that limit writes now; None without a limit, or where nothing can be limited."""
+
+    def is_read_only(self, node: str) -> bool: ...
+
+    def still_waits(self, node: str) -> bool:
+        """Whether a measurement that got no answer in time still waits in the kernel."""
+
     def make_read_only(self, node: str) -> None: ...
 
     def fail(self, node: str) -> None:
@@ -156,6 +168,9 @@ class Lab(Protocol):
     def remove_toxic(self, host: str, proxy: str, toxic: str) -> None: ...
 
     def set_proxy(self, host: str, proxy: str, enabled: bool) -> None: ...
+
+    def proxies(self, host: str) -> dict[str, Any]:
+        """Name → proxy of a host with its toxics, as its Toxiproxy says: a hint, and no proof of anything."""
 
     def block_neighbour(self, host: str, peer: str) -> None: ...
 

@@ -380,6 +380,8 @@ def _why(findings: dict[str, Any]) -> str:
 
 def _prove(findings: dict[str, Any]) -> str:
     """What would make an inconclusive run a conclusive one."""
+    if any(fault.get("vanished") for fault in findings["faults"]):
+        return "Find out who changed the fault while it was to hold, then run it again"
     if any(not fault["proven"] for fault in findings["faults"]):
         return "Find out why the fault is not proven, then run it again"
     if not findings["validity"]["valid"]:

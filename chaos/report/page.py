@@ -469,9 +469,10 @@ def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
     """The short version of why to believe this: one line per fault, one for the driver."""
     lines = []
     for fault in findings["faults"]:
+        held = (("held", "held until its undo"),) if "held" in fault["stages"] else ()
         stages = [
             f"{words}: {fault['stages'][name]['says'] if name in fault['stages'] else 'no evidence'}"
-            for name, words in (("effect", "in effect"), ("gone", "gone"))
+            for name, words in (("effect", "in effect"), *held, ("gone", "gone"))
         ]
         lines.append(
             {

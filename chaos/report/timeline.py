@@ -210,6 +210,7 @@ def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
     listed = [(item["command"] or 0.0, f"fault commanded: {item['says']}") for item in faults] + [
         (item["gone"], f"fault gone: {item['says']}") for item in faults if item["gone"] is not None
     ]
+    listed += [(item["vanished"][1], f"{_vanished(item)}: {item['says']}") for item in faults if item.get("vanished")]
     listed += [(at, full) for at, _, full, _ in (*_actions(record), *_events(record))]
     listed += [(at, f"cluster status {status}") for at, status in _status_changes(record) if at >= 0]
     listed += [
@@ -264,6 +265,16 @@ def _label_at(x: float, label: str) -> tuple[float, str, float, float]:
     return x - 7, "end", x - wide, x + 5
 
 
+def _spread(fault: dict[str, Any]) -> bool:
+    return any("spread beyond" in gap for gap in fault["gaps"])
+
+
+def _vanished(fault: dict[str, Any]) -> str:
+    """Of a fault that did not hold until its undo: what happened, and the window in which."""
+    first, last = fault["vanished"]
+    return f"{'spread' if _spread(fault) else 'gone before its time'} between {first:.1f} s and {last:.1f} s"
+
+
 def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
     bands: list[Band] = []
     free: list[float] = []
@@ -272,6 +283,9 @@ def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
         end = fault["gone"] if fault["gone"] is not None else axis.seconds
         effect = fault["in_effect"]
         until = fault["undo"] if fault["undo"] is not None else end
+        vanished = fault.get("vanished")
+        if vanished and not _spread(fault):  # whatever the plan says, it was not there any more
+            until = min(until, vanished[1])
         x, right = axis.x(start), axis.x(end)
         label = text.clip(f"{fault['kind']}: {fault['says']}", 90)
         text_x, anchor, low, high = _label_at(x, label)
@@ -285,6 +299,7 @@ def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
                 title=text.clip(
                     f"{fault['says']}: commanded at {start:.1f} s, gone at "
                     + (f"{fault['gone']:.1f} s" if fault["gone"] is not None else "no known time")
+                    + (f", {_vanished(fault)}" if vanished else "")
                     + f", {proof}",
                     400,
                 ),

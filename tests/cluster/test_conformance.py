@@ -1,8 +1,8 @@
 """The conformance suite: every kind of the catalogue, with each of its examples, alone on one real cluster.
 
-Each shows its measured effect, on those links and no other, stands in the ledger while it holds, and is wholly gone
-afterwards: data path, proxies, processes, control groups, mounts, settings and indices. ``make test`` runs one
-example a family, ``make test-full`` all.
+Each shows its measured effect, on those links and no other, stands in the ledger while it holds, is known to be gone
+when a third hand took it back, and is wholly gone afterwards: data path, proxies, processes, control groups, mounts,
+settings and indices. ``make test`` runs one example a family, ``make test-full`` all.
 """
 
 from __future__ import annotations

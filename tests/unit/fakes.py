@@ -34,6 +34,7 @@ class FakeDisks:
         self._lab = lab
         self.answers: dict[tuple[str, str], DiskAnswer] = {}
         self.used: dict[str, float] = {}
+        self.limits: dict[tuple[str, str], int] = {}
 
     def _do(self, call: str, node: str, effect: str, there: bool) -> None:
         self._lab._do(call, (node,), (effect, node), there)
@@ -46,9 +47,11 @@ class FakeDisks:
 
     def throttle(self, node: str, whose: str, rate: int) -> None:
         self._do("throttle", node, f"slow for {whose}", True)
+        self.limits[node, whose] = rate
 
     def unthrottle(self, node: str, whose: str) -> None:
         self._do("unthrottle", node, f"slow for {whose}", False)
+        self.limits.pop((node, whose), None)
 
     def fill(self, node: str, share: float | None) -> None:
         self._do("fill", node, "full", True)
@@ -70,6 +73,18 @@ class FakeDisks:
 
     def usage(self, node: str) -> tuple[int, int]:
         return 1000, round(1000 * (1 - self.used.get(node, 0.1)))
+
+    def filled(self, node: str) -> int:
+        return 500 if ("full", node) in self._lab.effects else 0
+
+    def throttled(self, node: str, whose: str) -> int | None:
+        return self.limits.get((node, whose))
+
+    def is_read_only(self, node: str) -> bool:
+        return ("broken", node) in self._lab.effects
+
+    def still_waits(self, node: str) -> bool:
+        return ("frozen", node) in self._lab.effects
 
     def probe(self, node: str, do: str, **given: Any) -> DiskAnswer:
         return self.answers.get((node, do), DiskAnswer(seconds=0.001))
@@ -156,6 +171,17 @@ class FakeLab:
     def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:
         self._do("remove_toxic", (host, proxy, toxic), ("toxic", host, proxy, toxic), False)
 
+    def proxies(self, host: str) -> dict[str, Any]:
+        self.fails("proxies", (host,))
+        here = [effect for effect in self.effects if effect[0] in ("toxic", "disabled") and effect[1] == host]
+        return {
+            proxy.name: {
+                "enabled": ("disabled", host, proxy.name) not in here,
+                "toxics": [{"name": e[3]} for e in here if e[0] == "toxic" and e[2] == proxy.name],
+            }
+            for proxy in self.wiring.proxies(self.wiring[host])
+        }
+
     def set_proxy(self, host: str, proxy: str, enabled: bool) -> None:
         self._do("enable" if enabled else "disable", (host, proxy), ("disabled", host, proxy), not enabled)
 
@@ -207,10 +233,23 @@ class FakeEvidence:
 
     effect_deadline = 0.0
     gone_deadline = 0.0
+    held_deadline = 0.0
+    holds = True
 
-    def __init__(self, before: bool = True, effect: bool = True, gone: bool = True) -> None:
-        self._before, self._effect, self._gone = before, effect, gone
+    def __init__(self, before: bool = True, effect: bool = True, gone: bool = True, held: bool = True) -> None:
+        self._before, self._effect, self._gone, self._held = before, effect, gone, held
+        self.still_says: Look | None = None
+        self.suspected: list[Any] = []
         self.closed = False
+
+    def held(self, lab: Any) -> Look:
+        return Look(self._held, "held")
+
+    def still(self, lab: Any) -> Look | None:
+        return self.still_says
+
+    def suspect(self, pairs: Any) -> None:
+        self.suspected += pairs
 
     def beside(self, links: Any, nodes: Any) -> None:
         return

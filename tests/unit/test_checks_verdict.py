@@ -51,6 +51,7 @@ def only(story: Story, *expectations: dict[str, Any]) -> Story:
         ("lost_writes", Outcome.WEAKNESS, Exit.DIRTY),
         ("killed", Outcome.ERROR, Exit.ERROR),
         ("unproven", Outcome.INCONCLUSIVE, Exit.INCONCLUSIVE),
+        ("vanished", Outcome.INCONCLUSIVE, Exit.INCONCLUSIVE),
         ("aborted", Outcome.ABORTED, Exit.ABORTED),
     ],
 )

@@ -515,6 +515,28 @@ def the_fault_did_not_bite(run: Stored) -> None:
     run.of_kind("fault.evidence", stage="effect")[-1] |= {"proven": False, "says": "it answered"}
 
 
+@blinds(*METRICS)
+def the_fault_was_gone_before_its_time(run: Stored) -> None:
+    window = {"since": run.moment("dead", 8.0), "first": run.moment("dead", 10.5), "spread": False}
+    run.of_kind("fault.evidence", stage="held")[-1] |= {"proven": False, "says": "it runs again", **window}
+
+
+@blinds(*METRICS)
+def the_fault_spread(run: Stored) -> None:
+    the_fault_was_gone_before_its_time(run)
+    run.of_kind("fault.evidence", stage="held")[-1] |= {"spread": True, "says": "b-data is gone too"}
+
+
+@blinds(*METRICS)
+def nobody_looked_whether_the_fault_held(run: Stored) -> None:
+    run.drop("fault.evidence", stage="held")
+
+
+@blinds(*METRICS)
+def the_last_look_at_the_fault_was_long_before_its_undo(run: Stored) -> None:
+    run.of_kind("fault.evidence", stage="held")[-1]["t"] = run.moment("dead", 15.0)
+
+
 @blinds(*(metric for metric in METRICS if TARGETS[metric][1] != "dead"))
 def no_proof_that_the_fault_was_gone(run: Stored) -> None:
     run.drop("fault.evidence", stage="gone")
@@ -1068,6 +1090,56 @@ def test_a_fault_that_came_and_went_without_proof_of_each_time_is_not_proven() -
         run.of_kind("fault.command")[0]["pulses"] = True
 
     assert _sound().changed(flaps).judged(expected("read.good")).outcome is Run.INCONCLUSIVE
+
+
+def test_a_fault_that_was_gone_before_its_time_accuses_nobody_and_is_the_headline() -> None:
+    """What was measured while it still held stands; afterwards neither a weakness nor a pass does, but lost data."""
+    late = expected("write.good")
+    run = _sound().changed(the_fault_was_gone_before_its_time, *BREAKS["write.good"].values())
+    findings = run.judged(late, expected("acknowledged.lost"), wanted("read.good", ">= 99%", "healthy"))
+    assert [each.counts_as for each in findings.findings] == [
+        Counts.INCONCLUSIVE,
+        Counts.INCONCLUSIVE,
+        Counts.PASS,
+        Counts.INCONCLUSIVE,
+    ]
+    assert findings.outcome is Run.INCONCLUSIVE and findings.exit_code is Exit.INCONCLUSIVE
+    says = "kill c-cm and c-data: gone before its time, between 28.0 s and 30.5 s of the run (it runs again)"
+    assert findings.summary == f"Nothing proven: {says}."
+    assert findings.faults[0]["vanished"] == [28.0, 30.5] and not findings.faults[0]["proven"]
+    spread = _sound().changed(the_fault_spread).judged(late)
+    assert "kill c-cm and c-data: spread beyond what it names, between 28.0 s and 30.5 s" in spread.summary
+
+    lost = next(iter(BREAKS["acknowledged.lost"].values()))
+    findings = _sound().changed(the_fault_was_gone_before_its_time, lost).judged(expected("acknowledged.lost"))
+    assert findings.outcome is Run.WEAKNESS
+
+
+def test_what_has_ended_early_has_ended_whatever_is_seen_afterwards() -> None:
+    def and_back_again(run: Stored) -> None:
+        the_fault_was_gone_before_its_time(run)
+        early = run.of_kind("fault.evidence", stage="held")[-1]
+        run.events.append({**early, "proven": True, "says": "gone once more"})
+        early["t"] = run.moment("dead", 15.0)
+
+    findings = _sound().changed(and_back_again).judged(expected("write.good"))
+    assert findings.outcome is Run.INCONCLUSIVE and "gone before its time" in findings.summary
+
+
+def test_a_record_from_before_these_looks_and_a_run_that_was_aborted_need_none() -> None:
+    def as_it_was_written_once(run: Stored) -> None:
+        nobody_looked_whether_the_fault_held(run)
+        run.of_kind("fault.command")[0].pop("held")
+
+    assert _sound().changed(as_it_was_written_once).judged(expected("write.good")).outcome is Run.PASS
+
+    def aborted(run: Stored) -> None:
+        nobody_looked_whether_the_fault_held(run)
+        run.add("returned", 1.0, "abort", says="stopped by SIGINT")
+        run.of_kind("run.end")[0]["reason"] = "aborted"
+
+    findings = _sound().changed(aborted).judged(expected("write.good"))
+    assert findings.outcome is Run.ABORTED and findings.faults[0]["proven"]
 
 
 def test_half_of_the_driver_s_samples_are_too_few_on_a_lab_elsewhere_too() -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.faults import evidence
+from chaos.faults.catalogue.network import untouched
 from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
 from chaos.faults.probes import PING, Echo, Line, Pair, Reply, direct, together
@@ -367,3 +368,133 @@ def test_a_node_is_back_when_it_runs_answers_and_has_a_cluster_manager(inside: C
     lab.states = {}
     inside(Reply.SILENT)
     assert not look.gone(lab).proven
+
+
+# ---- whether it still holds ------------------------------------------------------------------------------
+
+
+def in_effect_on(network: Callable[[Answers], None], lab: FakeLab, touched: list[Pair] | None = None) -> LinkEvidence:
+    """Evidence of silence on ``touched`` that was proven."""
+    hit = touched or [PAIR]
+    look = LinkEvidence(hit, UNTOUCHED, lambda *_: "silent", lambda _p, _b, echo: echo.reply is Reply.SILENT)
+    network(lambda pair: NEAR)
+    assert look.before(lab).proven
+    network(lambda pair: Echo(Reply.SILENT) if pair in hit else NEAR)
+    assert look.in_effect(lab).proven
+    return look
+
+
+def test_what_is_taken_back_by_a_third_hand_is_seen_by_the_full_look_and_by_the_cheap_ones_in_turn(
+    network: Callable[[Answers], None],
+) -> None:
+    lab, hit = FakeLab(), [("a-data", "c-data"), ("b-data", "c-data"), ("client-a", "c-data")]
+    look = in_effect_on(network, lab, hit)
+    assert look.held(lab).proven and all(seen.proven for _ in range(3) if (seen := look.still(lab)))
+    for gone in hit:  # of a single pair
+        network(lambda pair, gone=gone: Echo(Reply.SILENT) if pair in hit and pair != gone else NEAR)  # type: ignore[misc]
+        assert not look.held(lab).proven
+        seen = [look.still(lab) for _ in range(len(hit))]
+        assert any(each is not None and not each.proven for each in seen), "no turn came to it"
+    network(lambda pair: NEAR)
+    held, cheap = look.held(lab), look.still(lab)
+    assert cheap is not None and not cheap.proven and not held.proven
+    assert {probe.key for probe in cheap.probes if not probe.ok} <= {probe.key for probe in held.probes if not probe.ok}
+
+
+def test_what_spread_to_a_link_that_is_not_named_is_seen_wherever_it_is(network: Callable[[Answers], None]) -> None:
+    lab = FakeLab()
+    every = untouched(lab.wiring, [PAIR])
+    look = LinkEvidence([PAIR], every, lambda *_: "silent", lambda _p, _b, echo: echo.reply is Reply.SILENT)
+    assert look.before(lab).proven
+    for other in every:
+        network(lambda pair, other=other: Echo(Reply.SILENT) if pair in (PAIR, other) else NEAR)  # type: ignore[misc]
+        held = look.held(lab)
+        odd = [probe for probe in held.probes if not probe.ok]
+        assert not held.proven and [probe.what for probe in odd] == [f"untouched: round trip {other[0]} → {other[1]}"]
+        assert all(probe.control for probe in odd)
+    network(lambda pair: Echo(Reply.SILENT) if pair == PAIR else NEAR)
+    assert look.held(lab).proven
+
+
+def test_cheap_looks_come_to_every_untouched_link_too(network: Callable[[Answers], None]) -> None:
+    lab = FakeLab()
+    look = in_effect_on(network, lab)
+    network(lambda pair: Echo(Reply.SILENT) if pair in (PAIR, UNTOUCHED[1]) else NEAR)
+    seen = [look.still(lab) for _ in range(len(UNTOUCHED))]
+    assert sorted(each.proven for each in seen if each is not None) == [False, True]
+
+
+def test_what_another_fault_holds_by_now_and_a_node_that_does_not_run_say_nothing(
+    network: Callable[[Answers], None],
+) -> None:
+    lab, hit = FakeLab(), [("a-data", "c-data"), ("b-data", "c-cm")]
+    look = in_effect_on(network, lab, hit)
+    refused = Echo(Reply.REFUSED)
+    network(lambda pair: refused if "c-data" in pair else Echo(Reply.SILENT) if pair in hit else NEAR)
+    assert not look.held(lab).proven
+    look.beside(frozenset(), frozenset({"c-data"}))  # somebody kills it, as was planned
+    assert look.held(lab).proven
+    look.beside(frozenset(), frozenset())
+    lab.states = {"c-data": None}  # it died
+    assert look.held(lab).proven and look.still(lab).proven  # type: ignore[union-attr]
+    lab.states = {"c-data": "T", "c-cm": None}
+    held = look.held(lab)
+    assert not held.proven and "nothing can be looked at" in held.says and look.still(lab) is None
+    lab.states = {}
+    network(lambda pair: NEAR)
+    assert look.gone(lab).proven and len(look.gone(lab).probes) == len(hit) + len(UNTOUCHED)  # all of them count again
+
+
+@pytest.mark.parametrize("ended", [Reply.CLOSED, Reply.RESET, Reply.UNREACHABLE])
+def test_a_connection_from_before_that_has_ended_says_nothing_of_what_holds_now(
+    network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch, ended: Reply
+) -> None:
+    lab = FakeLab()
+    look = in_effect_on(network, lab)
+    old = look._existing
+
+    def together(lines: list[Any], *_: Any, **__: Any) -> dict[Pair, Echo]:
+        says = Echo(ended) if lines == old else Echo(Reply.SILENT)
+        return {each.pair: says if each.pair == PAIR else NEAR for each in lines}
+
+    monkeypatch.setattr(evidence, "together", together)
+    assert not look.in_effect(lab).proven  # when it is to be proven first, it would
+    held = look.held(lab)
+    assert held.proven and [probe.what for probe in held.probes if not probe.control] == [
+        "new connection a-data → c-data"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "reply", "paused"),
+    [("S", Reply.ANSWERED, False), ("S", Reply.ANSWERED, True), (None, Reply.REFUSED, True)],
+)
+def test_a_process_that_somebody_brings_back_is_seen_cheaply_too(
+    inside: Callable[[Reply], None], state: str | None, reply: Reply, paused: bool
+) -> None:
+    lab, look = HealthLab(), ProcessEvidence(["c-data"], paused=paused)
+    assert look.before(lab).proven
+    lab.states = {"c-data": "T" if paused else None}
+    inside(Reply.SILENT if paused else Reply.REFUSED)
+    assert look.held(lab).proven and look.still(lab).proven  # type: ignore[union-attr]
+    lab.states = {"c-data": state}
+    inside(reply)
+    assert not look.held(lab).proven and not look.still(lab).proven  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("state", [None, "T"])
+def test_a_process_that_is_not_named_and_does_not_run_any_more_has_been_spread_to(
+    inside: Callable[[Reply], None], state: str | None
+) -> None:
+    lab, look = HealthLab(), ProcessEvidence(["c-data"])
+    lab.states = {"b-cm": "T"}  # one that did not run before says nothing
+    look.before(lab)
+    lab.states |= {"c-data": None}
+    inside(Reply.REFUSED)
+    assert look.held(lab).proven
+    lab.states |= {"a-data": state}
+    for seen in (look.held(lab), look.still(lab)):
+        assert seen is not None and not seen.proven
+        assert [p.what for p in seen.probes if not p.ok and p.control] == ["untouched: process of a-data"]
+    look.beside(frozenset(), frozenset({"a-data"}))  # another fault, as was planned
+    assert look.held(lab).proven

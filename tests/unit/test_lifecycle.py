@@ -61,6 +61,7 @@ def test_inject_then_undo_writes_the_whole_story_and_leaves_nothing(
         "fault.applied",
         "fault.evidence",
         "fault.in_effect",
+        "fault.evidence",
         "fault.undo",
         "fault.undone",
         "fault.evidence",
@@ -69,6 +70,7 @@ def test_inject_then_undo_writes_the_whole_story_and_leaves_nothing(
     assert [(e["stage"], e["proven"]) for e in log.of("fault.evidence")] == [
         ("before", True),
         ("effect", True),
+        ("held", True),
         ("gone", True),
     ]
 

@@ -66,6 +66,16 @@ def pages() -> dict[str, str]:
     return {name: page_of(make()) for name, make in synthetic.STORIES.items()}
 
 
+def test_the_window_in_which_a_fault_vanished_is_in_the_headline_the_figure_and_its_evidence(
+    pages: dict[str, str],
+) -> None:
+    words = " ".join(Page(pages["vanished"]).words.split())
+    assert "Nothing proven: +300ms on links to zone c: gone before its time, between 41.0 s and 43.0 s" in words
+    assert "gone before its time between 41.0 s and 43.0 s: +300ms on links to zone c" in words
+    assert "held until its undo" in words and "new connection a-data → c-data" in words
+    assert "gone before its time" not in pages["slow_zone"]
+
+
 @pytest.mark.parametrize("story", synthetic.STORIES)
 def test_a_page_is_balanced_self_contained_and_small(story: str, pages: dict[str, str]) -> None:
     page = Page(pages[story])

@@ -86,7 +86,12 @@ def test_dirt_comes_first_of_all() -> None:
 
 @pytest.mark.parametrize(
     ("story", "words"),
-    [("unproven", "why the fault is not proven"), ("aborted", "what stopped it"), ("killed", "what failed")],
+    [
+        ("unproven", "why the fault is not proven"),
+        ("vanished", "who changed the fault"),
+        ("aborted", "what stopped it"),
+        ("killed", "what failed"),
+    ],
 )
 def test_without_a_verdict_the_way_to_one_is_named(story: str, words: str) -> None:
     found = asked(synthetic.STORIES[story]())

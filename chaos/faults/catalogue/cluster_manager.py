@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, Literal
@@ -21,11 +22,12 @@ from chaos.definitions.steps import FaultParams, Scene, link_claims, process_cla
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import PositiveDuration, PositiveRate
 from chaos.errors import ChaosError, LabError
+from chaos.faults.catalogue.node import OnProcess
 from chaos.faults.evidence import Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, operation, said
 from chaos.faults.probes import Line, Pair, Reply, together
-from chaos.faults.storm import ENOUGH, Ask, Storm
+from chaos.faults.storm import ENOUGH, Ask, Storm, Tally
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
 from chaos.netsock import UNREADABLE
@@ -60,6 +62,7 @@ class QuorumLoss(_ClusterManagerFault):
     mechanism = "SIGKILL or SIGSTOP of cluster managers drawn with the seed"
     undoing = "the cluster managers start again on their data, or go on"
     proof = "their processes are gone or stopped, no data node knows a leader, and data nodes still reach each other"
+    holding = OnProcess.holding
     needs = ("process",)
     how: Literal["kill", "pause"] = Field(default="kill", description="kill, or pause (SIGSTOP, found out later)")
     keep: StrictInt = Field(default=1, ge=0, description="how many cluster managers live on, fewer than a quorum")
@@ -115,6 +118,7 @@ class QuorumEvidence(ProcessEvidence):
         self._links: frozenset[Pair] = frozenset()
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        super().beside(links, nodes)
         self._held, self._links = nodes, links | {(b, a) for a, b in links}
 
     def before(self, lab: Lab) -> Look:
@@ -180,6 +184,7 @@ class LeaderFlap(_ClusterManagerFault):
     mechanism = "SIGSTOP, or packets to and from every other node vanish, of whoever is elected each time"
     undoing = "every cluster manager goes on, and every neighbour entry around them comes back"
     proof = "each time another one is elected, and the term of the elections grows by as much at least"
+    holding = "it comes and goes: each time has to show another one elected while the one before is away"
     colour = AMBER
     down: PositiveDuration = Field(description="how long each one is away, for example 12s")
     up: PositiveDuration = Field(description="how long all are left alone in between, for example 6s")
@@ -320,6 +325,7 @@ class FlapEvidence(Simple):
     """Another is elected, and the term has grown; in the end one leader whom all nodes know, for some seconds."""
 
     gone_deadline = 150.0
+    holds = False  # it comes and goes; the worker says of each time how it went
     STABLE_SECONDS = 3.0
 
     def __init__(self, flapping: Flapping, down: float) -> None:
@@ -410,6 +416,7 @@ class StormEvidence(Simple):
 
     effect_deadline = 20.0
     gone_deadline = 30.0
+    held_deadline = 8.0
     SECONDS = 3.0
 
     def __init__(self, storm: Storm, what: str) -> None:
@@ -417,6 +424,8 @@ class StormEvidence(Simple):
         self._first: tuple[float, int, int] | None = None
         self._background = 0.0
         """How much is counted per second without the storm."""
+        self._samples: deque[tuple[Tally, int]] = deque(maxlen=8)
+        """What was sent, and what the cluster had counted then, at the last looks."""
 
     def counted(self, lab: Lab) -> int | None:
         raise NotImplementedError
@@ -463,6 +472,47 @@ class StormEvidence(Simple):
         says = f"{tally.rate:.1f} of {self._storm.rate:g}/s are sent, {grown / seconds:.1f}/s counted by the cluster"
         return Look(all(probe.ok for probe in probes), says, [*probes, *self._storm.watched()])
 
+    def still(self, lab: Lab) -> Look | None:
+        """One more sample, and whether it grew as it must since the one before."""
+        return self._lately(lab, 1.0)
+
+    def held(self, lab: Lab) -> Look:
+        """Over the last seconds and not over the whole time: a storm that ended would count for long."""
+        look = self._lately(lab, self.SECONDS)
+        return look if look is not None else Look(False, f"measured for less than {self.SECONDS:g} s")
+
+    def _lately(self, lab: Lab, least: float) -> Look | None:
+        """Since the sample before that is ``least`` seconds old; None when there is none yet."""
+        counted, now = self.counted(lab), self._storm.tally()
+        if counted is None:
+            return Look(False, f"the cluster does not tell its {self._what}")
+        before = next((each for each in reversed(self._samples) if now.seconds - each[0].seconds >= least), None)
+        if not self._samples or now.seconds - self._samples[-1][0].seconds >= 0.5:
+            self._samples.append((now, counted))
+        if before is None:
+            return None
+        seconds = now.seconds - before[0].seconds
+        sent, well = now.sent - before[0].sent, now.well - before[0].well
+        grown = counted - before[1] - self._background * seconds
+        probes = [
+            Probe(
+                "requests of the storm",
+                f"at least {ENOUGH:.0%} of {self._storm.rate:g}/s sent",
+                f"{sent} sent and {well} answered well in the last {seconds:.1f} s",
+                sent + 1 >= ENOUGH * self._storm.rate * seconds and sent > 0,
+            ),
+            Probe(
+                f"{self._what}, as the cluster counts them",
+                f"at least {ENOUGH:.0%} of the {well} that were answered well in the last {seconds:.1f} s",
+                f"{grown:.0f}, which is {grown / seconds:.1f}/s",
+                well > 0 and grown + 1 >= ENOUGH * well,
+            ),
+        ]
+        says = (
+            f"{sent / seconds:.1f} of {self._storm.rate:g}/s are sent, {grown / seconds:.1f}/s counted by the cluster"
+        )
+        return Look(all(probe.ok for probe in probes), says, probes)
+
     def gone(self, lab: Lab) -> Look:
         limit = self._background + 0.5 * self._storm.rate + 2
         now = self._per_second(lab) or 0.0
@@ -494,6 +544,9 @@ def canary(lab: Lab, node: str) -> dict[str, float]:
     }
 
 
+SENT_AND_COUNTED = "every two seconds, and before its undo: what was sent and what was counted in the last seconds"
+
+
 class TaskStorm(_ClusterManagerFault):
     """Tasks for the elected cluster manager at a rate: mapping updates, or index creations, on throw-away indices."""
 
@@ -502,6 +555,7 @@ class TaskStorm(_ClusterManagerFault):
     mechanism = "requests to the data nodes over the direct path: updates of a mapping's _meta, or new empty indices"
     undoing = "the requests end, and every index of the storm is deleted"
     proof = "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it"
+    holding = SENT_AND_COUNTED
     colour = AMBER
     rate: PositiveRate = Field(description="tasks per second, for example 10/s")
     what: Literal["mappings", "indices"] = Field(default="mappings", description="mappings or indices")
@@ -589,6 +643,7 @@ class AdminStorm(_ClusterManagerFault):
     mechanism = "GET requests over the direct path, the chosen nodes in turn"
     undoing = "the requests end"
     proof = "the rate that was really sent, and the requests that the nodes themselves count; a canary's latency"
+    holding = SENT_AND_COUNTED
     colour = AMBER
     rate: PositiveRate = Field(description="requests per second in all, for example 20/s")
     requests: OneOrMore[AdminRequest] = Field(

@@ -7,6 +7,7 @@ that disk, by a process that does what a database does there: write, fsync and w
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import secrets
 import time
@@ -21,7 +22,8 @@ from chaos.definitions.steps import FaultParams, Scene, process_claims
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import Malformed, Percent, SizeRate, at_least
 from chaos.errors import ChaosError
-from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
+from chaos.faults.catalogue.node import OnProcess
+from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
 from chaos.lab.protocol import DiskAnswer, Lab
@@ -37,6 +39,8 @@ STAGES = {"low": 0.85, "high": 0.90, "flood": 0.95}
 """OpenSearch's default watermarks: no new copies there, copies move away, indices there take no more writes."""
 ABOVE = 0.02
 """How far above its watermark a stage fills: the node still writes, and merges give some back."""
+GIVEN_BACK = 0.10
+"""A node may give back so much of a disk that was filled (merges, copies that move away), and the fault still holds."""
 BURST_SECONDS = 2.0
 BURST_WRITES = 4
 QUIET_SECONDS = 2.0
@@ -120,13 +124,33 @@ class DiskEvidence(Simple):
         self._process = ProcessEvidence(self._nodes) if alive else None
         self.gone_deadline = self._process.gone_deadline if self._process else 30.0
         self._lab: Lab | None = None
+        self.others = Others(self._nodes, disks=True)
+        self._turns = itertools.count()
 
     def before(self, lab: Lab) -> Look:
         self._lab = lab
+        self.others.remember(lab)
         return self._look(lab, self._well, "take writes")
 
     def in_effect(self, lab: Lab) -> Look:
         return self._look(lab, self._shown, "show it")
+
+    def held(self, lab: Lab) -> Look:
+        return self.with_others(lab, self._look(lab, self._holds, "show it"))
+
+    def still(self, lab: Lab) -> Look | None:
+        """What the kernel tells of one disk in its turn."""
+        node = self._nodes[next(self._turns) % len(self._nodes)]
+        probes = self._told(lab, node) + self.others.cheap(lab, self._beside_nodes)
+        return Look(all(probe.ok for probe in probes), f"the disk of {node} is as it must be", probes)
+
+    def _holds(self, lab: Lab, node: str) -> list[Probe]:
+        """A full look at whether it still is so; like the one that proved it."""
+        return self._shown(lab, node)
+
+    def _told(self, lab: Lab, node: str) -> list[Probe]:
+        """What costs next to nothing to see of it."""
+        raise NotImplementedError
 
     def gone(self, lab: Lab) -> Look:
         look = self._look(lab, self._well, "take writes again")
@@ -163,12 +187,12 @@ class DiskEvidence(Simple):
 
 def wrote(lab: Lab, node: str) -> Probe:
     answer = lab.disks.probe(node, "write", timeout=PROMPT_SECONDS)
-    return Probe(f"fsync'd write on the disk of {node}", "done", str(answer), answer.seconds is not None)
+    return Probe(f"fsync'd write on the disk of {node}", "done", str(answer), answer.seconds is not None, about=node)
 
 
 def has_read(lab: Lab, node: str) -> Probe:
     answer = lab.disks.probe(node, "read", timeout=PROMPT_SECONDS)
-    return Probe(f"read from the disk of {node}", "done", str(answer), answer.seconds is not None)
+    return Probe(f"read from the disk of {node}", "done", str(answer), answer.seconds is not None, about=node)
 
 
 class StallEvidence(DiskEvidence):
@@ -176,10 +200,15 @@ class StallEvidence(DiskEvidence):
 
     def _shown(self, lab: Lab, node: str) -> list[Probe]:
         answer = lab.disks.probe(node, "write", timeout=STALL_SECONDS)
-        stalled = Probe(
-            f"fsync'd write on the disk of {node}", f"no answer for {STALL_SECONDS:g} s", str(answer), answer.blocked
-        )
-        return [stalled, has_read(lab, node)]
+        expected = f"no answer for {STALL_SECONDS:g} s"
+        what = f"fsync'd write on the disk of {node}"
+        return [Probe(what, expected, str(answer), answer.blocked, about=node), has_read(lab, node)]
+
+    def _told(self, lab: Lab, node: str) -> list[Probe]:
+        """The write that proved it still waits in the kernel: it would have ended with the stall."""
+        waits = lab.disks.still_waits(node)
+        what = f"an earlier write on the disk of {node}"
+        return [Probe(what, "still waits", "still waits" if waits else "ended", waits, about=node)]
 
 
 class RefusedEvidence(DiskEvidence):
@@ -192,11 +221,22 @@ class RefusedEvidence(DiskEvidence):
     def _shown(self, lab: Lab, node: str) -> list[Probe]:
         expected = f"refused: {os.strerror(self._number)}"
         answer = lab.disks.probe(node, "write", timeout=PROMPT_SECONDS)
-        write = Probe(f"fsync'd write on the disk of {node}", expected, str(answer), answer.errno == self._number)
-        if self._reads:
-            return [write, has_read(lab, node)]
+        ok = answer.errno == self._number
+        write = Probe(f"fsync'd write on the disk of {node}", expected, str(answer), ok, about=node)
+        return [write, has_read(lab, node) if self._reads else self._unread(lab, node)]
+
+    def _unread(self, lab: Lab, node: str) -> Probe:
         answer = lab.disks.probe(node, "read", timeout=PROMPT_SECONDS)
-        return [write, Probe(f"read from the disk of {node}", expected, str(answer), answer.errno == self._number)]
+        expected, ok = f"refused: {os.strerror(self._number)}", answer.errno == self._number
+        return Probe(f"read from the disk of {node}", expected, str(answer), ok, about=node)
+
+    def _told(self, lab: Lab, node: str) -> list[Probe]:
+        """The mount says that it is read-only; of one that answers with errors it says nothing, so one read is made."""
+        if not self._reads:
+            return [self._unread(lab, node)]
+        ok = lab.disks.is_read_only(node)
+        said = "read-only" if ok else "takes writes"
+        return [Probe(f"the mount of the disk of {node}", "read-only", said, ok, about=node)]
 
 
 class FullEvidence(DiskEvidence):
@@ -205,6 +245,10 @@ class FullEvidence(DiskEvidence):
     def __init__(self, nodes: Sequence[str], least: float | None, below: float | None) -> None:
         super().__init__(nodes)
         self._least, self._below = least, below
+        self._filled: dict[str, int] = {}
+        """Bytes of the filler and …"""
+        self._had: dict[str, float] = {}
+        """… the share that was used, when it was proven."""
 
     def _used(self, lab: Lab, node: str) -> float:
         total, available = lab.disks.usage(node)
@@ -217,6 +261,26 @@ class FullEvidence(DiskEvidence):
             Probe(f"used of the disk of {node}", f"less than {least:.1%}", f"{used:.1%}", used < least),
             self._growth(lab, node, fails=False),
         ]
+
+    def in_effect(self, lab: Lab) -> Look:
+        look = super().in_effect(lab)
+        if look.proven:
+            self._filled = {node: lab.disks.filled(node) for node in self._nodes}
+            self._had = {node: self._used(lab, node) for node in self._nodes}
+        return look
+
+    def _holds(self, lab: Lab, node: str) -> list[Probe]:
+        """The filler is as large as it was, and the disk no emptier than the node itself makes it: it goes on writing,
+        deletes, and moves copies away from a disk beyond the high watermark."""
+        least = max(self._had.get(node, 1.0) - GIVEN_BACK, 0.0)
+        used, size, was = self._used(lab, node), lab.disks.filled(node), self._filled.get(node, 0)
+        return [
+            Probe(f"filler on the disk of {node}", f"{was} bytes", f"{size} bytes", 0 < was <= size, about=node),
+            Probe(f"used of the disk of {node}", f"at least {least:.1%}", f"{used:.1%}", used >= least, about=node),
+        ]
+
+    def _told(self, lab: Lab, node: str) -> list[Probe]:
+        return self._holds(lab, node)
 
     def _growth(self, lab: Lab, node: str, *, fails: bool) -> Probe:
         answer = lab.disks.probe(node, "grow", size=GROWTH, timeout=2 * PROMPT_SECONDS)
@@ -246,6 +310,8 @@ class SlowEvidence(DiskEvidence):
     def __init__(self, nodes: Sequence[str], rate: int) -> None:
         super().__init__(nodes)
         self._rate = rate
+        self._limited_others: dict[str, bool] = {}
+        """Where the kernel's own write-back has a limit too, which it has not in every version of control groups."""
         blocks = max(1, round(rate * BURST_SECONDS / BURST_WRITES / 4096))
         self._size = min(blocks * 4096, 16 * 2**20)
         self._expected = self._size * BURST_WRITES / rate
@@ -273,8 +339,7 @@ class SlowEvidence(DiskEvidence):
 
     def _shown(self, lab: Lab, node: str) -> list[Probe]:
         asked = f"{self._rate / 1024:.1f} KiB/s"
-        answer = self._burst(lab, node, self._expected * 4 + 5)
-        probes = [Probe(f"fsync'd writes of {node}", asked, self._said(answer, self._total), self._as_asked(answer))]
+        probes = [self._writes(lab, node)]
         # pages that somebody else writes back: version 1 charges them to the root group
         lab.disks.probe(node, "write", size=self._size, sync=False, timeout=PROMPT_SECONDS, whose="node")
         others = lab.disks.probe(node, "sync", timeout=self._expected * 4 + 5, whose="others")
@@ -284,6 +349,31 @@ class SlowEvidence(DiskEvidence):
         slow = others.blocked or (others.seconds is not None and others.seconds * SLOWER >= expected)
         what = f"write-back of {node}'s pages by another process"
         return [*probes, Probe(what, f"at most {asked}", self._said(others, self._size), slow)]
+
+    def _writes(self, lab: Lab, node: str) -> Probe:
+        answer = self._burst(lab, node, self._expected * 4 + 5)
+        asked, ok = f"{self._rate / 1024:.1f} KiB/s", self._as_asked(answer)
+        return Probe(f"fsync'd writes of {node}", asked, self._said(answer, self._total), ok, about=node)
+
+    def _holds(self, lab: Lab, node: str) -> list[Probe]:
+        """The node's own writes, and what the kernel says of both limits: write-back is not waited for once more."""
+        return [self._writes(lab, node), *self._told(lab, node)]
+
+    def _told(self, lab: Lab, node: str) -> list[Probe]:
+        probes = []
+        for whose in ("node", "others"):
+            limit = lab.disks.throttled(node, whose)
+            if whose == "node" or limit is not None or self._limited_others.get(node):
+                said = f"{limit} bytes/s" if limit is not None else "none"
+                what = f"limit of writes to the disk of {node} ({whose})"
+                probes.append(Probe(what, f"{self._rate} bytes/s", said, limit == self._rate, about=node))
+        return probes
+
+    def in_effect(self, lab: Lab) -> Look:
+        look = super().in_effect(lab)
+        if look.proven:
+            self._limited_others = {node: lab.disks.throttled(node, "others") is not None for node in self._nodes}
+        return look
 
     def _as_asked(self, answer: DiskAnswer) -> bool:
         """No faster than asked; and the whole disk no slower."""
@@ -314,17 +404,26 @@ class PowerLossEvidence(DiskEvidence):
         look, dead = super().in_effect(lab), self._dead.in_effect(lab)
         return Look(look.proven and dead.proven, f"{look.says}; {dead.says}", look.probes + dead.probes)
 
+    def held(self, lab: Lab) -> Look:
+        look, dead = super().held(lab), self._dead.in_effect(lab)
+        return Look(look.proven and dead.proven, f"{look.says}; {dead.says}", look.probes + dead.probes)
+
+    def _told(self, lab: Lab, node: str) -> list[Probe]:
+        look = self._dead.still(lab)
+        return list(look.probes) if look is not None else []
+
     def _shown(self, lab: Lab, node: str) -> list[Probe]:
         answer = lab.disks.probe(node, "read", token=self._token, timeout=PROMPT_SECONDS)
         kept, lost = (f"{part} {self._token}" in answer.text.splitlines() for part in ("synced", "unsynced"))
         measured = f"{'there' if kept else 'gone'}" if answer.seconds is not None else str(answer)
         return [
-            Probe(f"fsynced part of a file of {node}", "there", measured, kept),
+            Probe(f"fsynced part of a file of {node}", "there", measured, kept, about=node),
             Probe(
                 f"part never fsynced of a file of {node}",
                 "gone",
                 "there" if lost else "gone",
                 answer.seconds is not None and not lost,
+                about=node,
             ),
         ]
 
@@ -339,6 +438,10 @@ class OnDisk(FaultParams):
     example_topology = "3az-disks"
     needs: ClassVar[tuple[str, ...]] = ("disks",)
     stops: ClassVar[bool] = False
+    holding = (
+        "every two seconds what the kernel tells of one of its disks in turn; before the undo all of its proof, "
+        "and a write on every other disk"
+    )
 
     target: NodeSelector = Field(description="the disks of which nodes, for example 'node b-data'")
 
@@ -391,6 +494,10 @@ class DiskFull(OnDisk):
     mechanism = "a filler file on the node's disk (fallocate)"
     undoing = "the filler goes; OpenSearch lifts what it blocked by itself"
     proof = "the used share as the node counts it; growing a file works, or fails with ENOSPC where that is asked"
+    holding = (
+        "every two seconds, and before the undo: the filler as large as it was, and the disk no emptier than the node "
+        "itself makes it (10 percentage points); before the undo a write on every other disk too"
+    )
 
     to: Literal["low", "high", "flood", "enospc"] | None = Field(
         default=None, description="beyond this watermark of OpenSearch's defaults (85, 90, 95%), or to the last block"
@@ -441,6 +548,10 @@ class DiskSlow(OnDisk):
     )
     undoing = "both limits become what they were before"
     proof = "fsync'd bursts take as long as the rate says, and so does write-back by another process"
+    holding = (
+        "every two seconds the limits as the kernel has them; before the undo fsync'd bursts too, and a write on every "
+        "other disk"
+    )
     needs = ("disks", "throttle")
     colour = AMBER
     write: Annotated[SizeRate, at_least(SizeRate(4096), "is less than one block a second")] = Field(
@@ -471,6 +582,10 @@ class DiskStall(OnDisk):
     mechanism = "the file system is frozen (FIFREEZE); a process of its own thaws it when the runner dies"
     undoing = "it is thawed; what waited goes on, nothing restarts"
     proof = "an fsync'd write does not come back, a read does"
+    holding = (
+        "every two seconds whether the write that proved it still waits in the kernel; before the undo all of its "
+        "proof, and a write on every other disk"
+    )
     colour = AMBER
     stops = True
 
@@ -532,6 +647,7 @@ class DiskPowerLoss(OnDisk):
     mechanism = "ext4 shutdown ioctl without log flush, SIGKILL, unmount, mount"
     undoing = "the node starts again on what its disk kept"
     proof = "the process is gone; of a file, the part that was fsynced is there and the part that was not is not"
+    holding = OnProcess.holding
     needs = ("disks", "process")
     stops = True
     lasting = True

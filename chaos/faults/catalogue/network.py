@@ -79,6 +79,11 @@ class OnLinks(NetworkFault):
     """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
 
     needs: ClassVar[tuple[str, ...]] = ("links",)
+    holding = (
+        "every two seconds pings over two of its pairs and one untouched pair, in turn; before the undo all of "
+        "its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
 
     def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
         links = frozenset(spoken(wiring, scene.links(self.links)))
@@ -175,6 +180,11 @@ class NetworkBandwidth(OnLinks):
     mechanism = "Toxiproxy bandwidth: a cap on each connection, not on the link as a whole"
     undoing = "the toxics go; connections stay"
     proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
+    holding = (
+        "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo all of "
+        "its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
     colour = AMBER
     rate: PositiveSizeRate = Field(
         description="of each connection, for example 64KiB/s; proven where a link carries twice as much without it: "

@@ -26,6 +26,10 @@ class OnProcess(NodeFault):
     needs: ClassVar[tuple[str, ...]] = ("process",)
     paused: ClassVar[bool] = False
     emptied: ClassVar[bool] = False
+    holding = (
+        "every two seconds the kernel's word on its processes and on those of all other nodes; before the undo all of "
+        "its proof too"
+    )
 
     def moves(self, node: str) -> list[Reversible]:
         raise NotImplementedError
@@ -53,6 +57,9 @@ class NodeKill(OnProcess):
     mechanism = "SIGKILL; undo starts the node again on its data"
     undoing = "the node starts again on its data"
     proof = "the process is gone and its port refuses; later it answers and is in the cluster"
+    holding = (
+        f"{OnProcess.holding}. With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
     flap: Flap | None = Field(
         default=None, description="kill and start again and again, for example {down: 5s, up: 30s}"
     )
@@ -88,6 +95,7 @@ class NodePause(OnProcess):
     mechanism = "SIGSTOP; the kernel still acknowledges; undo SIGCONT"
     undoing = "SIGCONT"
     proof = "the kernel says stopped, and a ping inside the node's host stays without an answer"
+    holding = NodeKill.holding
     colour = "#b7791f"
     paused = True
     flap: Flap | None = Field(
@@ -156,6 +164,7 @@ class RestartEvidence(ProcessEvidence):
     """Each node's process is another one than before, and it is in the cluster."""
 
     effect_deadline = 60.0
+    holds = False  # it is over when it is proven
 
     def __init__(self, nodes: list[str]) -> None:
         super().__init__(nodes)
@@ -196,6 +205,7 @@ class NodeRestart(OnProcess):
     )
     undoing = "nodes that do not run are started"
     proof = "each node's process is another one than before, and it is in the cluster"
+    holding = "it is over when it is proven: nothing is to hold"
     colour = "#b7791f"
     verb: ClassVar[str] = "restart"
     how: Literal["orderly", "kill"] = Field(default="orderly", description="orderly (SIGTERM) or kill (SIGKILL)")

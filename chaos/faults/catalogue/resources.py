@@ -11,7 +11,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, ClassVar
 
@@ -22,10 +22,12 @@ from chaos.definitions.steps import NodeFault, Scene
 from chaos.definitions.topology import Topology
 from chaos.definitions.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
 from chaos.errors import LabError
+from chaos.faults.catalogue.node import OnProcess
 from chaos.faults.echoes import Http
-from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
+from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.faults.probes import Pair
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
 from chaos.netsock import UNREADABLE
@@ -59,6 +61,10 @@ class Limited(NodeFault):
     """A fault that changes the limits of whole nodes' control groups."""
 
     resource: ClassVar[str]
+    holding = (
+        "every two seconds the limits of its nodes and of all others, as the kernel has them; before the undo all "
+        "of its proof too"
+    )
 
     def limit(self, node: str) -> Move:
         raise NotImplementedError
@@ -131,8 +137,11 @@ class StarvationEvidence(Simple):
     def __init__(self, nodes: tuple[str, ...], processors: float) -> None:
         self._nodes, self._processors = nodes, processors
         self._values: dict[str, dict[str, str]] = {}
+        self._made: dict[str, dict[str, str]] = {}
+        self.others = Others(nodes, limits="cpu")
 
     def before(self, lab: Lab) -> Look:
+        self.others.remember(lab)
         self._values = {node: lab.limits(node, "cpu") for node in self._nodes}
         return ProcessEvidence(list(self._nodes)).before(lab)
 
@@ -149,9 +158,15 @@ class StarvationEvidence(Simple):
         for node in self._nodes:
             used, throttled, _ = self._measure(lab, node)
             what = f"processor time of {node} under {ASKERS} requests at a time"
-            probes.append(Probe(what, f"at most {most:.1%} of a processor", f"{used:.1%}", used <= most))
-            probes.append(Probe(f"throttled periods of {node}", "they grow", f"+{throttled}", throttled > 0))
+            limit = f"at most {most:.1%} of a processor"
+            probes.append(Probe(what, limit, f"{used:.1%}", used <= most, about=node))
+            grew = throttled > 0
+            probes.append(Probe(f"throttled periods of {node}", "they grow", f"+{throttled}", grew, about=node))
+        self._made = self._made or _made(lab, "cpu", self._values)
         return _look(probes, "signs of a quota")
+
+    def still(self, lab: Lab) -> Look | None:
+        return _look(_limits_as_made(lab, "cpu", self._made) + self.others.cheap(lab, self._beside_nodes), "limits")
 
     def gone(self, lab: Lab) -> Look:
         probes = _limits_as_before(lab, "cpu", self._values)
@@ -201,6 +216,8 @@ class SqueezeEvidence(Simple):
     def __init__(self, nodes: tuple[str, ...], sizes: dict[str, int]) -> None:
         self._nodes, self._sizes = nodes, sizes
         self._values: dict[str, dict[str, str]] = {}
+        self._made: dict[str, dict[str, str]] = {}
+        self.others = Others(nodes, limits="memory")
         self._kills: dict[str, int] = {}
 
     def _measure(self, lab: Lab, node: str) -> tuple[int, int, int]:
@@ -211,6 +228,7 @@ class SqueezeEvidence(Simple):
         return last.failures - first.failures, again, last.oom_kills - self._kills.get(node, last.oom_kills)
 
     def before(self, lab: Lab) -> Look:
+        self.others.remember(lab)
         self._values = {node: lab.limits(node, "memory") for node in self._nodes}
         self._kills = {node: lab.memory_use(node).oom_kills for node in self._nodes}
         return _look([probe for node in self._nodes for probe in self._roomy(lab, node)], "signs of enough room")
@@ -226,13 +244,25 @@ class SqueezeEvidence(Simple):
         probes = []
         for node in self._nodes:
             failures, again, kills = self._measure(lab, node)
-            probes.append(Probe(f"failures of {node} at the limit", "they grow", f"+{failures}", failures > 0))
+            grew = failures > 0
+            probes.append(Probe(f"failures of {node} at the limit", "they grow", f"+{failures}", grew, about=node))
             what = f"second reading of {self._sizes[node] // MEBI} MiB beside {node}"
-            probes.append(Probe(what, "major faults", f"{again} major faults", again > 0))
-            state = lab.process_state(node)
-            alive = state is not None and kills == 0
-            probes.append(Probe(f"process of {node}", "runs, none killed", f"state {state}, {kills} killed", alive))
+            probes.append(Probe(what, "major faults", f"{again} major faults", again > 0, about=node))
+            probes.append(self._alive(lab, node, kills))
+        self._made = self._made or _made(lab, "memory", self._values)
         return _look(probes, "signs of a squeezed page cache")
+
+    @staticmethod
+    def _alive(lab: Lab, node: str, kills: int) -> Probe:
+        state = lab.process_state(node)
+        alive = state is not None and kills == 0
+        return Probe(
+            f"process of {node}", "runs, none killed", f"state {state}, {kills} killed", alive, about=f"life of {node}"
+        )
+
+    def still(self, lab: Lab) -> Look | None:
+        probes = _limits_as_made(lab, "memory", self._made) + self.others.cheap(lab, self._beside_nodes)
+        return _look(probes, "limits")
 
     def gone(self, lab: Lab) -> Look:
         probes = _limits_as_before(lab, "memory", self._values)
@@ -280,6 +310,15 @@ class KilledForMemoryEvidence(Simple):
         self._values: dict[str, dict[str, str]] = {}
         self._kills: dict[str, int] = {}
 
+    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        self._process.beside(links, nodes)
+
+    def held(self, lab: Lab) -> Look:
+        return self._process.with_others(lab, self.in_effect(lab))
+
+    def still(self, lab: Lab) -> Look | None:
+        return self._process.still(lab)
+
     def before(self, lab: Lab) -> Look:
         self._values = {node: lab.limits(node, "memory") for node in self._nodes}
         self._kills = {node: lab.memory_use(node).oom_kills for node in self._nodes}
@@ -289,7 +328,8 @@ class KilledForMemoryEvidence(Simple):
         probes = []
         for node in self._nodes:
             kills = lab.memory_use(node).oom_kills - self._kills[node]
-            probes.append(Probe(f"kills for want of memory in the group of {node}", "it grew", f"+{kills}", kills > 0))
+            what = f"kills for want of memory in the group of {node}"
+            probes.append(Probe(what, "it grew", f"+{kills}", kills > 0, about=node))
         probes += self._process.in_effect(lab).probes
         return _look(probes, "signs of a kill for want of memory")
 
@@ -310,6 +350,7 @@ class NodeOutOfMemory(Limited):
     )
     undoing = "the limit that was there comes back and the node starts again on its data"
     proof = "the kernel's counter of kills in that group grows and the process is gone; later it is in the cluster"
+    holding = OnProcess.holding
     needs = ("memory", "process")
 
     def describe(self) -> str:
@@ -332,6 +373,20 @@ def _limits_as_before(lab: Lab, resource: str, before: dict[str, dict[str, str]]
     for node, values in before.items():
         now = lab.limits(node, resource)
         probes.append(Probe(f"{resource} limits of {node}", _words(values), _words(now), now == values))
+    return probes
+
+
+def _made(lab: Lab, resource: str, before: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """What limits the nodes now that a fault is on them, of those where that is something else than before."""
+    now = {node: lab.limits(node, resource) for node in before}
+    return {node: values for node, values in now.items() if values != before[node]}
+
+
+def _limits_as_made(lab: Lab, resource: str, made: dict[str, dict[str, str]]) -> list[Probe]:
+    probes = []
+    for node, values in made.items():
+        now = lab.limits(node, resource)
+        probes.append(Probe(f"{resource} limits of {node}", _words(values), _words(now), now == values, about=node))
     return probes
 
 
@@ -469,6 +524,7 @@ class UnreadAnswers:
         finally:
             for sock in held:
                 sock.close()
+            self.unread[node] = 0
 
     def _search(self, lab: Lab, node: str, documents: int) -> socket.socket | None:
         """A connection on which an answer waits; None when the node refused or broke it off."""
@@ -492,12 +548,17 @@ class HeapEvidence(Simple):
 
     effect_deadline = 60.0
     gone_deadline = 120.0
+    held_deadline = 12.0  # what was garbage is gone after a collection, and is filled again by figures a second old
 
     def __init__(self, worker: UnreadAnswers, nodes: tuple[str, ...], above: float) -> None:
         self._worker, self._nodes, self._above = worker, nodes, above
         self._before: dict[str, Heap] = {}
+        self._lately: dict[str, tuple[float, Heap]] = {}
+        """At the last look at whether it holds, and when (``time.monotonic``)."""
+        self.others = Others(nodes)
 
     def before(self, lab: Lab) -> Look:
+        self.others.remember(lab)
         probes = []
         for node in self._nodes:
             heap = Heap.of(lab, node)
@@ -507,18 +568,37 @@ class HeapEvidence(Simple):
         return _look(probes, "nodes tell of their heap")
 
     def in_effect(self, lab: Lab) -> Look:
+        return _look(self._full(lab, self._before), "signs of a full heap")
+
+    def _full(self, lab: Lab, since: Mapping[str, Heap]) -> list[Probe]:
         probes = []
         for node in self._nodes:
-            heap, before = Heap.of(lab, node), self._before.get(node)
+            heap, before = Heap.of(lab, node), since.get(node)
+            if heap is not None:
+                self._lately[node] = time.monotonic(), heap
             tripped = heap is not None and before is not None and heap.tripped > before.tripped
             full = heap is not None and heap.used >= self._above
             expected = f"{self._above:.0%} used or more, or a breaker that tripped"
-            probes.append(Probe(f"heap of {node}", expected, _said(heap, before), full or tripped))
-            runs = lab.process_state(node) is not None
-            probes.append(Probe(f"process of {node}", "runs", "runs" if runs else "gone", runs))
-            unread = self._worker.unread[node]
-            probes.append(Probe(f"answers that wait on {node}", "at least one", f"{unread}", unread > 0))
-        return _look(probes, "signs of a full heap")
+            probes.append(Probe(f"heap of {node}", expected, _said(heap, before), full or tripped, about=node))
+            probes += self._at_work(lab, node)
+        return probes
+
+    def _at_work(self, lab: Lab, node: str) -> list[Probe]:
+        runs, unread = lab.process_state(node) is not None, self._worker.unread[node]
+        return [
+            Probe(f"process of {node}", "runs", "runs" if runs else "gone", runs, about=node),
+            Probe(f"answers that wait on {node}", "at least one", f"{unread}", unread > 0, about=node),
+        ]
+
+    def held(self, lab: Lab) -> Look:
+        """Breakers that tripped long before tell nothing of now: those count that tripped a moment ago."""
+        now = time.monotonic()
+        since = {node: heap for node, (t, heap) in self._lately.items() if now - t <= self.held_deadline}
+        return self.with_others(lab, _look(self._full(lab, since), "signs of a full heap"))
+
+    def still(self, lab: Lab) -> Look | None:
+        probes = [probe for node in self._nodes for probe in self._at_work(lab, node)]
+        return _look(probes + self.others.cheap(lab, self._beside_nodes), "signs of work")
 
     def gone(self, lab: Lab) -> Look:
         probes = []
@@ -555,6 +635,10 @@ class NodeHeapPressure(NodeFault):
     proof = (
         "the node runs and its own statistics say: heap used as asked, or breakers that tripped; "
         "later less, and requests answered"
+    )
+    holding = (
+        "every two seconds that the node runs and answers wait; before the undo its heap as it is then, or "
+        "breakers that tripped a moment ago"
     )
     colour = AMBER
     above: Percent = Field(default=Percent(0.75), description="how much of the heap is to be used, for example 75%")

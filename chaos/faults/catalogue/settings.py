@@ -6,6 +6,7 @@ setting still is what the fault made of it: what somebody else changed meanwhile
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -176,13 +177,16 @@ class SettingsEvidence(Simple):
         self._before: dict[str, dict[str, tuple[Text, bool]]] = {}
         self._copies: Counter[int] = Counter()
         self._nodes: frozenset[str] = frozenset()
+        self._turns = itertools.count()
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
         self._nodes = nodes
 
+    def _asked(self, lab: Lab) -> list[str]:
+        return [node.name for node in lab.topology.nodes if node.name not in self._nodes]
+
     def _held(self, lab: Lab) -> dict[str, dict[str, tuple[Text, bool]] | None]:
-        names = [node.name for node in lab.topology.nodes if node.name not in self._nodes]
-        return {name: effective(lab, name, self._index) for name in names}
+        return {name: effective(lab, name, self._index) for name in self._asked(lab)}
 
     def before(self, lab: Lab) -> Look:
         probes = []
@@ -210,13 +214,36 @@ class SettingsEvidence(Simple):
         return any(is_set if asked is None else not same(value, asked) for value, is_set, asked in held)
 
     def in_effect(self, lab: Lab) -> Look:
+        return self._shows(lab, self._held(lab))
+
+    def held(self, lab: Lab) -> Look:
+        """Of the nodes that answer: one that does not tells nothing of a setting, and none may have another value."""
+        told = {node: held for node, held in self._held(lab).items() if held is not None}
+        return self._shows(lab, told)
+
+    def still(self, lab: Lab) -> Look | None:
+        """One node in its turn; None when it does not answer."""
+        names = self._asked(lab)
+        if not names:
+            return None
+        node = names[next(self._turns) % len(names)]
+        held = effective(lab, node, self._index)
+        if held is None:
+            return None
+        probes = self._signs(node, held)
+        return Look(all(probe.ok for probe in probes), f"{node} holds what was set", probes)
+
+    def _signs(self, node: str, held: dict[str, tuple[Text, bool]] | None) -> list[Probe]:
         probes = []
-        for node, held in self._held(lab).items():
-            for key, asked in self._settings.items():
-                value, is_set = (held or {}).get(key, (None, False))
-                ok = held is not None and (is_set and same(value, asked) if asked is not None else not is_set)
-                measured = _told(value, is_set) if held is not None else "no answer"
-                probes.append(Probe(f"{key} on {node}", _shown(asked), measured, ok))
+        for key, asked in self._settings.items():
+            value, is_set = (held or {}).get(key, (None, False))
+            ok = held is not None and (is_set and same(value, asked) if asked is not None else not is_set)
+            measured = _told(value, is_set) if held is not None else "no answer"
+            probes.append(Probe(f"{key} on {node}", _shown(asked), measured, ok, about=key))
+        return probes
+
+    def _shows(self, lab: Lab, nodes: Mapping[str, dict[str, tuple[Text, bool]] | None]) -> Look:
+        probes = [probe for node, held in nodes.items() for probe in self._signs(node, held)]
         if self._wanted_copies is not None:
             probes.append(self._copies_probe(self._counted(lab), self._wanted_copies))
         shown = sum(probe.ok for probe in probes)
@@ -269,6 +296,7 @@ class SettingsChange(FaultParams):
         "the value that each node holds by its own state, another one than before; "
         "of replicas also the copies that each shard has"
     )
+    holding = "every two seconds the value that one node holds, in turn; before the undo all nodes that answer"
     colour = "#6b46c1"
     examples = (
         {"scope": "index", "settings": {"number_of_replicas": 0}},

@@ -21,6 +21,7 @@ from chaos.definitions.units import Duration, PositiveDuration
 from chaos.errors import ChaosError, FaultError
 from chaos.faults.catalogue.disk import PowerLossEvidence, disk_claims
 from chaos.faults.catalogue.network import AMBER, NetworkDrop, NetworkLatency, OnLinks
+from chaos.faults.catalogue.node import OnProcess
 from chaos.faults.evidence import Evidence, ProcessEvidence
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
@@ -66,6 +67,7 @@ class OnZoneLinks(OnZone):
 
     needs: ClassVar[tuple[str, ...]] = ("links",)
     around: ClassVar[str] = "everything in zone"
+    holding = OnLinks.holding
     flap: Flap | None = Field(default=None, description="come and go, for example {down: 2s, up: 3s}")
 
     @property
@@ -152,6 +154,7 @@ class ZonePowerLoss(OnZone):
     mechanism = "SIGKILL of all nodes at once; disks lose what was not fsynced, where the topology has disks"
     undoing = "the nodes start again, group after group in the order given"
     proof = "the processes are gone; with disks, of a file only the part that was fsynced is there"
+    holding = OnProcess.holding
     needs = ("process",)
     lasting = True
     return_order: tuple[Annotated[str, Field(pattern=f"^{NAME}$")], ...] | None = Field(
