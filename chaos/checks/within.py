@@ -14,16 +14,19 @@ from chaos.checks.arrivals import Arrivals, Ints
 from chaos.checks.record import OUTCOMES, Operation, Record
 
 LIMITS = (0.05, 0.1, 0.25, 0.5, 1.0)
-"""Seconds from the intended start. The objective is a column of its own where it is none of them."""
+"""Seconds from the intended start. An objective is a column of its own where it is none of them."""
 
 
 def table(record: Record) -> dict[str, Any]:
-    """Per operation its limits (s), which of them is the objective, and per phase the counts and shares within each."""
-    return {operation.name: _of(record, operation) for operation in record.operations}
+    """``limits`` (s), and per operation its objective (s) and, per phase, counts and shares within each limit."""
+    limits = sorted({*LIMITS, *(operation.good_within for operation in record.operations)})
+    return {
+        "limits": limits,
+        "operations": {operation.name: _of(record, operation, limits) for operation in record.operations},
+    }
 
 
-def _of(record: Record, operation: Operation) -> dict[str, Any]:
-    limits = sorted({*LIMITS, operation.good_within})
+def _of(record: Record, operation: Operation, limits: list[float]) -> dict[str, Any]:
     phases = {}
     for span in record.spans:
         arrivals = record.in_phase(operation.name, span)
@@ -31,7 +34,7 @@ def _of(record: Record, operation: Operation) -> dict[str, Any]:
         scheduled = len(arrivals)
         shares = [count / scheduled if scheduled else None for count in counts]
         phases[span.name] = {"scheduled": scheduled, "counts": counts, "shares": shares}
-    return {"limits": limits, "objective": operation.good_within, "phases": phases}
+    return {"objective": operation.good_within, "phases": phases}
 
 
 def within(arrivals: Arrivals, limits: list[float]) -> Ints:
