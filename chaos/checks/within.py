@@ -1,7 +1,8 @@
 """Answers by how soon they came: of the scheduled arrivals, those answered fully within each of a few limits.
 
-Side by side they show what another objective would have said of the same run, and whether a share hangs on the
-objective or on the cluster: an arrival that failed is good within none of them. Nothing is judged by this table.
+Side by side they show what other limits would have said of the same arrivals, and whether a share hangs on the
+objective or on the cluster: an arrival that failed is good within none of them. Nothing is judged by this table. (With
+another objective some arrivals at a phase's edge would belong to its neighbour; ``judge --objective`` tells that too.)
 """
 
 from __future__ import annotations
