@@ -14,7 +14,7 @@ from rich.table import Table
 
 import chaos
 from chaos.commands.auditing import audit
-from chaos.commands.common import Kind, out, print_verdict
+from chaos.commands.common import Kind, Objectives, out, print_verdict
 from chaos.commands.comparing import baseline, compare
 from chaos.commands.exporting import export
 from chaos.commands.failing_over import failover
@@ -71,10 +71,21 @@ def run(
         int | None, typer.Option("--repeat", help="So many runs of each, judged together.", min=1, show_default=False)
     ] = None,
     kind: LabKind = Kind.LOCAL,
+    objective: Objectives = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            "--retry-inconclusive",
+            help="Run an experiment that ends inconclusive once more; such runs may take so long together.",
+            metavar="DURATION",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
+    from chaos import retrying
     from chaos.console import Reporter
-    from chaos.definitions import load_experiment
+    from chaos.definitions import load_experiment, objectives
     from chaos.lab import labs
     from chaos.observe.proof import problems
     from chaos.plan import again
@@ -82,9 +93,18 @@ def run(
     from chaos.run import run as run_one
 
     controlled = not no_controller
-    loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled), experiments)
+    good = objectives.parse(objective or ())
+    loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments)
+    if retry is not None and repeat is not None:
+        raise InvalidInput(
+            "--retry-inconclusive and --repeat: how many runs a series has is fixed before the first",
+            remedy="leave one of them out",
+        )
+    retries = None if retry is None else retrying.Retries.parse(retry)
     if dry_run:
         _plans(loaded, seed)
+        if retries is not None:
+            out.print(f"a run that ends inconclusive is repeated once: {retries.words}", markup=False)
         return
     lab = None
     if on is not None:
@@ -111,33 +131,44 @@ def run(
         given = (repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind, controlled)
         raise typer.Exit(int(repeated(loaded, *given)))
     for experiment in loaded:
-        reporter = Reporter(quiet=quiet)
-        reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
-        try:
-            result = run_one(
-                experiment,
-                RunOptions(
-                    out=out_folder,
-                    command=again(
-                        experiment.file, seed if seed is not None else experiment.seed, topology, controlled=controlled
-                    ),
-                    seed=seed,
-                    lab=lab,
-                    opensearch_home=opensearch_home,
-                    kind=kind,
-                ),
-                reporter,
+
+        def one(second_of: dict[str, Any] | None, experiment: Any = experiment) -> Any:
+            reporter = Reporter(quiet=quiet)
+            reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
+            first_seed = seed if seed is not None else experiment.seed
+            given = objectives.options(experiment)
+            options = RunOptions(
+                out=out_folder,
+                command=again(experiment.file, first_seed, topology, controlled=controlled, good=given),
+                seed=seed,
+                lab=lab,
+                opensearch_home=opensearch_home,
+                kind=kind,
+                second_of=second_of,
             )
+            try:
+                return run_one(experiment, options, reporter)
+            finally:
+                reporter.close()
+
+        def unsound() -> str | None:
+            found = problems(lab) if lab is not None else []
+            return f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}" if found else None
+
+        result = None
+        try:
+            for result in retrying.runs(experiment.name, one, retries, _say, unsound):
+                print_verdict(experiment.name, result.folder, result.findings)
         except ChaosError as error:
             _say_error(error)  # the verdicts before it still count for the exit code
-            codes.append(error.exit_code)
+            codes += [error.exit_code] + ([result.exit_code] if result is not None else [])
             break
-        finally:
-            reporter.close()
-        print_verdict(experiment.name, result.folder, result.findings)
-        codes.append(result.exit_code)
+        assert result is not None
+        codes.append(result.exit_code)  # of two runs the second counts
         if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
             break
+    if retries is not None and retries.runs > 1:
+        _say(retries.tally)
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
 
 
@@ -168,12 +199,14 @@ def plan(
     topology: TopologyOption = None,
     no_controller: Uncontrolled = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    objective: Objectives = None,
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
-    from chaos.definitions import load_experiment
+    from chaos.definitions import load_experiment, objectives
 
     controlled = not no_controller
-    loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled), experiments)
+    good = objectives.parse(objective or ())
+    loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments)
     _plans(loaded, seed, as_json=as_json)
 
 
@@ -268,6 +301,7 @@ def nemesis(
     budget: Annotated[int, typer.Option(help="With --shrink: at most so many runs.", min=1)] = 20,
     reports: Annotated[Path, typer.Option("--reports", help="Where run folders go.")] = Path("reports"),
     opensearch_home: Home = None,
+    objective: Objectives = None,
 ) -> None:
     """Draw an experiment at random and print, write or run it; or shrink one that failed."""
     if (topology is None) == (shrink is None):
@@ -275,11 +309,13 @@ def nemesis(
             "nemesis takes a topology, or --shrink with a run or a definition",
             remedy="see: opensearch-chaos nemesis -h",
         )
+    if shrink is not None and objective:
+        raise InvalidInput("--objective is for a plan that is drawn: what failed is shrunk with its own objectives")
     if shrink is not None:
         _shrink(shrink, budget, reports, file, opensearch_home)
         return
     from chaos import nemesis as drawing
-    from chaos.definitions import Duration, Rate, load_topology
+    from chaos.definitions import Duration, Rate, load_topology, objectives
     from chaos.lab.local import LocalLab
 
     assert topology is not None
@@ -295,6 +331,7 @@ def nemesis(
         limits=drawing.Limits(max_active, quorum_loss=quorum, all_copies=copies),
         load=_positive("--load", Rate, load),
         name=name,
+        good=objectives.parse(objective or ()),
     )
     text = drawing.text(options, LocalLab.offers(spec).get)
     if file is None and not run_it:
@@ -540,13 +577,16 @@ def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:
 
     steps = list(planning.steps(experiment, seed))
     if as_json:
-        print(json.dumps({"experiment": experiment.to_json(), "seed": seed, "steps": steps}, indent=1))
+        plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": planning.blunt(experiment)}
+        print(json.dumps(plan, indent=1))
         return
     out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)
     for operation in experiment.load.operations:
+        stated = experiment.good_in_file.get(operation.name)
+        whose = f" (given on the command line; the file says {stated.text})" if stated is not None else ""
         out.print(
             f"  load: {operation.name} {operation.operation} {operation.rate.text}, good within "
-            f"{operation.good_within.text}, from zones {', '.join(experiment.client_zones)}",
+            f"{operation.good_within.text}{whose}, from zones {', '.join(experiment.client_zones)}",
             markup=False,
         )
     phase = None
@@ -566,10 +606,16 @@ def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:
     for expectation in experiment.expect:
         known = f" (known weakness: {expectation.known_weakness})" if expectation.known_weakness else ""
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
+    for note in planning.blunt(experiment):
+        out.print(f"  note: {note}", markup=False)
 
 
 def findings_name(folder: Path) -> str:
     return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
+
+
+def _say(text: str) -> None:
+    out.print(text, markup=False)
 
 
 def _say_error(error: ChaosError) -> None:

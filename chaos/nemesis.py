@@ -62,6 +62,7 @@ class Options:
 
     ``named``: the topology as the definition names it. ``weights``: kind → weight; None: every kind alike.
     ``load``: reads and writes per second, each. ``name``: the experiment's; None: from topology and seed.
+    ``good``: objectives as :func:`chaos.definitions.objectives.parse` gives them; the definition states them.
     """
 
     topology: Topology
@@ -74,6 +75,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     load: Rate = LOAD
     name: str | None = None
+    good: Mapping[str, Duration] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
@@ -91,6 +93,8 @@ class Options:
             options += ["--load", self.load.text]
         if self.name is not None:
             options += ["--name", self.name]
+        for operation, within in self.good.items():
+            options += ["--objective", f"{operation}={within.text}" if operation else within.text]
         return shlex.join(["opensearch-chaos", "nemesis", self.named, *options])
 
 
@@ -422,6 +426,7 @@ def draw(options: Options, lacks: Callable[[str], str | None]) -> Experiment:
     faults = timeline(options, lacks)
     planned = phases(faults)
     good = Duration.parse("1s")  # docs/objectives.md
+    within = {operation: options.good.get(operation, options.good.get("", good)) for operation in ("read", "write")}
     held = sum(float(phase.longest) for phase in planned)
     return Experiment(
         name=options.name or f"nemesis-{options.topology.name}-{options.seed}",
@@ -432,8 +437,8 @@ def draw(options: Options, lacks: Callable[[str], str | None]) -> Experiment:
         file=Path("nemesis.yaml"),
         topology=options.topology,
         load=Load(
-            read=Operation(name="read", rate=options.load, good_within=good, operation="search"),
-            write=Operation(name="write", rate=options.load, good_within=good, operation="index"),
+            read=Operation(name="read", rate=options.load, good_within=within["read"], operation="search"),
+            write=Operation(name="write", rate=options.load, good_within=within["write"], operation="index"),
         ),
         phases=tuple(planned),
         expect=(

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 import chaos
-from chaos.definitions import Experiment, Scene
+from chaos.definitions import Duration, Experiment, Scene, objectives
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
@@ -144,10 +144,45 @@ def _inverse(action: ActionParams) -> str | None:
     return None
 
 
+BITES = 3.0
+"""A delay shows for sure in shares that are good at this many times the objective: answers that were a little quicker
+than usual, retries and what the machine adds cannot hide it then."""
+
+
+def blunt(experiment: Experiment) -> list[str]:
+    """Delays that an expectation wants to bite, and that may not: shorter than :data:`BITES` times the objective.
+
+    In words, each fault and operation once. A fault stays until a later phase undoes it.
+    """
+    found: list[str] = []
+    active: dict[str, list[FaultParams]] = {}
+    within: dict[str, Duration] = {each.name: each.good_within for each in experiment.load.operations}
+    for phase in experiment.phases:
+        for name in phase.undo:
+            for label in list(active) if name == "all" else [name]:
+                active.pop(label, None)
+        for params in phase.inject:
+            active.setdefault(params.label, []).append(params)
+        for expectation in experiment.expect:
+            wanted = expectation.quantity == "good" and expectation.comparison in ("<", "<=")
+            objective = within.get(str(expectation.op))
+            if not wanted or phase.name not in expectation.phases or objective is None:
+                continue
+            found += [
+                f"{params.describe()} is less than three times the objective of {objective.text} "
+                f"for {expectation.op}s: whether it bites ({expectation.text} in {phase.name}) is up to chance"
+                for several in active.values()
+                for params in several
+                if params.lateness is not None and params.lateness < BITES * objective - 1e-9
+            ]
+    return list(dict.fromkeys(found))
+
+
 def digest(experiment: Experiment) -> str:
     """SHA-256 of definition and topology in normal form; where the file lies does not matter."""
     data = experiment.to_json()
     data.pop("file", None)
+    data.pop("good_in_file", None)  # who gave the objectives does not matter either: those in force are in the load
     data["topology"].pop("file", None)
     # as in the digests of runs from before these could be stated
     if not data["rates"]:
@@ -178,10 +213,16 @@ def machine() -> dict[str, Any]:
     }
 
 
-def again(file: Path, seed: int, topology: str | None = None, *, controlled: bool = True) -> str:
-    """The command that repeats a run, for plan and report: never with a path of one machine only."""
+def again(
+    file: Path, seed: int, topology: str | None = None, *, controlled: bool = True, good: Sequence[str] = ()
+) -> str:
+    """The command that repeats a run, for plan and report: never with a path of one machine only.
+
+    ``good``: objectives that were given on the command line (:func:`chaos.definitions.objectives.options`).
+    """
     options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
     options += [] if controlled else ["--no-controller"]
+    options += [word for each in good for word in (objectives.OPTION, each)]
     shown = os.path.relpath(file)
     return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,18 @@ import pytest
 if TYPE_CHECKING:
     from _pytest.mark.expression import Expression
 
-    from chaos.definitions import Experiment, Topology
+    from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
     from chaos.lab.base import BaseLab
     from chaos.pool import LabPool
+    from chaos.retrying import Retries
     from chaos.run import Execution, RunResult
 
 MARKER = "chaos"
+OBJECTIVE = "--chaos-objective"
+RETRY = "--chaos-retry-inconclusive"
+GOOD = "1s"
+"""The objective of a load in a Python test that states none (docs/objectives.md)."""
 CONTROL = "control"
 """Tag of planted weaknesses: they must fail, so they are collected only when this is selected as well."""
 
@@ -43,6 +48,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos-experiments", default="experiments", metavar="FOLDER", help="where experiments are")
     group.addoption("--chaos-lab", default="local", choices=["local", "docker"], help="what labs are made of (local)")
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
+    group.addoption(
+        OBJECTIVE,
+        action="append",
+        default=[],
+        metavar="[OP=]DURATION",
+        help="what is good, instead of what each experiment says: read=100ms, write=1s, or 100ms for both",
+    )
+    group.addoption(
+        RETRY,
+        default=None,
+        metavar="DURATION",
+        help="run an experiment that ends inconclusive once more; all such runs may take so long together",
+    )
 
 
 def _expression(config: pytest.Config) -> Expression | None:
@@ -89,9 +107,34 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("chaos runs cannot share a machine: run them without xdist (-n)")
+    _read_options(config)
     folder = config.rootpath / config.getoption("--chaos-experiments")
     if config.args_source is not pytest.Config.ArgsSource.ARGS and folder.is_dir():
         config.args = [*config.args, str(folder)]
+
+
+def _read_options(config: pytest.Config) -> None:
+    """What is wrong with an option is said before anything is collected."""
+    objective, retry = config.getoption(OBJECTIVE), config.getoption(RETRY)
+    if not objective and retry is None:
+        return  # so that whoever only collects loads nothing of ours
+    from chaos.definitions import objectives
+    from chaos.errors import InvalidInput
+    from chaos.retrying import Retries
+
+    try:
+        config.stash[_OBJECTIVES] = objectives.parse(objective, OBJECTIVE)
+        if retry is not None:
+            config.stash[_RETRIES] = Retries.parse(retry, RETRY)
+    except InvalidInput as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _with_objectives(config: pytest.Config, experiment: Experiment) -> Experiment:
+    """Raises InvalidInput for an operation that its load does not have."""
+    from chaos.definitions import objectives
+
+    return objectives.override(experiment, config.stash.get(_OBJECTIVES, {}), OBJECTIVE)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -151,6 +194,8 @@ class ExperimentFile(pytest.File):
     """One experiment file."""
 
     experiment: Experiment
+    first: RunResult | None = None
+    """Of two runs the first, which was inconclusive; None when there was but one."""
     _result: RunResult | Exception | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
@@ -169,6 +214,10 @@ class ExperimentFile(pytest.File):
             return
         if CONTROL in tags and not _selects(expression, CONTROL, (tags | {MARKER}) - {CONTROL}):
             return
+        try:
+            self.experiment = _with_objectives(self.config, self.experiment)
+        except InvalidInput as error:
+            raise self.CollectError(str(error)) from None
         names: dict[str, int] = {}
         for expectation in self.experiment.expect:
             for phase in expectation.phases or (None,):
@@ -185,18 +234,17 @@ class ExperimentFile(pytest.File):
         )
 
     def result(self) -> RunResult:
-        """Run the experiment once; the same result, or error, for each of its items."""
+        """Run the experiment once, or once more if that was inconclusive and the option says so.
+
+        The same result, or error, for each of its items: that of the last run.
+        """
         from chaos.errors import Lacking
-        from chaos.report import announce
 
         if self._result is None:
             if self.config.stash.get(_STOPPED, False):
                 pytest.exit("a run was stopped by a signal", returncode=pytest.ExitCode.INTERRUPTED)
             try:
-                self._result = _run(self.config, self.experiment)
-                self.config.stash[_STOPPED] = self._result.stopped
-                for line in announce(self._result.folder, self._result.findings):
-                    _say(self.config, line)
+                self._result = self._runs()
             except Exception as error:
                 self._result = error
         if isinstance(self._result, Lacking):
@@ -204,6 +252,29 @@ class ExperimentFile(pytest.File):
         if isinstance(self._result, Exception):
             raise self._result
         return self._result
+
+    def _runs(self) -> RunResult:
+        from chaos import retrying
+        from chaos.report import announce
+
+        def one(second_of: dict[str, Any] | None) -> RunResult:
+            return _run(self.config, self.experiment, *([second_of] if second_of else []))
+
+        def says(text: str) -> None:
+            _say(self.config, f"chaos: {text}")
+
+        retries = self.config.stash.get(_RETRIES, None)
+        result = None
+        for result in retrying.runs(self.experiment.name, one, retries, says):
+            self.config.stash[_STOPPED] = result.stopped
+            for line in announce(result.folder, result.findings):
+                _say(self.config, line)
+            if self.first is None:
+                self.first = result
+        assert result is not None and self.first is not None
+        if result is self.first:
+            self.first = None
+        return result
 
 
 class Inconclusive(Exception):
@@ -229,6 +300,9 @@ class ExpectationItem(pytest.Item):
         assert isinstance(self.parent, ExperimentFile)
         result = self.parent.result()
         self.user_properties.append(("report", str(result.folder / "report.html")))
+        if self.parent.first is not None:
+            said = f"{self.parent.first.folder.name} was inconclusive: {self.parent.first.findings.get('summary')}"
+            self.user_properties.append(("second of two runs; the first", said))
         if self.finding is None:
             return
         found = self._found()
@@ -296,6 +370,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 _POOL = pytest.StashKey["LabPool"]()
+_OBJECTIVES: pytest.StashKey[Mapping[str, Duration]] = pytest.StashKey()
+_RETRIES: pytest.StashKey[Retries] = pytest.StashKey()
 _STOPPED = pytest.StashKey[bool]()
 """Whether a signal ended the last run: then no other begins."""
 
@@ -318,24 +394,41 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.stash[_POOL].close()
 
 
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """How many experiments were run once more: a suite that needs it often has a machine that is too busy."""
+    retries = config.stash.get(_RETRIES, None)
+    if retries is not None and retries.runs:
+        terminalreporter.write_sep("=", "inconclusive experiments")
+        terminalreporter.write_line(retries.tally)
+        for line in retries.told:
+            terminalreporter.write_line(line)
+
+
 def _say(config: pytest.Config, text: str) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         reporter.write_line(text)
 
 
-def _run(config: pytest.Config, experiment: Experiment) -> RunResult:
+def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any] | None = None) -> RunResult:
+    """``second_of``: what the run says of the one that it repeats; it then has a new lab."""
     from chaos.console import Reporter
+    from chaos.definitions import objectives
     from chaos.plan import again
     from chaos.run import RunOptions, refuse_lacking, run
 
     refuse_lacking(experiment, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
-    lab = _pool(config).get(experiment.topology)
+    pool = _pool(config)
+    if second_of is not None:
+        pool.close()
+    lab = pool.get(experiment.topology)
     seed = config.getoption("--chaos-seed")
     reporter = Reporter(quiet=config.getoption("verbose") < 1)
     topology = config.getoption("--chaos-topology")
-    command = again(experiment.file, seed if seed is not None else experiment.seed, topology)
-    options = RunOptions(out=Path(config.getoption("--chaos-out")), command=command, seed=seed, lab=lab)
+    first_seed = seed if seed is not None else experiment.seed
+    command = again(experiment.file, first_seed, topology, good=objectives.options(experiment))
+    out = Path(config.getoption("--chaos-out"))
+    options = RunOptions(out=out, command=command, seed=seed, lab=lab, second_of=second_of)
     return run(experiment, options, reporter)
 
 
@@ -491,21 +584,30 @@ def lab(request: pytest.FixtureRequest) -> LabHandle:
 
 @pytest.fixture
 def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """``with load(read="100/s", write="100/s", good="1s") as running:`` drives an open-loop load."""
+    """``with load(read="100/s", write="100/s", good="1s") as running:`` drives an open-loop load.
+
+    ``good`` is the test's own and stays: ``--chaos-objective`` stands for it where a test leaves it out.
+    """
 
     @contextmanager
     def start(
-        *, read: str | None = "100/s", write: str | None = "100/s", good: str = "1s", **client: Any
+        *, read: str | None = "100/s", write: str | None = "100/s", good: str | None = None, **client: Any
     ) -> Iterator[LoadRun]:
         from chaos.console import Reporter
         from chaos.run import python_execution
+
+        given = request.config.stash.get(_OBJECTIVES, {})
+        if good is not None and given:
+            _say(request.config, f"chaos: {request.node.name}: {OBJECTIVE} does not apply, the test says good={good!r}")
+            given = {}
 
         execution = python_execution(
             name=request.node.name,
             lab=lab.lab,
             out=Path(request.config.getoption("--chaos-out")),
             rates={"read": read, "write": write},
-            good=good,
+            good=GOOD if good is None else good,
+            objectives=(given, OBJECTIVE),
             client=client,
             seed=lab._seed,
             file=request.path,

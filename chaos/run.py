@@ -30,6 +30,7 @@ from chaos.audit import cluster as audited
 from chaos.checks import deciding
 from chaos.console import Reporter
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
+from chaos.definitions import objectives as overriding
 from chaos.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
 from chaos.faults import actions, recover
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
@@ -104,6 +105,8 @@ class RunOptions:
     parts: Parts | None = None
     opensearch_home: Path | None = None
     kind: str = labs.DEFAULT
+    second_of: dict[str, Any] | None = None
+    """The run that this one repeats, and why (:mod:`chaos.retrying`); it goes into the plan, and so into the report."""
 
 
 @dataclass
@@ -393,6 +396,9 @@ class Execution:
     # ---- before the load ------------------------------------------------------------------------
 
     def write_plan(self) -> None:
+        notes = plan.blunt(self.experiment)
+        for said in (*overriding.sentences(self.experiment), *notes):
+            self.reporter.line(f"  {said}")
         nodes = [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in self.experiment.topology.nodes]
         write_json(
             self.folder / "plan.json",
@@ -421,6 +427,8 @@ class Execution:
                 "differences": plan.differences(self.experiment, self.parts.notes),
                 "client": self.driver_config(planned=True).model_dump(mode="json", exclude={"out", "access"}),
                 "steps": list(plan.steps(self.experiment, self.seed)),
+                "notes": notes,
+                **({"second_of": self.options.second_of} if self.options.second_of else {}),
                 # an experiment in Python has no expectations that a report could judge
                 **({} if self.experiment.phases else {"judged_by": "its Python test says whether it passed"}),
             },
@@ -844,10 +852,12 @@ def python_execution(
     seed: int,
     file: Path,
     reporter: Reporter,
+    objectives: tuple[Mapping[str, Duration], str] = ({}, overriding.OPTION),
 ) -> Execution:
     """A run on ``lab`` whose phases a Python test makes. ``rates``: operation → ``100/s`` or None for none.
 
-    Raises InvalidInput for a wrong rate, duration or client.
+    ``objectives``: those that replace ``good``, and the option that gave them.
+    Raises InvalidInput for a wrong rate, duration or client, or an objective for what there is none of.
     """
     try:
         operations = {
@@ -872,6 +882,7 @@ def python_execution(
         phases=(),
         expect=(),
     )
+    experiment = overriding.override(experiment, *objectives)
     options = RunOptions(out=out, command=f"pytest -m chaos {file.name}::{name}", seed=seed, lab=lab)
     folder = new_folder(out, experiment.name)
     return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())

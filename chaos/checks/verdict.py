@@ -45,6 +45,7 @@ from chaos.checks import (
     swaps,
     text,
     validity,
+    within,
     writes,
 )
 from chaos.checks.measure import Bound, Measure, Verdict, judge
@@ -532,6 +533,7 @@ def _tables(record: Record) -> dict[str, Any]:
         "outage": {},
         "regained": {},
         "availability": {},
+        "within": within.table(record),
     }
     projected = {op.name: found for op in record.operations if (found := projection.projection(record, op.name))}
     if projected:
@@ -647,6 +649,11 @@ def _run_json(record: Record) -> dict[str, Any]:
         "hash": record.plan.get("hash"),
         "seed": record.plan.get("seed"),
         "started": record.plan.get("started"),
+        "second_of": record.plan.get("second_of"),
+        "objectives": {
+            op.name: {"within": op.good_within, "in_file": (experiment.get("good_in_file") or {}).get(op.name)}
+            for op in record.operations
+        },
         "ended": end.get("reason") if end else None,
         "seconds": record.since_start(record.last_seen),
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
@@ -17,6 +18,17 @@ class Kind(StrEnum):
 
     LOCAL = "local"
     DOCKER = "docker"
+
+
+Objectives = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--objective",
+        help="What is good, instead of the experiment's: read=100ms, write=1s, or 100ms for both.",
+        metavar="[OP=]DURATION",
+        show_default=False,
+    ),
+]
 
 
 SIGN = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from chaos.commands.common import out
+from chaos.commands.common import Objectives, out
 from chaos.errors import SEVERITY, Exit, InvalidInput
 
 Sides = Annotated[
@@ -36,16 +37,21 @@ def compare(
     ] = None,
     opensearch_home: Annotated[Path | None, typer.Option("--opensearch-home", help="Use this OpenSearch.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
+    objective: Objectives = None,
 ) -> None:
     """Is B worse than A by more than is tolerated? Pass, fail or inconclusive, over runs."""
+    from chaos.definitions import objectives
     from chaos.statistics import compare as comparing
 
+    good = objectives.parse(objective or ())
     tolerances = comparing.parse_tolerances(tolerance or [])
     refuse_suffix(page)
     experiments = [side.endswith((".yaml", ".yml")) for side in (a, b)]
     codes: list[Exit] = []
     if all(experiments):
-        folders, codes, page_there = _made(a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, quiet)
+        folders, codes, page_there = _made(
+            a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, quiet, good
+        )
         page = page or page_there
         if any(folder is None for folder in folders):
             raise typer.Exit(int(min(codes, key=SEVERITY.index)))
@@ -58,6 +64,11 @@ def compare(
     else:
         if repeat is not None or seed is not None:
             raise InvalidInput("--repeat and --seed are for experiments: these runs are made already")
+        if good:
+            raise InvalidInput(
+                "--objective is for experiments: these runs are made already",
+                remedy="hold one against another objective: opensearch-chaos judge RUN --objective read=100ms",
+            )
         sides = [side(each) for each in (a, b)]
     found = comparing.compare(sides[0], sides[1], tolerances, metric or [])
     _print(found)
@@ -117,7 +128,14 @@ def _write(page: Path, found: Any, draw: Any) -> None:
 
 
 def _made(
-    a: str, b: str, repeat: int, seed: int | None, folder: Path, opensearch_home: Path | None, quiet: bool
+    a: str,
+    b: str,
+    repeat: int,
+    seed: int | None,
+    folder: Path,
+    opensearch_home: Path | None,
+    quiet: bool,
+    good: Mapping[str, Any],
 ) -> tuple[list[Path | None], list[Exit], Path]:
     """Make the runs of two experiments in turn. (series' folders, None where no run was made; exit codes; page)."""
     from chaos import guards
@@ -131,7 +149,7 @@ def _made(
     from chaos.statistics import repeat as making
     from chaos.statistics.store import planned_group, refuse_incomparable
 
-    loaded = [load_experiment(Path(each)) for each in (a, b)]
+    loaded = [load_experiment(Path(each), good=good) for each in (a, b)]
     # before an hour of runs that cannot be compared
     refuse_incomparable(*(planned_group(each, label) for each, label in zip(loaded, (a, b), strict=True)))
     for experiment in loaded:

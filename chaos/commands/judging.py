@@ -1,4 +1,4 @@
-"""``judge``: an old history held against new expectations."""
+"""``judge``: an old history held against new expectations, or other objectives."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Annotated
 
 import typer
 
-from chaos.commands.common import out, print_verdict
+from chaos.commands.common import Objectives, out, print_verdict
 from chaos.errors import Exit, InvalidInput
 
 
 def judge(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    experiment: Annotated[Path, typer.Option("--experiment", help="The file with the new expectations.")],
+    experiment: Annotated[
+        Path | None,
+        typer.Option("--experiment", help="The file with the new expectations; default its own.", show_default=False),
+    ] = None,
+    objective: Objectives = None,
     file: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Write findings (.json) or the report (.html).", show_default=False),
@@ -22,28 +26,35 @@ def judge(
         bool, typer.Option("--overwrite", help="Allow -o to replace the run's own findings or report.")
     ] = False,
 ) -> None:
-    """Judge an old run by new expectations; nothing of the run is changed."""
+    """Judge an old run by new expectations, or by other objectives; nothing of the run is changed."""
     from chaos.commands.comparing import refuse_suffix
-    from chaos.definitions import load_experiment
+    from chaos.definitions import load_experiment, objectives
     from chaos.places import write_atomically, write_json
     from chaos.report import render_html
     from chaos.statistics.rejudge import rejudge
 
+    if experiment is None and not objective:
+        raise InvalidInput(
+            "judge holds a run against something else than its own experiment",
+            remedy="name it: --experiment NEW.yaml, --objective read=100ms, or both",
+        )
+    good = objectives.parse(objective or ())
     refuse_suffix(file)
     own = [(run / name).resolve() for name in ("findings.json", "report.html", "plan.json", "clean.json")]
     if file is not None and not overwrite and file.resolve() in own:
         raise InvalidInput(f"{file} is the run's own", remedy="choose another file, or say --overwrite")
     if file is not None and file.resolve() in own[2:]:
         raise InvalidInput(f"{file} is a record of the run, and no place for findings")
-    new = load_experiment(experiment)
-    history, findings, notes = rejudge(run, new)
-    print_verdict(f"{run.name} by {new.name}", run, findings, report=False)
+    new = load_experiment(experiment, good=good) if experiment is not None else None
+    history, findings, notes = rejudge(run, new, good)
+    by = new.name if new is not None else "other objectives"
+    print_verdict(f"{run.name} by {by}", run, findings, report=False)
     for note in notes:
         out.print(f"  note: {note}", markup=False)
     if file is not None:
         try:
             if file.suffix == ".json":
-                write_json(file, {**findings, "judged_by": new.name, "notes": notes})
+                write_json(file, {**findings, "judged_by": by, "notes": notes})
             else:
                 write_atomically(file, render_html(history, findings))
         except OSError as error:

@@ -473,12 +473,14 @@ class Experiment(Strict):
     guards: Guards = Field(default_factory=Guards)
     controller: Controller | None = None
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
+    good_in_file: dict[Literal["read", "write"], Duration] = Field(default_factory=dict)
+    """What the file says of objectives (s) that were given on the command line instead; ``load`` has those in force."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """An experiment without a controller keeps the normal form, and so the hash, that it always had."""
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if value is not None or key != "controller"}
+        return {key: value for key, value in data.items() if value or key not in ("controller", "good_in_file")}
 
     @property
     def controller_zones(self) -> tuple[str, ...]:

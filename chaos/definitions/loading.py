@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 import chaos
-from chaos.definitions import crosschecks
+from chaos.definitions import crosschecks, objectives
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
 from chaos.definitions.experiment import WORD, Experiment, ExperimentFile
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
+from chaos.definitions.units import Duration
 from chaos.errors import InvalidInput
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -24,12 +25,17 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def load_experiment(
-    path: str | Path, *, topology: str | Path | Topology | None = None, controlled: bool = True
+    path: str | Path,
+    *,
+    topology: str | Path | Topology | None = None,
+    controlled: bool = True,
+    good: Mapping[str, Duration] | None = None,
 ) -> Experiment:
     """Read an experiment with its topology.
 
     ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
-    False: without its failover controllers.
+    False: without its failover controllers. ``good``: objectives that replace the file's
+    (:func:`chaos.definitions.objectives.parse`).
     Raises :class:`InvalidInput`, whose message has one line ``file:line:column: …`` per error.
     """
     path = Path(path)
@@ -62,7 +68,7 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    return experiments.resolve(file, found, path)
+    return objectives.override(experiments.resolve(file, found, path), good or {})
 
 
 def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> Topology:

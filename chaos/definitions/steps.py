@@ -22,7 +22,7 @@ from pydantic import (
 from chaos.definitions.base import Strict
 from chaos.definitions.selectors import NAME, LinkSelector, NodeSelector, fixed, resolve_links, resolve_nodes
 from chaos.definitions.topology import Topology
-from chaos.definitions.units import PositiveDuration
+from chaos.definitions.units import Duration, PositiveDuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -137,6 +137,11 @@ class FaultParams(Step):
         """Its selectors by field."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in given.items() if isinstance(value, NodeSelector | LinkSelector)}
+
+    @property
+    def lateness(self) -> Duration | None:
+        """How late it makes an answer that has to cross it, once each way (s); None: that is not what it does."""
+        return None
 
     @property
     def momentary(self) -> bool:

@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from chaos.checks import text
+from chaos.report import within
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST = 2000
@@ -52,7 +53,14 @@ def junit_xml(findings: dict[str, Any]) -> str:
         ET.SubElement(properties, "property", name=name, value=_clean(str(findings.get(name))))
     for name in ("name", "seed", "hash"):
         ET.SubElement(properties, "property", name=f"run.{name}", value=_clean(str(run.get(name))))
+    for op, words in within.objectives(findings).items():
+        ET.SubElement(properties, "property", name=f"objective.{_clean(op)}", value=_clean(words))
+    repeats = within.second_of(findings)
+    if repeats is not None:
+        ET.SubElement(properties, "property", name="second_of", value=_clean(repeats))
     suite.extend(cases)
+    if repeats is not None:  # what is no test case is shown by few: this most of them show
+        ET.SubElement(suite, "system-out").text = _clean(repeats)
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checks import text
+from chaos.report import within
 from chaos.report.answers import WORDS
 
 FILE = "summary.md"
@@ -35,6 +36,12 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
     yield ""
     yield escaped(findings["summary"], 700)
     yield ""
+    if (repeats := within.second_of(dict(findings))) is not None:
+        yield f"**{escaped(repeats, 700)}**"
+        yield ""
+    if given := within.given(dict(findings)):
+        yield from (f"- {escaped(says)}" for says in given)
+        yield ""
     for answer in answers:
         details = "; ".join(answer.details)
         said = f"- **{escaped(answer.question)}** {escaped(answer.answer)}"
@@ -49,6 +56,14 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
             kind = item["counts_as"]
             cells = (item["title"], item["measured_text"], f"{MARKS[kind]} {WORDS[kind][1]}", why)
             yield "| " + " | ".join(escaped(cell) for cell in cells) + " |"
+        yield ""
+    table = [tuple(map(escaped, row)) for row in within.markdown(findings.get("tables") or {})]
+    if table:
+        yield "| " + " | ".join(table[0]) + " |"
+        yield "|---|" + "---:|" * (len(table[0]) - 1)
+        yield from ("| " + " | ".join(row) + " |" for row in table[1:])
+        yield ""
+        yield f"Shares of all scheduled arrivals; {within.MARK} is the objective, the one that is judged."
         yield ""
     outage = (findings.get("tables") or {}).get("outage") or {}
     if outage:

@@ -20,7 +20,7 @@ from chaos.checks import evaluate, text
 from chaos.checks.record import Record
 from chaos.history.reader import History
 from chaos.places import write_atomically, write_json
-from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, timeline
+from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, timeline, within
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -114,6 +114,8 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "facts": _facts(plan, findings),
         "phases": _phases(record, tables),
         "matrix": _matrix(record, findings),
+        "within": within.section(tables),
+        "second_of": within.second_of(findings),
         "impact": _impact(tables),
         "writes": tables["writes"],
         "expected": [_expected(item, index, record, findings) for index, item in enumerate(findings["findings"])],
@@ -208,6 +210,7 @@ def _phases(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
 def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
     """Good arrivals: a row per operation, a cell per phase, with its targets."""
     rows = []
+    objectives = within.objectives(findings)
     for op in record.operations:
         cells = []
         for phase in [item["name"] for item in record.planned_phases]:
@@ -242,7 +245,7 @@ def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "op": f"{op.name.capitalize()}s",
-                "note": f"{op.rate:g}/s, good is ok within {text.seconds(op.good_within)}",
+                "note": f"{op.rate:g}/s, good is ok within {objectives.get(op.name) or text.seconds(op.good_within)}",
                 "cells": cells,
             }
         )

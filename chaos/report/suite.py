@@ -22,12 +22,14 @@ def suite_page(runs: Sequence[Facts], file: Path) -> Path:
     worst = min((run.outcome for run in runs), key=_rank, default="inconclusive")
     tally = {name: sum(run.outcome == name for run in runs) for name in overview.WORST}
     dirty = [run.name for run in runs if run.clean is False]
+    second = sum(isinstance(run.plan.get("second_of"), dict) for run in runs)
     return overview.write(
         "suite.html.j2",
         file,
         outcome=worst,
         heading=f"{text.plural(len(runs), 'run')} of {text.plural(len({key[0] for key in groups}), 'experiment')}: "
-        + text.listed([f"{number} {name}" for name, number in tally.items() if number]),
+        + text.listed([f"{number} {name}" for name, number in tally.items() if number])
+        + (f"; {text.plural(second, 'of them repeats', 'of them repeat')} one that was inconclusive" if second else ""),
         dirty=dirty,
         rows=rows,
         matrix=_matrix(groups),
@@ -64,6 +66,7 @@ def _row(key: tuple[str, str, str], runs: list[Facts], file: Path) -> dict[str, 
                 "outcome": run.outcome,
                 "link": overview.link(run, file),
                 "summary": str(run.findings.get("summary") or ""),
+                "second": isinstance(run.plan.get("second_of"), dict),
             }
             for run in runs
         ],

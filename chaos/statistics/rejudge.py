@@ -1,6 +1,6 @@
 """An old history judged by the expectations of another definition.
 
-What happened stays what it was: phases, faults, load, read-back. What is new is what is expected of it, and what
+What happened stays what it was: phases, faults, load, read-back. What is new is what is expected of it, or what
 *good* means (the objective ``ok within``). Phases must match by name; an expectation in a phase that the run did
 not have, or of an operation that its load did not have, cannot be judged and is inconclusive.
 """
@@ -8,44 +8,73 @@ not have, or of an operation that its load did not have, cannot be judged and is
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from chaos.checks import evaluate, text
-from chaos.definitions import Experiment
+from chaos.definitions import Duration, Experiment
 from chaos.errors import ChaosError, InvalidInput
 from chaos.history import History
 
 
-def rejudge(run: Path, experiment: Experiment) -> tuple[History, dict[str, Any], list[str]]:
+def rejudge(
+    run: Path, experiment: Experiment | None, good: Mapping[str, Duration] | None = None
+) -> tuple[History, dict[str, Any], list[str]]:
     """(the history with the new expectations in its plan, findings, notes on what differs or cannot be judged).
 
-    Reads only. Raises InvalidInput when ``run`` is no run.
+    ``experiment`` None: its own, with the objectives ``good`` (:func:`chaos.definitions.objectives.parse`), which
+    an ``experiment`` has already. Reads only. Raises InvalidInput when ``run`` is no run, or has no such operation.
     """
     try:
         history = History.open(run)
         plan = copy.deepcopy(history.plan)
-        new, old = experiment.to_json(), plan.setdefault("experiment", {})
+        old = plan.setdefault("experiment", {})
+        new = experiment.to_json() if experiment is not None else _with_objectives(old, good or {}, run)
         notes = _notes(new, old)
-        old["expect"] = new["expect"]
+        old["expect"] = new.get("expect") or []
+        stated = old["good_in_file"] = dict(new.get("good_in_file") or {})
         for op in ("read", "write"):
             ours, theirs = ((each.get("load") or {}).get(op) for each in (old, new))
             if ours and theirs:
                 ours["good_within"] = theirs["good_within"]
-        plan.pop("judged_by", None)  # a run that was written in Python has expectations now
+            else:
+                stated.pop(op, None)
+        plan["notes"] = []  # of the run's own objectives
+        if experiment is not None:
+            plan.pop("judged_by", None)  # a run that was written in Python has expectations now
         history.__dict__["plan"] = plan  # a cached property: the file stays as it is
         return history, evaluate(history).to_json(), notes
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{run} is no run that can be judged: {type(error).__name__}: {error}") from None
+    except InvalidInput:  # an objective for what this run does not have
+        raise
     except ChaosError as error:
         raise InvalidInput(str(error), remedy="name a run's folder") from None
+
+
+def _with_objectives(old: dict[str, Any], good: Mapping[str, Duration], run: Path) -> dict[str, Any]:
+    """The run's own experiment, in normal form, with these objectives."""
+    new = copy.deepcopy(old)
+    load, stated = new.get("load") or {}, dict(new.get("good_in_file") or {})
+    for name in good:
+        if name and not load.get(name):
+            raise InvalidInput(f"--objective {name}={good[name].text}: the load of {run} has no {name}s")
+    for op in ("read", "write"):
+        wanted = good.get(op, good.get(""))
+        if wanted is None or not load.get(op):
+            continue
+        if stated.setdefault(op, load[op]["good_within"]) == float(wanted):
+            del stated[op]
+        load[op]["good_within"] = float(wanted)
+    return new | {"good_in_file": stated}
 
 
 def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
     notes = []
     had = {str(phase.get("name")): phase for phase in old.get("phases") or []}
-    wanted = {str(phase["name"]): phase for phase in new["phases"]}
-    for item in new["expect"]:
+    wanted = {str(phase["name"]): phase for phase in new.get("phases") or []}
+    for item in new.get("expect") or []:
         for phase in item["phases"]:
             if phase not in had and had:
                 notes.append(f"{item['text']} in {phase} cannot be judged: the run has no phase {phase}")
@@ -72,6 +101,7 @@ def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
                 f"good {op}s are now within {text.seconds(theirs['good_within'])}, "
                 f"not {text.seconds(ours['good_within'])}"
             )
-    if new["topology"]["name"] != (old.get("topology") or new["topology"]).get("name"):
+    theirs = new.get("topology") or {}
+    if theirs.get("name") != (old.get("topology") or theirs).get("name"):
         notes.append("the run was on another topology")
     return list(dict.fromkeys(notes))

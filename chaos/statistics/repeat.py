@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from chaos import plan
 from chaos.console import Reporter
-from chaos.definitions import Experiment
+from chaos.definitions import Experiment, objectives
 from chaos.errors import ChaosError
 from chaos.lab.base import BaseLab
 from chaos.run import RunOptions, RunResult, Stop, signals
@@ -126,7 +126,8 @@ def make(
 
 def _one(each: Arm, number: int, lab: BaseLab, reporter: Reporter) -> RunResult:
     seed = each.seed + number
-    command = plan.again(each.experiment.file, seed, each.topology, controlled=each.controlled)
+    given = objectives.options(each.experiment)
+    command = plan.again(each.experiment.file, seed, each.topology, controlled=each.controlled, good=given)
     try:
         result = run_one(each.experiment, RunOptions(out=each.folder, command=command, seed=seed, lab=lab), reporter)
     finally:

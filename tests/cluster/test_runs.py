@@ -19,7 +19,7 @@ from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
 from chaos.observe.readback import shard_of
 
-SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
+SLOW, LOSS, FEW = DATA / "slow.yaml", DATA / "loss.yaml", DATA / "few.yaml"
 
 
 def test_a_planted_weakness_is_a_weakness_with_exactly_the_lost_ids_named(out, spotless):
@@ -56,6 +56,25 @@ def test_a_sabotaged_injection_is_inconclusive(tiny, out):
         assert not any(f["counts_as"] == "pass" and f["phase"] == "slow" for f in found["findings"])
         looks = {e["stage"]: e for e in events(out) if e["kind"] == "fault.evidence"}
         assert looks["effect"]["proven"] is False
+    assert problems(tiny) == []
+
+
+def test_what_is_inconclusive_is_run_once_more_and_the_second_run_names_the_first(tiny, out):
+    given = ("--objective", "read=500ms", "--retry-inconclusive", "10m")
+    code, output = cli("run", FEW, "--out", out, "--on", tiny.id, *given)
+    assert code == 3 and output.count("repeated once (--retry-inconclusive, 10 min of 10 min left)") == 1, output
+    plans = {folder: json.loads((folder / "plan.json").read_text()) for folder in sorted(out.iterdir())}
+    first, second = sorted(plans, key=lambda folder: "second_of" in plans[folder])
+    assert "second_of" not in plans[first] and plans[second]["second_of"]["run"] == first.name
+    for same in ("hash", "seed", "command", "experiment"):
+        assert plans[first][same] == plans[second][same]
+    assert plans[first]["command"].endswith("--objective read=500ms")
+    assert plans[first]["experiment"]["good_in_file"] == {"read": 1.0}
+    for folder in plans:
+        found = json.loads((folder / "findings.json").read_text())
+        assert found["outcome"] == "inconclusive" and found["clean"] is True
+        assert found["tables"]["within"]["limits"] == [0.05, 0.1, 0.25, 0.5, 1.0]
+        assert f"the first, {first.name}," in (folder / "report.html").read_text() or folder == first
     assert problems(tiny) == []
 
 

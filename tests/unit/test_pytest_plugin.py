@@ -338,3 +338,199 @@ def test_another_folder_of_experiments(run: Run, pytester: pytest.Pytester, ran:
     assert ran == []
     run("-m", "chaos", "--chaos-experiments=gamedays")
     assert ran == ["one"]
+
+
+# ---- objectives, and a second run of what was inconclusive -------------------------------------------------
+
+
+def test_objectives_replace_those_of_every_experiment(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def one(config: pytest.Config, experiment: Any) -> RunResult:
+        seen.append(experiment)
+        return result()
+
+    monkeypatch.setattr(plugin, "_run", one)
+    experiment(pytester.path, "one")
+    run("-m", "chaos", "--chaos-objective=read=250ms", "--chaos-objective=write=2s").assert_outcomes(
+        passed=5, deselected=1
+    )
+    (loaded,) = seen
+    assert (loaded.load.read.good_within, loaded.load.write.good_within) == (0.25, 2.0)
+    assert dict(loaded.good_in_file) == {"read": 0.1, "write": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--chaos-objective=reed=1s", "--chaos-objective reed=1s: there is no operation 'reed'"),
+        ("--chaos-objective=1", "--chaos-objective 1: 1 has no unit"),
+        ("--chaos-retry-inconclusive=10", "--chaos-retry-inconclusive 10: 10 has no unit"),
+    ],
+)
+def test_a_wrong_option_is_said_before_anything_is_collected(
+    run: Run, pytester: pytest.Pytester, ran: list[str], option: str, says: str
+) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", option)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []
+    assert says in outcome.stderr.str() and "Traceback" not in outcome.stderr.str()
+
+
+def test_an_objective_for_what_an_experiment_does_not_have_is_a_collection_error(
+    run: Run, pytester: pytest.Pytester, ran: list[str]
+) -> None:
+    for name, tags in (("one", "smoke"), ("two", "zone")):
+        experiment(pytester.path, name, tags)
+        file = pytester.path / "experiments" / f"{name}.yaml"
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if "write" not in line))
+    outcome = run("-m", "chaos and smoke", "--chaos-objective=write=1s")
+    outcome.assert_outcomes(errors=1, deselected=1)  # the other one is not asked for, and nothing is wrong with it
+    assert "--chaos-objective write=1s: the load of" in outcome.stdout.str() and "has no writes" in outcome.stdout.str()
+    assert ran == []
+
+
+Runs = Callable[..., tuple[pytest.RunResult, list[Any]]]
+
+
+@pytest.fixture
+def repeated(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """A pytest run of one experiment whose runs end so; and what each was told of the one before."""
+
+    def call(*ends: RunResult, budget: str | None = "20m") -> tuple[pytest.RunResult, list[Any]]:
+        asked: list[Any] = []
+
+        def one(config: pytest.Config, experiment: Any, second_of: Any = None) -> RunResult:
+            asked.append(second_of)
+            return ends[len(asked) - 1]
+
+        monkeypatch.setattr(plugin, "_run", one)
+        experiment(pytester.path, "one")
+        options = [] if budget is None else [f"--chaos-retry-inconclusive={budget}"]
+        return run("-m", "chaos", "--junitxml=junit.xml", *options), asked
+
+    return call
+
+
+def inconclusive() -> RunResult:
+    return result("inconclusive", write_good_dark="inconclusive")
+
+
+def test_an_inconclusive_experiment_is_run_once_more_and_the_second_run_decides(
+    repeated: Runs, pytester: pytest.Pytester
+) -> None:
+    outcome, asked = repeated(inconclusive(), result())
+    outcome.assert_outcomes(passed=5, deselected=1)
+    assert asked[0] is None and (asked[1]["run"], asked[1]["says"]) == ("x", "so")
+    text = outcome.stdout.str()
+    assert "chaos: one: inconclusive: so; repeated once (--chaos-retry-inconclusive, 20 min of 20 min left)" in text
+    assert "1 of 1 experiment repeated (--chaos-retry-inconclusive, " in text
+    junit = (pytester.path / "junit.xml").read_text()
+    assert junit.count('name="second of two runs; the first" value="x was inconclusive: so"') == 5
+
+
+@pytest.mark.parametrize(
+    ("second", "becomes"),
+    [
+        (inconclusive(), {"passed": 4, "errors": 1}),
+        (result("weakness", write_good_dark="weakness"), {"passed": 4, "failed": 1}),
+    ],
+)
+def test_there_is_no_third_run_and_the_second_is_no_better_than_it_is(
+    repeated: Runs, second: RunResult, becomes: dict[str, int]
+) -> None:
+    outcome, asked = repeated(inconclusive(), second)
+    outcome.assert_outcomes(**becomes, deselected=1)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "first", [result("weakness", write_good_dark="weakness"), result("inconclusive", clean=False), result("error")]
+)
+def test_a_weakness_dirt_or_an_error_is_never_run_again(
+    repeated: Runs, pytester: pytest.Pytester, first: RunResult
+) -> None:
+    outcome, asked = repeated(first)
+    assert asked == [None] and "0 of 1 experiment repeated" in outcome.stdout.str()
+    assert "second of two" not in (pytester.path / "junit.xml").read_text()
+
+
+def test_without_the_option_nothing_is_run_again(repeated: Runs) -> None:
+    outcome, asked = repeated(inconclusive(), budget=None)
+    outcome.assert_outcomes(passed=4, errors=1, deselected=1)
+    assert asked == [None] and "repeated" not in outcome.stdout.str()
+
+
+def test_the_second_run_has_the_same_plan_and_seed_and_a_new_lab(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    labs: list[str] = []
+    seen: list[tuple[Any, Any]] = []
+
+    class Pool:
+        lab: str | None = None
+
+        def get(self, topology: Any) -> str:
+            if self.lab is None:
+                self.lab = f"lab {len(labs) + 1}"
+                labs.append(self.lab)
+            return self.lab
+
+        def close(self) -> None:
+            self.lab = None
+
+    def one(experiment: Any, options: Any, reporter: Any) -> RunResult:
+        seen.append((experiment, options))
+        return result() if options.second_of or experiment.name == "one" else inconclusive()
+
+    pool = Pool()
+    monkeypatch.setattr(plugin, "_pool", lambda config: pool)
+    monkeypatch.setattr("chaos.run.run", one)
+    monkeypatch.chdir(pytester.path)
+    experiment(pytester.path, "one")
+    experiment(pytester.path, "two")
+    outcome = run("-m", "chaos", "--chaos-seed=4", "--chaos-objective=read=2s", "--chaos-retry-inconclusive=5m")
+    outcome.assert_outcomes(passed=10, deselected=1)
+    assert "1 of 2 experiments repeated" in outcome.stdout.str()
+    (_, one_), (first, a), (second, b) = seen
+    assert one_.lab == a.lab == "lab 1" and b.lab == "lab 2"  # reused from run to run, but not for a second one
+    assert first is second and (a.seed, a.command, a.out) == (b.seed, b.command, b.out)
+    assert a.command.endswith("--seed 4 --objective read=2s")
+    assert a.second_of is None and b.second_of["option"] == "--chaos-retry-inconclusive"
+
+
+def test_a_test_that_states_its_objective_keeps_it_and_says_so(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    seen: list[tuple[str, Any]] = []
+
+    class Pool:
+        def get(self, topology: Any) -> str:
+            return "a lab"
+
+    def execution(*, good: str, objectives: Any, **rest: Any) -> Any:
+        seen.append((good, objectives))
+        raise Leftovers("no further")
+
+    monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
+    monkeypatch.setattr("chaos.run.python_execution", execution)
+    monkeypatch.chdir(pytester.path)
+    (pytester.path / "topologies").mkdir()
+    (pytester.path / "topologies" / "3az-standby.yaml").write_text(
+        (ROOT / "topologies" / "3az-standby.yaml").read_text()
+    )
+    pytester.makepyfile(
+        test_marked="import pytest\npytestmark = pytest.mark.chaos\n"
+        "def test_own(load):\n    with load(good='3s'): pass\n"
+        "def test_none(load):\n    with load(): pass\n"
+    )
+    outcome = run("-m", "chaos", "--chaos-objective=250ms")
+    option = "--chaos-objective"
+    assert seen == [("3s", ({}, option)), (plugin.GOOD, ({"": 0.25}, option))]
+    said = f"chaos: test_own: {option} does not apply, the test says good='3s'"
+    assert said in outcome.stdout.str() and "test_none: --chaos" not in outcome.stdout.str()

@@ -136,6 +136,10 @@ class NetworkLatency(OnLinks):
             )
         return self
 
+    @property
+    def lateness(self) -> Duration:
+        return self.delay
+
     def describe(self) -> str:
         jitter = f" ± {self.jitter.text}" if self.jitter else ""
         return f"+{self.delay.text}{jitter} on links {self.links.text}"

@@ -134,6 +134,10 @@ class ZoneSlowness(OnZoneLinks):
         self.on_links()  # what the network family refuses is refused here
         return self
 
+    @property
+    def lateness(self) -> Duration:
+        return self.delay
+
     def describe(self) -> str:
         jitter = f" ± {self.jitter.text}" if self.jitter else ""
         return f"+{self.delay.text}{jitter} on everything in and out of zone {self.zone}"

@@ -1,0 +1,87 @@
+"""Objectives given beside the file: ``--objective read=100ms`` instead of the file's ``good: ok within ...``.
+
+The experiment that comes out is the one that is planned, run and judged; what the file said stays in it
+(:attr:`.Experiment.good_in_file`), so that plan and report can say both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from chaos.definitions.experiment import Experiment, Operation
+from chaos.definitions.units import Duration
+from chaos.errors import InvalidInput
+
+OPERATIONS = ("read", "write")
+OPTION = "--objective"
+
+
+def parse(given: Iterable[str], option: str = OPTION) -> dict[str, Duration]:
+    """What the option's values say: operation, or ``""`` for whatever the load has, to seconds.
+
+    Raises :class:`InvalidInput` for an unknown operation, a wrong duration, or two values for one operation.
+    """
+    found: dict[str, Duration] = {}
+    for text in given:
+        name, equals, duration = text.partition("=")
+        if not equals:
+            name, duration = "", text
+        if equals and name not in OPERATIONS:
+            raise InvalidInput(
+                f"{option} {text}: there is no operation {name!r}", remedy=f"expected {' or '.join(OPERATIONS)}"
+            )
+        if name in found or (found and "" in (name, *found)):
+            raise InvalidInput(f"{option} {text}: an objective is given twice", remedy="give one for each operation")
+        try:
+            found[name] = Duration.parse(duration)
+        except InvalidInput as error:
+            raise InvalidInput(f"{option} {text}: {error.message}") from None
+        if found[name] <= 0:
+            raise InvalidInput(f"{option} {text}: nothing is answered in no time: expected more than 0")
+    return found
+
+
+def override(experiment: Experiment, given: Mapping[str, Duration], option: str = OPTION) -> Experiment:
+    """The experiment with these objectives. One that the file states itself already changes nothing.
+
+    Raises :class:`InvalidInput` for an operation that the load does not have.
+    """
+    for name in given:
+        if name and getattr(experiment.load, name) is None:
+            raise InvalidInput(
+                f"{option} {name}={given[name].text}: the load of {experiment.file} has no {name}s",
+                remedy=f"leave {name}= out",
+            )
+    changed: dict[str, Operation] = {}
+    stated = dict(experiment.good_in_file)
+    for operation in experiment.load.operations:
+        wanted = given.get(operation.name, given.get(""))
+        if wanted is None or wanted == operation.good_within:
+            continue
+        changed[operation.name] = operation.model_copy(update={"good_within": wanted})
+        if stated.setdefault(operation.name, operation.good_within) == wanted:
+            del stated[operation.name]
+    if not changed:
+        return experiment
+    return experiment.model_copy(
+        update={"load": experiment.load.model_copy(update=changed), "good_in_file": stated},
+    )
+
+
+def options(experiment: Experiment) -> list[str]:
+    """The option's values that make this experiment of its file again."""
+    return [
+        f"{operation.name}={operation.good_within.text}"
+        for operation in experiment.load.operations
+        if operation.name in experiment.good_in_file
+    ]
+
+
+def sentences(experiment: Experiment) -> list[str]:
+    """What the command line changed, for people: one sentence for each operation."""
+    return [
+        f"{operation.name}s: objective {operation.good_within.text}, given on the command line; "
+        f"the file says {experiment.good_in_file[operation.name].text}"
+        for operation in experiment.load.operations
+        if operation.name in experiment.good_in_file
+    ]
