@@ -26,6 +26,7 @@ from chaos.checks import (
     enough,
     evidence,
     failovers,
+    forgiving,
     good,
     headroom,
     ladder,
@@ -38,7 +39,7 @@ from chaos.checks import (
     regained,
     returned,
     semantics,
-    starved,
+    standing,
     steady,
     summary,
     swaps,
@@ -191,7 +192,7 @@ def evaluate(history: HistoryLike) -> Findings:
     conditions = validity.conditions(record)
     gaps = [gap for fault in faults for gap in fault.gaps]
     gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
-    gaps += [*enough.gaps(record), *validity.gaps(conditions)]
+    gaps += [*enough.gaps(record), *standing.gaps(record), *validity.gaps(conditions)]
     reasons = _run_reasons(record)
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
@@ -339,13 +340,13 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         used[name] = used.get(name, 0) + 1
         return name if used[name] == 1 else f"{name}#{used[name]}"
 
-    forgiving = data.forgiving(record, starved.forgiving(record)) if starved.applies(record) else None
+    doubt = forgiving.Doubt(record)
     hopeful = validity.hopeful(record)
     for expectation in record.expectations:
         group = []
         for phase in expectation.phases or (None,):
             try:
-                measure, verdict, says = _judged(record, forgiving, hopeful, expectation, phase, gaps)
+                measure, verdict, says = _judged(record, doubt, hopeful, expectation, phase, gaps)
             except Exception as error:  # a broken check must not lose the others' findings
                 broken.append(f"the check of {expectation.text} failed: {type(error).__name__}: {error}")
                 measure = Measure.missing("count", broken[-1])
@@ -373,7 +374,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
 
 def _judged(
     record: Record,
-    forgiving: Record | None,
+    doubt: forgiving.Doubt,
     hopeful: Record | None,
     expectation: Expectation,
     phase: str | None,
@@ -394,13 +395,15 @@ def _judged(
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
     of_load = expectation.op in record.arrivals or expectation.metric.startswith(("recovery.", "visible."))
-    if forgiving is not None and of_load and verdict is not Verdict.INCONCLUSIVE:
-        other = _measure(forgiving, expectation, span)
-        if judge(other, expectation.comparison, expectation.value) is not verdict:
-            says = (
-                f"{measure.says}; does not count, because it would be {other.text} without the answers that were late"
-            )
-            return measure, Verdict.INCONCLUSIVE, f"{says} while none of this machine's processors was free"
+    if of_load and verdict is not Verdict.INCONCLUSIVE:
+
+        def same(other: Measure) -> bool:
+            return judge(other, expectation.comparison, expectation.value) is verdict
+
+        decided = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
+        if decided is not None:
+            says = f"{measure.says}; does not count, because it would be {decided[0].text} without the answers that"
+            return measure, Verdict.INCONCLUSIVE, f"{says} {decided[1]}"
     if hopeful is not None and of_load and verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:

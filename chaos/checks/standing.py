@@ -1,0 +1,177 @@
+"""Instruments that stood still: when, which arrivals that touched, and what else hangs on it.
+
+What is ours on the path of a request, and can be stopped, swapped out or hung: the load driver (its load balancers are
+part of it), the Toxiproxy of each client zone, the Toxiproxy of each node. The driver takes all of their pulses
+(:mod:`chaos.load.pulse`). Beside the path: the runner, which dates what the cluster does, and the failover controllers.
+A node of OpenSearch that stands still is the cluster's own, and nothing here looks at it.
+
+A *stoppage* is from an instrument's last sign of life before it to its first one after it: it may have stopped right
+after the one and gone on right before the other. While the driver itself stood still it saw nobody's sign of life, so
+that time is the driver's alone. What had been held up comes all at once then, sent or let through in one burst that
+nobody asked for: the time until the last of it was answered counts as well, but for no longer than the stoppage itself
+(a cluster that is half used or less has caught up by then).
+
+Whom it touches: the driver's stoppage every arrival, that of a client zone's Toxiproxy the arrivals of that zone's
+clients alone. That of a node's Toxiproxy touches every arrival too: the node that was sent a request asks others for
+their shards, a write goes on to every copy, and all of that passes the Toxiproxies of both nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chaos.checks import clocks, text
+from chaos.checks.clocks import Stretch
+from chaos.checks.evidence import FaultRecord, Gap, faults
+from chaos.checks.record import SECOND, Record
+
+DRIVER = "the load driver"
+LATE_NS = 50_000_000
+"""How late a beat or a sign of life may be (ns): as late as the driver may be with an arrival."""
+SETTLES_NS = 5 * SECOND
+"""So long after a stoppage the cluster may still do what it made up its mind to meanwhile: publish, elect."""
+
+
+@dataclass(frozen=True)
+class Stoppage:
+    """``who``, in words; ``client``: whose arrivals alone it touches, None: all of them; ``node``: whose Toxiproxy.
+
+    From ``start`` to ``end`` (ns) it stood still; until ``over`` what it had held up was not answered yet.
+    """
+
+    who: str
+    start: int
+    end: int
+    over: int
+    client: str | None = None
+    node: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / SECOND
+
+
+def expected(record: Record) -> dict[str, str | None] | None:
+    """The Toxiproxies whose pulse the plan promises: host → its client zone, or None; None: an older plan."""
+    found = (record.plan.get("lab") or {}).get("pulsed")
+    return dict(found) if isinstance(found, Mapping) else None
+
+
+def pulses(record: Record) -> Iterator[dict[str, Any]]:
+    """What the driver wrote of pulses, one for each second. One that is not understood was not taken."""
+    for event in record.driver:
+        found = event.get("pulse")
+        if isinstance(found, Mapping):
+            try:
+                yield {
+                    "since": int(found["since"]),
+                    "until": int(found["until"]),
+                    "of": int(found["of"]),
+                    "own": [(int(start), int(end)) for start, end in found.get("own") or ()],
+                    "late": [(str(name), *map(int, times)) for name, *times in found.get("late") or ()],
+                }
+            except (TypeError, ValueError, KeyError):
+                continue
+
+
+def measured(record: Record) -> float:
+    """The share of the phases' time in which the pulses of all that were promised were taken."""
+    wanted = len(expected(record) or {})
+    taken = clocks.Clock.of((each["since"], each["until"]) for each in pulses(record) if each["of"] >= wanted)
+    total = sum(span.seconds for span in record.spans)
+    if not total:
+        return 0.0
+    edges = np.array([(span.start, span.end) for span in record.spans], np.int64)
+    return min(1.0, float(taken.between(edges[:, 0], edges[:, 1]).sum()) / total)
+
+
+def stoppages(record: Record) -> tuple[Stoppage, ...]:
+    """Every stoppage of what is on the path of requests, in order; none in a history of before pulses were taken."""
+    own: list[Stretch] = []
+    late: dict[str, list[tuple[int, int, int]]] = {}
+    for each in pulses(record):
+        own += each["own"]
+        for name, *times in each["late"]:
+            if len(times) == 3:
+                late.setdefault(name, []).append((times[0], times[1], times[2]))
+    driver = clocks.united(own)
+    found = [Stoppage(DRIVER, start, end, end) for start, end in driver]
+    zones = expected(record) or {}
+    for name, times_of in late.items():
+        client = zones.get(name)
+        who = f"the Toxiproxy of client zone {client}" if client is not None else f"the Toxiproxy of node {name}"
+        kept = []
+        for since, asked, until in times_of:
+            # the question was open for longer than this process itself could not have heard the answer
+            if clocks.length(clocks.without((asked, until), driver)) * SECOND > LATE_NS:
+                kept += clocks.without((since, until), driver)
+        node = None if client is not None else name
+        found += [Stoppage(who, start, end, end, client, node) for start, end in clocks.united(kept)]
+    found.sort(key=lambda each: (each.start, each.who))
+    return tuple(replace(each, over=_over(record, each)) for each in found)
+
+
+def _over(record: Record, stoppage: Stoppage) -> int:
+    """When the last arrival that had been held up was answered, but no longer after the end than it had lasted."""
+    last = stoppage.end
+    for part in record.arrivals.values():
+        held = part.between(stoppage.start, stoppage.end)
+        for piece in held.pieces():
+            ends = piece.end if stoppage.client is None else piece.end[piece.client == number_of(record, stoppage)]
+            last = max(last, int(ends.max(initial=0)))
+    return min(last, 2 * stoppage.end - stoppage.start)
+
+
+def number_of(record: Record, stoppage: Stoppage) -> int:
+    """The number under which arrivals have the client zone that a stoppage touches; one that none has where unknown."""
+    return record.clients.index(str(stoppage.client)) if stoppage.client in record.clients else -2
+
+
+def words(record: Record, some: Iterable[Stoppage]) -> str:
+    """``the load driver stood still (0.8 s at 12 s of the run)``."""
+    several = list(some)
+    first = several[0]
+    at = text.seconds(record.since_start(first.start) or 0.0)
+    if len(several) == 1:
+        return f"{first.who} stood still ({text.seconds(first.seconds)} at {at} of the run)"
+    total = sum(each.seconds for each in several)
+    return f"{first.who} stood still ({len(several)} times, {text.seconds(total)} in all, first at {at} of the run)"
+
+
+# -- what no arithmetic on arrivals can take out ---------------------------------------------------------
+
+
+def gaps(record: Record) -> tuple[Gap, ...]:
+    """What the cluster did while a node's Toxiproxy stood still, and may have done for that alone.
+
+    It was cut off then, as by a fault that nobody asked for: if it left the cluster, or the leadership was taken from
+    it, and no fault had hit it, what depends on time from then on is not the cluster's.
+    """
+    found = []
+    commanded = faults(record)
+    leader: str | None = None
+    moves: list[tuple[int, str, str]] = []
+    for event in record.of_kind("cluster.node_left", "cluster.leader"):
+        if event["kind"] == "cluster.node_left":
+            moves.append((int(event["t"]), str(event.get("node")), "left the cluster"))
+        else:
+            if leader is not None and event.get("leader") != leader:
+                moves.append((int(event["t"]), leader, "lost the leadership"))
+            leader = event.get("leader")
+    for stoppage in stoppages(record):
+        for at, node, did in moves:
+            inside = stoppage.start <= at <= stoppage.end + SETTLES_NS
+            if stoppage.node == node and inside and not any(_hits(each, node, at) for each in commanded):
+                says = f"{node} {did} while {words(record, [stoppage])}"
+                found.append(Gap(says, stoppage.start))
+    return tuple(found)
+
+
+def _hits(fault: FaultRecord, node: str, at: int) -> bool:
+    """Whether a fault that was in effect may have had to do with a node."""
+    named = node in fault.targets or any(node in link.split(" → ") for link in fault.links)
+    return named and fault.command <= at <= (fault.gone or fault.undo or at) + SETTLES_NS
