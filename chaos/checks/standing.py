@@ -26,14 +26,11 @@ import numpy as np
 
 from chaos.checks import clocks, text
 from chaos.checks.clocks import Stretch
-from chaos.checks.evidence import FaultRecord, Gap, faults
 from chaos.checks.record import SECOND, Record
 
 DRIVER = "the load driver"
 LATE_NS = 50_000_000
 """How late a beat or a sign of life may be (ns): as late as the driver may be with an arrival."""
-SETTLES_NS = 5 * SECOND
-"""So long after a stoppage the cluster may still do what it made up its mind to meanwhile: publish, elect."""
 
 
 @dataclass(frozen=True)
@@ -140,38 +137,3 @@ def words(record: Record, some: Iterable[Stoppage]) -> str:
         return f"{first.who} stood still ({text.seconds(first.seconds)} at {at} of the run)"
     total = sum(each.seconds for each in several)
     return f"{first.who} stood still ({len(several)} times, {text.seconds(total)} in all, first at {at} of the run)"
-
-
-# -- what no arithmetic on arrivals can take out ---------------------------------------------------------
-
-
-def gaps(record: Record) -> tuple[Gap, ...]:
-    """What the cluster did while a node's Toxiproxy stood still, and may have done for that alone.
-
-    It was cut off then, as by a fault that nobody asked for: if it left the cluster, or the leadership was taken from
-    it, and no fault had hit it, what depends on time from then on is not the cluster's.
-    """
-    found = []
-    commanded = faults(record)
-    leader: str | None = None
-    moves: list[tuple[int, str, str]] = []
-    for event in record.of_kind("cluster.node_left", "cluster.leader"):
-        if event["kind"] == "cluster.node_left":
-            moves.append((int(event["t"]), str(event.get("node")), "left the cluster"))
-        else:
-            if leader is not None and event.get("leader") != leader:
-                moves.append((int(event["t"]), leader, "lost the leadership"))
-            leader = event.get("leader")
-    for stoppage in stoppages(record):
-        for at, node, did in moves:
-            inside = stoppage.start <= at <= stoppage.end + SETTLES_NS
-            if stoppage.node == node and inside and not any(_hits(each, node, at) for each in commanded):
-                says = f"{node} {did} while {words(record, [stoppage])}"
-                found.append(Gap(says, stoppage.start))
-    return tuple(found)
-
-
-def _hits(fault: FaultRecord, node: str, at: int) -> bool:
-    """Whether a fault that was in effect may have had to do with a node."""
-    named = node in fault.targets or any(node in link.split(" → ") for link in fault.links)
-    return named and fault.command <= at <= (fault.gone or fault.undo or at) + SETTLES_NS

@@ -39,7 +39,6 @@ from chaos.checks import (
     regained,
     returned,
     semantics,
-    standing,
     steady,
     summary,
     swaps,
@@ -192,7 +191,7 @@ def evaluate(history: HistoryLike) -> Findings:
     conditions = validity.conditions(record)
     gaps = [gap for fault in faults for gap in fault.gaps]
     gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
-    gaps += [*enough.gaps(record), *standing.gaps(record), *validity.gaps(conditions)]
+    gaps += [*enough.gaps(record), *leaving.gaps(record), *validity.gaps(conditions)]
     reasons = _run_reasons(record)
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
@@ -400,10 +399,10 @@ def _judged(
         def same(other: Measure) -> bool:
             return judge(other, expectation.comparison, expectation.value) is verdict
 
-        decided = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
-        if decided is not None:
-            says = f"{measure.says}; does not count, because it would be {decided[0].text} without the answers that"
-            return measure, Verdict.INCONCLUSIVE, f"{says} {decided[1]}"
+        hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
+        if hangs is not None:
+            says = f"{measure.says}; does not count, because it would be {hangs[0].text} without the answers that"
+            return measure, Verdict.INCONCLUSIVE, f"{says} {hangs[1]}"
     if hopeful is not None and of_load and verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:

@@ -555,13 +555,13 @@ def the_processors_were_not_measured(run: Stored) -> None:
         event["processors"] = []
 
 
-@blinds(*METRICS)
+@blinds(*OF_TIME)
 def the_pulse_of_the_instruments_was_not_taken(run: Stored) -> None:
     for event in run.driver:
         event.pop("pulse", None)
 
 
-@blinds(*METRICS)
+@blinds(*OF_TIME)
 def the_pulse_of_one_toxiproxy_was_not_taken(run: Stored) -> None:
     for event in run.driver:
         if "pulse" in event:
