@@ -13,10 +13,12 @@ driver sent late is the driver's as well, arrival by arrival. Where several caus
   without any of this was not good by itself, and stays so. A machine that is busy only makes late: it forgives no
   failure.
 
+* What the runner saw, and what a failover controller did, after they had stood still may have been as much earlier.
+
 Forgivable is not good, and nothing here ever makes a pass. A finding whose verdict would be another one if the
 forgivable arrivals had been good hangs on the cause, and is inconclusive: it says on which, the first that alone
-decides it, else all of them. It is symmetrical: a fault that bites only because an instrument stood still shows
-nothing.
+decides it, else those without which it would not. It is symmetrical: a fault that bites only because an instrument
+stood still shows nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +74,8 @@ def causes(record: Record) -> tuple[Cause, ...]:
     by_who: dict[str, list[Stoppage]] = {DRIVER: []}
     for stoppage in standing.stoppages(record):
         by_who.setdefault(stoppage.who, []).append(stoppage)
+    for stoppage in (*standing.runner(record), *standing.controllers(record)):
+        by_who.setdefault(stoppage.who, []).append(stoppage)
     return (*found, *(Cause(who, stoppages=tuple(some)) for who, some in by_who.items()))
 
 
@@ -92,11 +97,25 @@ def without(record: Record, some: tuple[Cause, ...]) -> Record | None:
             return mask
 
         other.arrivals[op.name] = record.arrivals[op.name].forgiving(forgivable, op.good_within)
+    by_who = {cause.who: cause.stoppages for cause in some}
+    if looked := by_who.get(standing.RUNNER):
+        changed |= _moved(other, standing.seen_earlier(other, looked))
+    if led := [each for stoppages in by_who.values() for each in stoppages if each.taken is not None]:
+        changed |= _moved(other, standing.decided_earlier(other, led))
     everybody = _everybody(clocks)
     if record.probes and len(everybody.start):
         other.probes = visibility.forgiven(record, everybody)
         changed |= other.probes != record.probes
     return other if changed else None
+
+
+def _moved(record: Record, events: list[dict[str, Any]]) -> bool:
+    """Give a record other events; whether they are others."""
+    changed = events != record.events
+    record.events = events
+    for derived in ("_by_kind", "origin", "healthy", "load_end"):
+        record.__dict__.pop(derived, None)
+    return changed
 
 
 def _forgivable(
@@ -122,13 +141,11 @@ def _clocks(record: Record, some: tuple[Cause, ...]) -> tuple[dict[int, Clock], 
     machine = NOBODY
     for cause in some:
         machine = machine.joined(cause.machine) if len(machine.start) else cause.machine
-    stoppages = [each for cause in some for each in cause.stoppages]
+    stoppages = [each for cause in some if cause.who != standing.RUNNER for each in cause.stoppages]
     clients = {-1, *(standing.number_of(record, each) for each in stoppages if each.client is not None)}
     stopped = {
         number: Clock.of(
-            (each.start, each.over)
-            for each in stoppages
-            if each.client is None or standing.number_of(record, each) == number
+            each.out for each in stoppages if each.client is None or standing.number_of(record, each) == number
         )
         for number in clients
     }
@@ -170,9 +187,21 @@ class Doubt:
             alone = self._alone[cause.who]
             if alone is not None and not same(measured := measure(alone)):
                 return measured, self._says((cause,), span)
-        by = tuple(cause for cause in self._causes if self._alone[cause.who] is not None)
-        return found, self._says(by or self._causes, span)
+        needed = []
+        for cause in self._causes:
+            rest = without(self._record, tuple(other for other in self._causes if other is not cause))
+            if rest is None or same(measure(rest)):
+                needed.append(cause)
+        return found, self._says(tuple(needed) or self._causes, span)
 
     def _says(self, some: tuple[Cause, ...], span: Span) -> str:
-        late = "were late or failed" if any(cause.stoppages for cause in some) else "were late"
-        return f"{late} {' or '.join(cause.words(self._record, span) for cause in some)}"
+        """Goes on from "it would be 99.98 %"."""
+        path = [cause for cause in some if cause.who != standing.RUNNER]
+        late = "were late or failed" if any(cause.stoppages for cause in path) else "were late"
+        said = (
+            [f"without the answers that {late} {' or '.join(c.words(self._record, span) for c in path)}"]
+            if path
+            else []
+        )
+        said += [f"had nothing been seen late {c.words(self._record, span)}" for c in some if c not in path]
+        return " and ".join(said)

@@ -48,7 +48,7 @@ def pushed(record: Record, span: Span) -> str | None:
 
 
 def gaps(record: Record) -> tuple[evidence.Gap, ...]:
-    """Nodes that left the cluster, or lost its leadership, while their own Toxiproxy stood still, with no fault on them."""
+    """Nodes that left, or were replaced as leaders, while their own Toxiproxy stood still and no fault hit them."""
     moves = record.of_kind("cluster.node_left", "cluster.leader")
     return tuple(
         evidence.Gap(says, stoppage.start, evidence.Spoils.TIME) for _, says, stoppage in _cut_off(record, moves)

@@ -11,13 +11,21 @@ that time is the driver's alone. What had been held up comes all at once then, s
 nobody asked for: the time until the last of it was answered counts as well, but for no longer than the stoppage itself
 (a cluster that is half used or less has caught up by then).
 
-Whom it touches: the driver's stoppage every arrival, that of a client zone's Toxiproxy the arrivals of that zone's
+The *runner* dates what it sees of the cluster, and when a fault is proven. What it saw first after it had stood still
+may have happened as much earlier (:func:`seen_earlier`). Its commands come late, which makes phases longer and nothing
+else: every time is counted from the command as it was given.
+
+A *failover controller* that stood still for T takes its next steps up to T later than it would have. What was not good
+in the T before each of those steps hangs on it, and so do the moments of the steps (:func:`controllers`).
+
+Whom a stoppage touches: the driver's every arrival, that of a client zone's Toxiproxy the arrivals of that zone's
 clients alone. That of a node's Toxiproxy touches every arrival too: the node that was sent a request asks others for
 their shards, a write goes on to every copy, and all of that passes the Toxiproxies of both nodes.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +36,7 @@ from chaos.checks import clocks, text
 from chaos.checks.clocks import Stretch
 from chaos.checks.record import SECOND, Record
 
-DRIVER = "the load driver"
+DRIVER, RUNNER = "the load driver", "the runner"
 LATE_NS = 50_000_000
 """How late a beat or a sign of life may be (ns): as late as the driver may be with an arrival."""
 
@@ -37,7 +45,8 @@ LATE_NS = 50_000_000
 class Stoppage:
     """``who``, in words; ``client``: whose arrivals alone it touches, None: all of them; ``node``: whose Toxiproxy.
 
-    From ``start`` to ``end`` (ns) it stood still; until ``over`` what it had held up was not answered yet.
+    From ``start`` to ``end`` (ns) it stood still; until ``over`` what it had held up was not answered yet. ``taken``:
+    the time that is taken out of lives, where that is another one.
     """
 
     who: str
@@ -46,6 +55,12 @@ class Stoppage:
     over: int
     client: str | None = None
     node: str | None = None
+    taken: Stretch | None = None
+
+    @property
+    def out(self) -> Stretch:
+        """The time that is taken out of the lives of arrivals."""
+        return self.taken or (self.start, self.over)
 
     @property
     def seconds(self) -> float:
@@ -137,3 +152,86 @@ def words(record: Record, some: Iterable[Stoppage]) -> str:
         return f"{first.who} stood still ({text.seconds(first.seconds)} at {at} of the run)"
     total = sum(each.seconds for each in several)
     return f"{first.who} stood still ({len(several)} times, {text.seconds(total)} in all, first at {at} of the run)"
+
+
+# -- beside the path -------------------------------------------------------------------------------------
+
+SEEN = ("cluster.", "fault.in_effect", "fault.gone", "action.done")
+"""Beginnings of the kinds of events that are dated by the runner's looking."""
+OWN_SAMPLE = SECOND // 20
+"""An event of the sampler is written at most so long after its own sample (ns)."""
+STEPS = ("failover.done", "failover.steer")
+"""What a controller did for traffic, when it was done."""
+DELAYED_NS = 30 * SECOND
+"""So long after a controller goes on its steps may still be late by the whole stoppage, because it counts how long
+signs last; a step that comes later waited for something else."""
+TAKES_NS = SECOND
+"""So long after a step is done it may take until clients notice: they ask every half second."""
+
+
+def runner(record: Record) -> tuple[Stoppage, ...]:
+    """Every stop of the runner; none in a history that has no pulse of it."""
+    own: list[Stretch] = []
+    for event in record.of_kind("sample"):
+        found = event.get("pulse")
+        for each in (found.get("own") or ()) if isinstance(found, Mapping) else ():
+            try:
+                own.append((int(each[0]), int(each[1])))
+            except (TypeError, ValueError, LookupError):
+                continue
+    return tuple(Stoppage(RUNNER, start, end, end) for start, end in clocks.united(own))
+
+
+def seen_earlier(record: Record, some: Iterable[Stoppage]) -> list[dict[str, Any]]:
+    """The events, with what the runner saw as much earlier as it had stood still since it had looked before."""
+    still = clocks.united((each.start, each.end) for each in some)
+    looks = [int(event["t"]) for event in record.of_kind("sample")]
+    begun = {e[key]: int(e["t"]) for kind, key in _BEGINS for e in record.of_kind(kind) if key in e}
+
+    def moved(event: dict[str, Any]) -> dict[str, Any]:
+        t, kind = int(event.get("t", 0)), str(event.get("kind"))
+        if not kind.startswith(SEEN):
+            return event
+        if kind.startswith("cluster."):
+            place = bisect.bisect_left(looks, t - OWN_SAMPLE)
+            before = looks[place - 1] if place else t
+        else:
+            before = begun.get(event.get("action") if kind == "action.done" else event.get("fault"), t)
+        late = clocks.length((max(start, before), min(end, t)) for start, end in still if start < t and end > before)
+        return {**event, "t": t - round(late * SECOND)} if late > 0 else event
+
+    return sorted(map(moved, record.events), key=lambda event: int(event.get("t", 0)))
+
+
+_BEGINS = (("fault.command", "fault"), ("action.command", "action"))
+
+
+def controllers(record: Record) -> tuple[Stoppage, ...]:
+    """Every stop of a failover controller, once for each step that it may have delayed."""
+    found = []
+    for event in record.of_kind("failover.still"):
+        try:
+            name, start, end = str(event["controller"]), int(event["start"]), int(event["end"])
+        except (TypeError, ValueError, KeyError):
+            continue
+        who = f"the failover {name.replace('-', ' of zone ', 1)}"
+        for step in record.of_kind(*STEPS):
+            at = int(step["t"])
+            if step.get("controller") == name and end <= at <= end + DELAYED_NS:
+                lasted = end - start
+                found.append(Stoppage(who, start, end, end, taken=(at - lasted, at + min(lasted, TAKES_NS))))
+    return tuple(sorted(found, key=lambda each: (each.start, each.who)))
+
+
+def decided_earlier(record: Record, some: Iterable[Stoppage]) -> list[dict[str, Any]]:
+    """The events, with what those controllers noticed, decided and did after they stood still as much earlier."""
+    stops = {(each.who, each.start, each.end) for each in some}
+
+    def moved(event: dict[str, Any]) -> dict[str, Any]:
+        if not str(event.get("kind")).startswith("failover."):
+            return event
+        t, who = int(event.get("t", 0)), f"the failover {str(event.get('controller')).replace('-', ' of zone ', 1)}"
+        late = sum(end - start for name, start, end in stops if name == who and end <= t <= end + DELAYED_NS)
+        return {**event, "t": t - late} if late else event
+
+    return sorted(map(moved, record.events), key=lambda event: int(event.get("t", 0)))

@@ -304,6 +304,8 @@ OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
     "cpu.survivors": headroom.measure,
     "cluster.recovered": recovered.measure,
 }
+OF_MOMENTS = ("recovery.", "visible.", "cluster.recovered")
+"""Beginnings of metrics that are times until something was seen."""
 
 
 def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
@@ -393,7 +395,7 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
-    of_load = expectation.op in record.arrivals or expectation.metric.startswith(("recovery.", "visible."))
+    of_load = expectation.op in record.arrivals or expectation.metric.startswith(OF_MOMENTS)
     if of_load and verdict is not Verdict.INCONCLUSIVE:
 
         def same(other: Measure) -> bool:
@@ -401,8 +403,8 @@ def _judged(
 
         hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
         if hangs is not None:
-            says = f"{measure.says}; does not count, because it would be {hangs[0].text} without the answers that"
-            return measure, Verdict.INCONCLUSIVE, f"{says} {hangs[1]}"
+            says = f"{measure.says}; does not count, because it would be {hangs[0].text} {hangs[1]}"
+            return measure, Verdict.INCONCLUSIVE, says
     if hopeful is not None and of_load and verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:

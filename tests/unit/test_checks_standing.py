@@ -281,6 +281,71 @@ def test_a_node_that_a_fault_hit_left_by_the_fault() -> None:
     assert leaving.gaps(Record(made.history())) == ()
 
 
+# -- beside the path -----------------------------------------------------------------------------------
+
+
+def seen_late(by: str, *, still: bool = True) -> Story:
+    """A node left 4.2 s after the fault and was seen to have left at 6.5 s; ``by`` stood still from 4 s to 6.4 s."""
+    made = story(healthy())
+    made.chapters[1].event(6.52, "cluster.node_left", node="c-data", zone="c")
+    made.expect = [expect("recovery.node_left", "<=", 5, ("hit",))]
+    begin, end = (T0 + round((12 + t) * S) for t in (4.0, 6.4))
+
+    def mutate(events: list[dict]) -> list[dict]:
+        kept = [e for e in events if e["kind"] != "sample" or not begin <= e["t"] <= end]
+        for event in kept:
+            if event["kind"] == "sample":
+                own = [[begin, end]] if still and end < event["t"] < end + S else []
+                event["pulse"] = {"since": event["t"] - S, "until": event["t"], "own": own}
+        return kept
+
+    if by == "runner":
+        made.mutate = mutate
+    else:
+        made.still = ((by, 16.0, 18.4),)
+    return made
+
+
+def test_what_a_runner_saw_late_because_it_stood_still_is_undecided() -> None:
+    assert evaluate(seen_late("runner", still=False).history()).outcome is Outcome.WEAKNESS
+    findings = evaluate(seen_late("runner").history())
+    (found,) = [each for each in findings.findings if each.metric == "recovery.node_left"]
+    assert found.verdict.value == "inconclusive"
+    assert "had nothing been seen late while the runner stood still (2.4 s at 16 s of the run)" in found.says
+
+
+def test_a_driver_that_stood_still_saw_nothing_of_the_cluster_late() -> None:
+    assert evaluate(seen_late("driver").history()).outcome is Outcome.WEAKNESS
+
+
+def led(*still: tuple[float, float]) -> Story:
+    """Reads fail from the fault on until the controller of zone a leads them away 8 s later; it may stand still."""
+    made = story(synthetic.healthy())
+    made.controllers = ("a",)
+    hit = made.chapters[1]
+    hit.read = failing(0.0, 8.0, Arrival.SERVER_ERROR)
+    done = dict(controller="controller-a", step="weights", zone="c", against="c", says="weights a 1, b 1, c 0")
+    hit.event(7.9, "failover.done", **done)
+    for start, end in still:
+        span = dict(start=T0 + round((12 + start) * S), end=T0 + round((12 + end) * S))
+        hit.event(end + 0.1, "failover.still", controller="controller-a", **span)
+    made.expect = [expect("read.regained", "<=", 6, ("hit",)), expect("recovery.acted", "<=", 6, ("hit",))]
+    return made
+
+
+def test_what_a_failover_controller_did_late_because_it_stood_still_is_undecided() -> None:
+    assert {verdict for verdict, _ in verdicts(led())} == {"fail"}
+    both = verdicts(led((3.0, 6.0)))
+    assert {verdict for verdict, _ in both} == {"inconclusive"}
+    assert all("the failover controller of zone a stood still (3 s at 15 s of the run)" in says for _, says in both)
+    assert {verdict for verdict, _ in verdicts(led((3.0, 3.8)))} == {"fail"}  # 0.8 s are not the two that lack
+    assert {verdict for verdict, _ in verdicts(led((9.0, 12.0)))} == {"fail"}  # after it had acted
+
+
+def verdicts(made: Story) -> list[tuple[str, str]]:
+    return [(each.verdict.value, each.says) for each in evaluate(made.history()).findings]
+
+
 times = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), max_size=6)
 
 
