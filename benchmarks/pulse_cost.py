@@ -1,7 +1,7 @@
 """What taking the pulse costs: the driver's processor time with and without it, in turn, and that of the Toxiproxies.
 
-Nine real Toxiproxies (as many as the lab of `3az-standby` has on the path of its load) are asked beside a load against a
-stub that answers at once; each round measures the driver without instruments and with them.
+Nine real Toxiproxies (as many as a lab of three zones and six nodes has) are asked beside a load against a stub that
+answers at once; each round measures the driver without instruments and with them.
 
     python benchmarks/pulse_cost.py [--rate 100] [--seconds 20] [--rounds 3] [--toxiproxies 9]
 """

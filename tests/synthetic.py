@@ -519,7 +519,9 @@ class Story:
             add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason)
         if self.samples:
             for second in range(int(at)):
-                add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms)
+                ticks = {"since": T0 + round((second - 0.5) * S), "until": T0 + round((second + 0.5) * S)}
+                pulse = {"pulse": ticks} if self.pulsed else {}
+                add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms, **pulse)
         if self.work:
             self._work(add, found, at)
         for zone in self.controllers:

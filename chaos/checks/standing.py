@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from chaos.checks import clocks, text
-from chaos.checks.clocks import Stretch
+from chaos.checks.clocks import Clock, Stretch
 from chaos.checks.record import SECOND, Record
 
 DRIVER, RUNNER = "the load driver", "the runner"
@@ -91,9 +91,15 @@ def pulses(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def measured(record: Record) -> float:
-    """The share of the phases' time in which the pulses of all that were promised were taken."""
+    """The share of the phases' time in which the pulses of all that were promised were taken, and the runner's."""
     wanted = len(expected(record) or {})
-    taken = clocks.Clock.of((each["since"], each["until"]) for each in pulses(record) if each["of"] >= wanted)
+    driver = Clock.of((each["since"], each["until"]) for each in pulses(record) if each["of"] >= wanted)
+    runner = Clock.of((each["since"], each["until"]) for each in _ticks(record))
+    return min(_covered(record, driver), _covered(record, runner))
+
+
+def _covered(record: Record, taken: Clock) -> float:
+    """The share of the phases' time that a clock knows."""
     total = sum(span.seconds for span in record.spans)
     if not total:
         return 0.0
@@ -169,16 +175,21 @@ TAKES_NS = SECOND
 """So long after a step is done it may take until clients notice: they ask every half second."""
 
 
-def runner(record: Record) -> tuple[Stoppage, ...]:
-    """Every stop of the runner; none in a history that has no pulse of it."""
-    own: list[Stretch] = []
+def _ticks(record: Record) -> Iterator[dict[str, Any]]:
+    """What the runner wrote of its own pulse, with each sample. One that is not understood was not taken."""
     for event in record.of_kind("sample"):
         found = event.get("pulse")
-        for each in (found.get("own") or ()) if isinstance(found, Mapping) else ():
+        if isinstance(found, Mapping):
             try:
-                own.append((int(each[0]), int(each[1])))
-            except (TypeError, ValueError, LookupError):
+                own = [(int(start), int(end)) for start, end in found.get("own") or ()]
+                yield {"since": int(found["since"]), "until": int(found["until"]), "own": own}
+            except (TypeError, ValueError, KeyError):
                 continue
+
+
+def runner(record: Record) -> tuple[Stoppage, ...]:
+    """Every stop of the runner; none in a history that has no pulse of it."""
+    own = [stretch for each in _ticks(record) for stretch in each["own"]]
     return tuple(Stoppage(RUNNER, start, end, end) for start, end in clocks.united(own))
 
 

@@ -264,17 +264,14 @@ def _pulse(record: Record) -> list[Condition]:
     if standing.expected(record) is None:
         return []  # planned before pulses were taken
     measured = standing.measured(record)
-    stood = [
-        each
-        for each in standing.stoppages(record)
-        if any(s.start < each.end and each.start < s.end for s in record.spans)
-    ]
+    stoppages = [*standing.stoppages(record), *standing.runner(record)]
+    stood = [each for each in stoppages if any(s.start < each.end and each.start < s.end for s in record.spans)]
     by_who = {each.who: [other for other in stood if other.who == each.who] for each in stood}
     found = "; ".join(standing.words(record, some) for some in by_who.values())
     return [
         Condition(
             "pulse",
-            "load driver and Toxiproxies that stood still",
+            "load driver, Toxiproxies and runner that stood still",
             f"measured for {text.percent(measured)} of the phases: {text.clip(found) or 'none'}",
             f"measured for at least {text.percent(MEASURED)} of the phases; a verdict that hangs on it does not count",
             measured >= MEASURED,

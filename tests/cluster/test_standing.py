@@ -24,7 +24,7 @@ WHO = {
     "node": None,
 }
 """Whom the test stops, and what the verdict calls it; None: a node of OpenSearch, which is the cluster's own."""
-INTO = 1.5
+INTO = 1.0
 """Seconds into a phase at which somebody is stopped."""
 
 
@@ -40,7 +40,7 @@ class Stop:
     @property
     def lasts(self) -> float:
         """The phase: what was held up must be answered before the next one begins."""
-        return INTO + 2 * self.seconds + 3
+        return INTO + 2 * self.seconds + 2
 
 
 def experiment(folder: Path, stops: list[Stop], faulty: bool) -> Path:
@@ -100,9 +100,10 @@ def judged(found: dict, out: Path, stops: list[Stop]) -> None:
         verdict, says = said[stop.phase]
         name = WHO[stop.who]
         if name is None:
-            # where the machine itself had no processor free for long, that may decide: never an instrument
-            assert verdict == "fail" or (verdict == "inconclusive" and "none of this machine's" in says), said
-            assert stop.seconds < 3 or verdict == "fail", said
+            # where no processor was free for long, or reads were not healthy before, that may decide: never an instrument
+            assert "stood still" not in says, said
+            ours = not found["validity"]["valid"] or "none of this machine's" in says
+            assert verdict == "fail" or (verdict == "inconclusive" and ours), said
             continue
         assert verdict == "inconclusive", said
         assert f"{name} stood still" in says or "none of this machine's" in says, said
@@ -118,6 +119,6 @@ def test_who_stood_still_is_named_and_a_node_that_did_is_the_cluster_s_own(tiny,
 
 @pytest.mark.full
 @pytest.mark.parametrize("faulty", [False, True], ids=["no fault", "fault"])
-def test_each_of_them_for_each_time(tiny, out, tmp_path, faulty):
+def test_each_of_them_is_named_for_each_time(tiny, out, tmp_path, faulty):
     stops = [Stop(who, seconds) for who in WHO for seconds in FOR]
     judged(carry_out(tiny, out, tmp_path, stops, faulty), out, stops)

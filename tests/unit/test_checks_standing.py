@@ -237,6 +237,13 @@ def test_pulses_that_were_not_taken_leave_the_run_open(change, measured) -> None
     assert evaluate(history).outcome is (Outcome.PASS if condition.ok else Outcome.INCONCLUSIVE)
 
 
+def test_a_runner_that_took_no_pulse_of_itself_leaves_the_run_open() -> None:
+    made = story(healthy())
+    made.mutate = lambda events: [{k: v for k, v in event.items() if k != "pulse"} for event in events]
+    assert standing.measured(Record(made.history())) == 0.0
+    assert evaluate(made.history()).outcome is Outcome.INCONCLUSIVE
+
+
 def test_a_history_from_before_pulses_were_taken_is_judged_as_before() -> None:
     made = story(held_up(3.0, 0.8))
     made.pulsed = False
