@@ -49,6 +49,7 @@ from chaos.load.config import (
     ClientConfig,
     ClientHost,
     DriverConfig,
+    Instrument,
     OperationConfig,
     ProbeConfig,
     Target,
@@ -416,6 +417,7 @@ class Execution:
                     "id": self.lab.id,
                     "nodes": nodes,
                     "client_hosts": [host.name for host in self.lab.wiring.clients],
+                    "pulsed": self.pulsed,
                 },
                 "versions": {
                     **plan.versions(),
@@ -425,7 +427,9 @@ class Execution:
                 },
                 "machine": plan.machine(),
                 "differences": plan.differences(self.experiment, self.parts.notes),
-                "client": self.driver_config(planned=True).model_dump(mode="json", exclude={"out", "access"}),
+                "client": self.driver_config(planned=True).model_dump(
+                    mode="json", exclude={"out", "access", "instruments"}
+                ),
                 "steps": list(plan.steps(self.experiment, self.seed)),
                 "notes": notes,
                 **({"second_of": self.options.second_of} if self.options.second_of else {}),
@@ -473,8 +477,21 @@ class Execution:
                 Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
                 for n in topology.data_nodes
             ),
+            instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
             access=self.lab.access,
         )
+
+    @property
+    def pulsed(self) -> dict[str, str | None]:
+        """The hosts whose Toxiproxies the load passes, and for those of clients the zone (None: a node's)."""
+        wiring, zones = self.lab.wiring, self.experiment.client_zones
+        return {host.name: None for host in wiring.nodes} | {h.name: h.zone for h in wiring.clients if h.zone in zones}
+
+    def instrument(self, host: str) -> Instrument:
+        """Where the Toxiproxy of a host is asked for signs of life."""
+        server = self.lab.toxiproxy(host).endpoint
+        netns = str(server.namespace.path) if server.namespace is not None else None
+        return Instrument(name=host, client=self.pulsed[host], host=server.host, port=server.port, netns=netns)
 
     def client_host(self, zone: str) -> ClientHost:
         """Where a zone's clients are, and by which addresses they reach nodes where those differ."""

@@ -28,6 +28,7 @@ COUNTED = ("lost", "violations", "reads")
 CLIENTS = ("client-a", "client-b")
 NODES = ("a-data", "b-data", "c-data")
 ALL_NODES = (*NODES, "a-cm", "b-cm", "c-cm")
+PULSED = {node: None for node in ALL_NODES} | {client: client for client in CLIENTS}
 
 Behaviour = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 """(seconds since the phase's start, rng) -> (outcome codes, latencies in seconds)."""
@@ -370,6 +371,10 @@ class Story:
     cpu: float = 0.22
     starved: tuple[tuple[float, float], ...] = ()
     """When (seconds after the load's start) no processor of the machine was free."""
+    still: tuple[tuple[str, float, float], ...] = ()
+    """Who stood still from when to when (seconds after the load's start): ``driver``, or a host with a Toxiproxy."""
+    pulsed: bool = True
+    """Whether the driver took the instruments' pulse."""
     measured: bool = True
     """Whether the driver measured the machine's processors."""
     lag: float = 0.0011
@@ -456,7 +461,13 @@ class Story:
                 "nodes": nodes,
                 "settings": {"index": {"number_of_shards": 3, "number_of_replicas": 2}},
             },
-            "lab": {"kind": "local", "id": "k3v9", "nodes": nodes, "client_hosts": list(CLIENTS)},
+            "lab": {
+                "kind": "local",
+                "id": "k3v9",
+                "nodes": nodes,
+                "client_hosts": list(CLIENTS),
+                "pulsed": dict(PULSED),
+            },
             "versions": {
                 "opensearch-chaos": "0.1.0",
                 "opensearch": "3.8.0",
@@ -518,7 +529,9 @@ class Story:
             add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason)
         if self.samples:
             for second in range(int(at)):
-                add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms)
+                ticks = {"since": T0 + round((second - 0.5) * S), "until": T0 + round((second + 0.5) * S)}
+                pulse = {"pulse": ticks} if self.pulsed else {}
+                add(second + 0.5, "sample", ok=6, answers=dict(self.answers), late_ms=self.late_ms, **pulse)
         if self.work:
             self._work(add, found, at)
         for zone in self.controllers:
@@ -555,6 +568,7 @@ class Story:
                 "kind": "self",
                 "cpu": self.cpu + 0.02 * (second % 3),
                 "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
+                **({"pulse": self._pulse(second)} if self.pulsed else {}),
                 "lag_p99_ms": 1.2,
                 "in_flight": 2,
                 "dropped": 0,
@@ -570,6 +584,18 @@ class Story:
             for client in CLIENTS
             for node in NODES
         ]
+
+    def _pulse(self, second: int) -> dict[str, Any]:
+        """The beats of one second: a Toxiproxy is asked every tenth of one, and each stop is noted where it ends."""
+        ended = [each for each in self.still if second <= each[2] < second + 1]
+        ns = {each: (T0 + round(each[1] * S), T0 + round(each[2] * S)) for each in ended}
+        return {
+            "since": T0 + second * S,
+            "until": T0 + (second + 1) * S,
+            "of": len(PULSED),
+            "own": [ns[each] for each in ended if each[0] == "driver"],
+            "late": [[each[0], ns[each][0], ns[each][0], ns[each][1]] for each in ended if each[0] != "driver"],
+        }
 
     def _slice(self, at: float) -> tuple[int, int, float]:
         busy = any(start <= at < end for start, end in self.starved)

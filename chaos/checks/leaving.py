@@ -3,20 +3,26 @@
 Where copies are is data, and stands whatever the processors did, with one exception: a node of a local lab that gets
 no processor answers no health check, and the cluster rightly gives it up. A node that left is the experiment's own
 doing when it was a fault's target, or its zone was decommissioned. Any other may have been pushed that left after
-the machine had no free processor for as long as the shortest check takes, within the time that all checks take.
+the machine had no free processor for as long as the shortest check takes, within the time that all checks take. The
+same goes for one whose own Toxiproxy stood still: it was cut off, as by a fault that nobody asked for. What depends on
+time from then on is not the cluster's either (:func:`gaps`), and so with a leader that was replaced.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from chaos.checks import evidence, starved, text
+from chaos.checks import evidence, standing, starved, text
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.standing import Stoppage
 
 CHECK = 1.0
 """Seconds without a free processor in a row that can fail a health check: the shortest that topologies here set."""
 CHECKS = 35.0
 """Seconds back from a node's leaving in which its checks failed: three of 10 s (OpenSearch's own), and a little."""
+SETTLES = 5.0
+"""Seconds after a stoppage in which the cluster may still do what it made up its mind to meanwhile: publish, elect."""
 AFTER = 30.0
 """Seconds after a fault is gone for which its targets are still its own doing."""
 _ZONE = re.compile(r"zone ([^\s,]+)")
@@ -25,10 +31,8 @@ _ZONE = re.compile(r"zone ([^\s,]+)")
 
 def pushed(record: Record, span: Span) -> str | None:
     """Which nodes left up to the end of a phase that the machine may have pushed out, in words; None: none."""
-    if not starved.applies(record):
-        return None
-    stretches = _stretches(record)
-    found = []
+    stretches = _stretches(record) if starved.applies(record) else []
+    found = [says for at, says, _ in _cut_off(record, record.of_kind("cluster.node_left")) if at < span.end]
     for event in record.of_kind("cluster.node_left"):
         at, node = int(event["t"]), str(event.get("node"))
         if at >= span.end or _asked_for(record, node, at):
@@ -41,6 +45,32 @@ def pushed(record: Record, span: Span) -> str | None:
                 "machine's processors was free"
             )
     return text.listed(found) or None
+
+
+def gaps(record: Record) -> tuple[evidence.Gap, ...]:
+    """Nodes that left, or were replaced as leaders, while their own Toxiproxy stood still and no fault hit them."""
+    moves = record.of_kind("cluster.node_left", "cluster.leader")
+    return tuple(
+        evidence.Gap(says, stoppage.start, evidence.Spoils.TIME) for _, says, stoppage in _cut_off(record, moves)
+    )
+
+
+def _cut_off(record: Record, moves: list[dict[str, Any]]) -> list[tuple[int, str, Stoppage]]:
+    """When which node left or was replaced by no doing but that of a Toxiproxy, in words, and the stoppage."""
+    still = [stoppage for stoppage in standing.stoppages(record) if stoppage.node is not None]
+    found: list[tuple[int, str, Stoppage]] = []
+    leader: str | None = None
+    for event in moves:
+        at, node, did = int(event["t"]), str(event.get("node")), "left the cluster"
+        if event["kind"] == "cluster.leader":
+            node, did, leader = str(leader), "lost the leadership", event.get("leader")
+        if _asked_for(record, node, at):
+            continue
+        for stoppage in still:
+            long_ago = at > stoppage.end + SETTLES * SECOND
+            if stoppage.node == node != str(leader) and stoppage.start <= at and not long_ago:
+                found.append((at, f"{node} {did} while {standing.words(record, [stoppage])}", stoppage))
+    return found
 
 
 def _stretches(record: Record) -> list[tuple[int, int]]:

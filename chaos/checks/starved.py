@@ -4,21 +4,17 @@ The nodes of a local lab share processors with each other, with the load and wit
 processor is idle, every request waits for one, and that wait says nothing about a cluster whose nodes have machines of
 their own. The load driver therefore measures the processors in slices of 0.1 s.
 
-One rule: an answer that was complete, but late, is *forgivable* when it had been in time without the seconds of its
-life in which certainly no processor was free. Of a slice in which n processors were busy for the share b, one of them
-was free for at most n (1 - b) of the time, so none was for at least 1 - n (1 - b). Slices in which that is less than
-half of the time excuse nothing: what is slow on a machine that is merely used is slow. Forgivable is not good: it never
-makes a pass. A finding whose verdict would be another one if the forgivable answers had been in time hangs on the
-machine, and is inconclusive. (Errors, refusals and timeouts are never forgivable.)
+Of a slice in which n processors were busy for the share b, one of them was free for at most n (1 - b) of the time, so
+none was for at least 1 - n (1 - b). Slices in which that is less than half of the time excuse nothing: what is slow on
+a machine that is merely used is slow. What follows from it for late answers is in :mod:`chaos.checks.forgiving`.
 """
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 
-from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Bools, Floats, Ints, Record
+from chaos.checks import clocks
+from chaos.checks.record import Floats, Ints, Record
 from chaos.history.reader import Slices
 
 SATURATED = 0.95
@@ -43,27 +39,15 @@ def slices(record: Record) -> tuple[Ints, Ints, Floats]:
     return rows["start"], rows["end"], rows["busy"]
 
 
-class Clock:
-    """Time in which certainly no processor was free, summed up since the first slice: :meth:`between` any moments."""
+class Clock(clocks.Clock):
+    """Time in which certainly no processor was free."""
 
     def __init__(self, record: Record) -> None:
         start, end, busy = slices(record)
         number = (record.plan.get("machine") or {}).get("processors")
         # an old record does not say how many there are: then only slices that were all busy excuse anything
         certain = 1 - int(number) * (1 - busy) if number else np.where(busy >= SATURATED, 1.0, 0.0)
-        starved = np.where(certain >= MOSTLY, certain, 0.0) * (end - start)
-        self._edges = np.empty(2 * len(start), np.float64)
-        self._edges[0::2], self._edges[1::2] = start, end
-        sums = np.concatenate([[0], np.cumsum(starved)]).astype(np.float64)
-        self._sums = np.empty(2 * len(start), np.float64)
-        self._sums[0::2], self._sums[1::2] = sums[:-1], sums[1:]
-
-    def between(self, start: Ints, end: Ints) -> Floats:
-        """Starved seconds in each [start, end] (ns). Where nothing was measured, none."""
-        if not len(self._edges):
-            return np.zeros(len(start))
-        found: Floats = np.interp(end, self._edges, self._sums) - np.interp(start, self._edges, self._sums)
-        return found / SECOND
+        super().__init__(start, end, np.where(certain >= MOSTLY, certain, 0.0))
 
 
 def share(record: Record) -> tuple[float | None, float]:
@@ -78,20 +62,3 @@ def share(record: Record) -> tuple[float | None, float]:
         return None, 0.0
     starved = int((end - start)[inside & (busy >= SATURATED)].sum())
     return starved / measured, min(1.0, measured / total)
-
-
-def forgiving(record: Record) -> Record:
-    """The record with forgivable answers counted as in time."""
-    clock = Clock(record)
-    other = copy.copy(record)
-    other.arrivals = {}
-    for op in record.operations:
-
-        def forgivable(part: Arrivals, within: float = op.good_within) -> Bools:
-            mask = (part.outcome == OUTCOMES["ok"]) & ~part.good
-            late = part.where(mask)
-            mask[mask] = late.latency - clock.between(late.intended, late.end) <= within
-            return mask
-
-        other.arrivals[op.name] = record.arrivals[op.name].forgiving(forgivable, op.good_within)
-    return other

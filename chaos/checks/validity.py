@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, failovers, latency, starved, text
+from chaos.checks import evidence, failovers, latency, standing, starved, text
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
@@ -37,7 +37,7 @@ DROPPED = 0.001
 UNKNOWN = 0.001
 CPU_P95 = 0.85
 MEASURED = 0.9
-"""Share of the phases' time for which the processors of a local lab's machine must have been measured."""
+"""Share of the phases' time for which a local lab's processors, and the pulses of instruments, must be known."""
 PATH_GROWTH = 0.1
 """Seconds by which a node's median answer to the sampler may grow under a fault: three nodes starting on two
 processors cost less, the smallest latency that an experiment injects costs more."""
@@ -117,6 +117,7 @@ def conditions(record: Record) -> tuple[Condition, ...]:
             busy is not None and busy < CPU_P95 and gap <= SILENT,
         ),
         *_machine(record),
+        *_pulse(record),
         *_runner(record),
         Condition(
             "dropped",
@@ -252,6 +253,26 @@ def _machine(record: Record) -> list[Condition]:
             "machine",
             "time in which none of this machine's processors was free",
             _shown(share, text.percent),
+            f"measured for at least {text.percent(MEASURED)} of the phases; a verdict that hangs on it does not count",
+            measured >= MEASURED,
+        )
+    ]
+
+
+def _pulse(record: Record) -> list[Condition]:
+    """Is it known when an instrument stood still? What that made late or fail: :mod:`.forgiving`."""
+    if standing.expected(record) is None:
+        return []  # planned before pulses were taken
+    measured = standing.measured(record)
+    stoppages = [*standing.stoppages(record), *standing.runner(record)]
+    stood = [each for each in stoppages if any(s.start < each.end and each.start < s.end for s in record.spans)]
+    by_who = {each.who: [other for other in stood if other.who == each.who] for each in stood}
+    found = "; ".join(standing.words(record, some) for some in by_who.values())
+    return [
+        Condition(
+            "pulse",
+            "load driver, Toxiproxies and runner that stood still",
+            f"measured for {text.percent(measured)} of the phases: {text.clip(found) or 'none'}",
             f"measured for at least {text.percent(MEASURED)} of the phases; a verdict that hangs on it does not count",
             measured >= MEASURED,
         )

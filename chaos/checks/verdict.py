@@ -27,6 +27,7 @@ from chaos.checks import (
     enough,
     evidence,
     failovers,
+    forgiving,
     good,
     headroom,
     ladder,
@@ -39,7 +40,6 @@ from chaos.checks import (
     regained,
     returned,
     semantics,
-    starved,
     steady,
     summary,
     swaps,
@@ -193,7 +193,7 @@ def evaluate(history: HistoryLike) -> Findings:
     conditions = validity.conditions(record)
     gaps = [gap for fault in faults for gap in fault.gaps]
     gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
-    gaps += [*enough.gaps(record), *validity.gaps(conditions)]
+    gaps += [*enough.gaps(record), *leaving.gaps(record), *validity.gaps(conditions)]
     reasons = _run_reasons(record)
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
@@ -306,6 +306,8 @@ OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
     "cpu.survivors": headroom.measure,
     "cluster.recovered": recovered.measure,
 }
+OF_MOMENTS = ("recovery.", "visible.", "cluster.recovered")
+"""Beginnings of metrics that are times until something was seen."""
 
 
 def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
@@ -341,13 +343,13 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         used[name] = used.get(name, 0) + 1
         return name if used[name] == 1 else f"{name}#{used[name]}"
 
-    forgiving = data.forgiving(record, starved.forgiving(record)) if starved.applies(record) else None
+    doubt = forgiving.Doubt(record)
     hopeful = validity.hopeful(record)
     for expectation in record.expectations:
         group = []
         for phase in expectation.phases or (None,):
             try:
-                measure, verdict, says = _judged(record, forgiving, hopeful, expectation, phase, gaps)
+                measure, verdict, says = _judged(record, doubt, hopeful, expectation, phase, gaps)
             except Exception as error:  # a broken check must not lose the others' findings
                 broken.append(f"the check of {expectation.text} failed: {type(error).__name__}: {error}")
                 measure = Measure.missing("count", broken[-1])
@@ -375,7 +377,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
 
 def _judged(
     record: Record,
-    forgiving: Record | None,
+    doubt: forgiving.Doubt,
     hopeful: Record | None,
     expectation: Expectation,
     phase: str | None,
@@ -395,14 +397,16 @@ def _judged(
         return _none(f"the phase {phase} {how}")
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
-    of_load = expectation.op in record.arrivals or expectation.metric.startswith(("recovery.", "visible."))
-    if forgiving is not None and of_load and verdict is not Verdict.INCONCLUSIVE:
-        other = _measure(forgiving, expectation, span)
-        if judge(other, expectation.comparison, expectation.value) is not verdict:
-            says = (
-                f"{measure.says}; does not count, because it would be {other.text} without the answers that were late"
-            )
-            return measure, Verdict.INCONCLUSIVE, f"{says} while none of this machine's processors was free"
+    of_load = expectation.op in record.arrivals or expectation.metric.startswith(OF_MOMENTS)
+    if of_load and verdict is not Verdict.INCONCLUSIVE:
+
+        def same(other: Measure) -> bool:
+            return judge(other, expectation.comparison, expectation.value) is verdict
+
+        hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
+        if hangs is not None:
+            says = f"{measure.says}; does not count, because it would be {hangs[0].text} {hangs[1]}"
+            return measure, Verdict.INCONCLUSIVE, says
     if hopeful is not None and of_load and verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if judge(other, expectation.comparison, expectation.value) is not verdict:

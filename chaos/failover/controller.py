@@ -144,10 +144,12 @@ class Controller:
                 self._stop.wait(TICK_SECONDS)
         finally:
             self._watch.stop()
+            self._tell_stops()
             self._events.write("failover.stop", controller=self._me)
             self._events.close()
 
     def turn(self) -> None:
+        self._tell_stops()
         now = time.monotonic()
         if now - self._discovered_at >= DISCOVER_EVERY_SECONDS or not self._nodes:
             self._discover(now)
@@ -404,6 +406,12 @@ class Controller:
             self._events.write(f"failover.{what}", controller=self._me, says=says)
             self._says(says)
         self._said[what] = says
+
+    def _tell_stops(self) -> None:
+        """Write down when this process stood still: whoever judges what it did must know. ``start``, ``end``: ns."""
+        for start, end in self._watch.stood_still():
+            span = {"start": round(start * 1e9), "end": round(end * 1e9)}
+            self._events.write("failover.still", controller=self._me, **span)
 
     def _tell_evidence(self, zones: Sequence[str], now: float) -> None:
         for zone in zones:

@@ -52,6 +52,8 @@ class Path(threading.Thread):
 
 BEAT = 0.05
 """Seconds."""
+STILL = 0.1
+"""Seconds by which a beat may be late; more, and this process stood still."""
 SUSPICIOUS_SECONDS = 5.0
 """For so long after a bad answer all are asked oftener."""
 Key = tuple[Kind, str, str]
@@ -68,6 +70,7 @@ class Pulse(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="pulse", daemon=True)
         self._beats: deque[tuple[float, float]] = deque(maxlen=round(KEPT_SECONDS / BEAT))
+        self._still: list[tuple[float, float]] = []
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -76,12 +79,19 @@ class Pulse(threading.Thread):
             self._stopped.wait(BEAT)
             now = time.monotonic()
             self._beats.append((now, now - due))
+            if now - due > STILL:
+                self._still.append((due - BEAT, now))
 
     def worst(self, since: float) -> float:
         """The longest delay (s) since then, one that has not ended included."""
         beats = list(self._beats)
         last = beats[-1][0] if beats else time.monotonic()
         return max([late for at, late in beats if at >= since] + [time.monotonic() - last - BEAT, 0.0])
+
+    def stood_still(self) -> list[tuple[float, float]]:
+        """From when to when (s) this process stood still; each is told once."""
+        told, self._still = self._still, []
+        return told
 
     def stop(self) -> None:
         self._stopped.set()
@@ -143,6 +153,10 @@ class Watch:
     def every(self) -> float:
         """Seconds between two questions of a path, now."""
         return self._pace.suspicious if self.suspicious else self._pace.every
+
+    def stood_still(self) -> list[tuple[float, float]]:
+        """From when to when (s) this process stood still, since this was last asked for."""
+        return self._pulse.stood_still()
 
     def held_up(self, since: float) -> float:
         """The longest (s) that this process was late for itself since then."""

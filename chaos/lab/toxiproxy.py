@@ -86,6 +86,11 @@ class ToxiproxyServer:
         space = self._server.namespace
         return f"{space.path if space else ''} {self._server.host}:{self._server.port}"
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where its API listens."""
+        return self._server
+
     def started(self) -> None:
         """It is a new one: nothing is held against it."""
         _hung.pop(self._place, None)

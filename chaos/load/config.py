@@ -88,6 +88,19 @@ class Target(_Data):
         return self.model_copy(update={"host": host, "port": port})
 
 
+class Instrument(_Data):
+    """A Toxiproxy whose standing still would be taken for the cluster's: its host's name, and where its API listens.
+
+    ``client``: the zone whose clients alone it stands before; None: a node's, which every request may pass.
+    """
+
+    name: str
+    client: str | None = None
+    host: str
+    port: int
+    netns: str | None = None
+
+
 class CasConfig(_Data):
     """Compare-and-set beside the load. ``rate``: attempts per second over all ``keys``."""
 
@@ -118,6 +131,8 @@ class DriverConfig(_Data):
     client: ClientConfig = ClientConfig()
     clients: tuple[ClientHost, ...] = Field(min_length=1, max_length=254)
     targets: tuple[Target, ...] = Field(min_length=1, max_length=254)
+    instruments: tuple[Instrument, ...] = ()
+    """The Toxiproxies between clients and nodes, whose signs of life are watched."""
     access: Access = PLAIN
     """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)

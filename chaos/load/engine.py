@@ -37,6 +37,7 @@ from chaos.load.exchange import Paced, Send
 from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import is_stale, of_answer, of_error
 from chaos.load.processors import busy
+from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
@@ -168,6 +169,7 @@ class Engine:
         self._closed = False
         self._second = _Second(len(config.operations))
         self._slices: list[tuple[int, int, float | None]] = []
+        self._pulse = Pulse(config.instruments)
         self._sent = self._dropped = self._surprises = 0
         self._stale: EventWriter | None = None
         self._stale_reads = 0
@@ -243,6 +245,7 @@ class Engine:
         self._spawn(self._keep_flushing)
         self._spawn(self._keep_watching)
         self._spawn(self._keep_measuring_the_machine)
+        self._spawn(self._pulse.beat, lambda: self._closed)
 
     def go(self, start_ns: int) -> None:
         """Let arrivals begin at ``start_ns`` (CLOCK_MONOTONIC)."""
@@ -292,6 +295,7 @@ class Engine:
         self._rows.close()
         self._plan_rows.close()
         last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
+        last["pulse"] = self._pulse.taken()
         self._events.write("driver.stop", reason=reason, **last)
         self._events.close()
 
@@ -449,6 +453,7 @@ class Engine:
         probe = self._config.client.probe
         connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
         ok, says = False, f"no answer within {probe.timeout_s:g} s"
+        began = time.monotonic_ns()
         try:
             with Timeout(probe.timeout_s, False):
                 connection.request("GET", probe.path, headers={"connection": "close", **zone.headers})
@@ -459,6 +464,8 @@ class Engine:
             says = _short(error)
         finally:
             connection.close()
+        if not ok and time.monotonic_ns() - began > probe.timeout_s * 1e9 + LATE_NS:
+            return  # its own timer came late: this process stood still, and nobody looked whether the node answered
         if zone.balancer.observe(number, ok) and not self._closed:
             self._events.write("balancer", client_zone=zone.host.zone, node=target.node, healthy=ok, says=says)
 
@@ -514,6 +521,7 @@ class Engine:
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
                 "processors": slices,
+                "pulse": self._pulse.taken(),
                 "lag_p99_ms": _percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),
                 "dropped": second.dropped,

@@ -2,7 +2,8 @@
 
 Its path is the direct one (a socket in the node's own namespace), which no fault touches. What it writes are events;
 they explain a run and date its ladder of recovery, to the second of its period. How long each node took to answer and
-how late the sampler itself woke are written down too: by these the checks judge path and runner.
+how late the sampler itself woke are written down too: by these the checks judge path and runner. So is when the whole
+runner stood still (``pulse``, see :mod:`chaos.observe.ticks`).
 
 Beside the leader the other cluster managers are asked whom they take for the leader, which costs next to nothing: a
 leader that was cut off believes in itself for long, and its successor would be seen by the fifth second only.
@@ -22,6 +23,7 @@ from chaos.faults.moves import Events
 from chaos.lab.protocol import Lab
 from chaos.observe import counters
 from chaos.observe.cluster import View, another_leader, newest, view
+from chaos.observe.ticks import Ticks
 
 PERIOD_SECONDS = 1.0
 TIMEOUT_SECONDS = 1.5
@@ -46,6 +48,7 @@ class Sampler:
         self._weighted = lab.topology.weights is not None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._ticks = Ticks()
         self._nodes: frozenset[str] | None = None
         self._leader: str | None = None
         self._status: str | None = None
@@ -64,11 +67,13 @@ class Sampler:
 
     def start(self) -> None:
         self._since = time.time()
+        self._ticks.start()
         self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(10)
+        self._ticks.stop()
 
     def _run(self) -> None:
         names = list(self._zones)
@@ -197,6 +202,7 @@ class Sampler:
             nodes=len(best.nodes) if best else 0,
             answers=answers or {},
             late_ms=round(late * 1000, 1),
+            pulse=self._ticks.taken(),
         )
         if status == "red":
             self.red_since = self.red_since or time.monotonic()

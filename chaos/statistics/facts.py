@@ -5,8 +5,9 @@ something was not proven. It is named with its reasons, never dropped silently. 
 reasons of their own, so such a run is only one run less; any other run without numbers could hide a miss, so
 nothing passes over it.
 
-A finding that hangs on the machine (:mod:`chaos.checks.starved`) is *doubtful*: with a processor free at every moment
-the value would have been better, nobody knows by how much. It is the range from what was measured to the best.
+A finding that hangs on the machine, or on an instrument that stood still (:mod:`chaos.checks.forgiving`), is
+*doubtful*: without it the value would have been better, nobody knows by how much. It is the range from what was
+measured to the best.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def metric_name(item: dict[str, Any]) -> str:
 
 
 def is_doubtful(item: dict[str, Any]) -> bool:
-    """Exact, so it has a verdict of its own, and yet inconclusive: in a run that counts only the machine does that."""
+    """Exact, so it has a verdict of its own, and yet inconclusive: in a run that counts only what is ours does that."""
     return item["verdict"] == "inconclusive" and item.get("measured") is not None and item.get("bound") == "exact"
 
 

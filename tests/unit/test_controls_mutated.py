@@ -582,6 +582,19 @@ def the_processors_were_not_measured(run: Stored) -> None:
         event["processors"] = []
 
 
+@blinds(*OF_TIME)
+def the_pulse_of_the_instruments_was_not_taken(run: Stored) -> None:
+    for event in run.driver:
+        event.pop("pulse", None)
+
+
+@blinds(*OF_TIME)
+def the_pulse_of_one_toxiproxy_was_not_taken(run: Stored) -> None:
+    for event in run.driver:
+        if "pulse" in event:
+            event["pulse"]["of"] -= 1
+
+
 @blinds(*METRICS)
 def one_operation_never_succeeded(run: Stored) -> None:
     """Reads for the metrics of writes and of everything else; what holds for nothing proves nothing."""
@@ -932,6 +945,7 @@ CONDITIONS: dict[str, Mutation] = {
     "lag": the_driver_sent_late,
     "cpu": the_driver_was_busy,
     "machine": the_processors_were_not_measured,
+    "pulse": the_pulse_of_the_instruments_was_not_taken,
     "runner": the_runner_was_starved,
     "path": lambda run: [
         event["answers"].update({"b-data": 400.0})

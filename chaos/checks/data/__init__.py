@@ -48,12 +48,6 @@ def of_phase(record: Record, metric: str, span: Span) -> Measure | None:
     return None
 
 
-def forgiving(record: Record, other: Record) -> Record:
-    """``other`` is ``record`` without what the machine made late; here the same for searches that found late."""
-    other.probes = visibility.forgiven(record)
-    return other
-
-
 def violations(record: Record) -> list[str]:
     """Broken promises that no expectation has to ask for, in words: nobody wants documents that should not be there."""
     expected = {expectation.metric for expectation in record.expectations}

@@ -7,7 +7,7 @@ none for a time and then one with the document was away: its clock runs from the
 One that answered without the document to the end is censored: visible later than the last such search was sent. A
 quantile over censored values is exact only where it would be the same however late they came; else it is known from
 below. A document counts for the phase in which it was acknowledged. A verdict that would be another one without the
-time in which no processor of the machine was free does not count (:mod:`chaos.checks.starved`).
+time that was not the cluster's does not count (:mod:`chaos.checks.forgiving`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import starved, text
+from chaos.checks import text
+from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
@@ -26,13 +27,13 @@ from chaos.checks.record import SECOND, Record, Span
 NAMES = ("p50", "p90", "p99")
 
 
-def forgiven(record: Record) -> list[dict[str, Any]]:
-    """The probes with each document found earlier by the time in which no processor of the machine was free."""
+def forgiven(record: Record, clock: Clock) -> list[dict[str, Any]]:
+    """The probes with each document found earlier by the time that ``clock`` says was not the cluster's."""
     acknowledged = {event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written"}
     found = [event for event in record.probes if event["kind"] == "seen" and event["n"] in acknowledged]
     begin = np.array([acknowledged[event["n"]] for event in found], np.int64)
     end = np.array([int(event["t"]) for event in found], np.int64)
-    waited = (starved.Clock(record).between(begin, end) * SECOND).astype(np.int64)
+    waited = (clock.between(begin, end) * SECOND).astype(np.int64)
     earlier = {id(event): int(t - wait) for event, t, wait in zip(found, end, waited, strict=True)}
     return [{**event, "t": earlier[id(event)]} if id(event) in earlier else event for event in record.probes]
 
