@@ -526,6 +526,8 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             raise RuntimeError(f"the clean-up failed: {'; '.join(execution.dirt)}")
         if execution.outcome == "error":
             raise RuntimeError(f"the run ended in an error: {result.findings['summary']}")
+        if execution.stop.ended is not None:  # after the block, which would have been told
+            raise RuntimeError(f"nobody had asked for it: {execution.stop.ended}")
         running._finish()
 
     return start

@@ -468,6 +468,7 @@ class Story:
                 "three shards of a few megabytes; recoveries are faster than with real ones",
             ],
             "client": {"kind": "load-balancer", "timeout_s": self.timeout},
+            "watched": True,
             "steps": [
                 {
                     "phase": chapter.name,
@@ -497,6 +498,7 @@ class Story:
         for zone in self.controllers:
             add(-0.5, "failover.start", controller=f"controller-{zone}")
             add(-0.4, "failover.ready", controller=f"controller-{zone}")
+        add(-0.3, "processes.watched", processes=[f"node {node}" for node in ALL_NODES])
         add(0.0, "load.start")
         at = 0.0
         for index, chapter in enumerate(self.chapters):
@@ -514,6 +516,7 @@ class Story:
         for zone in self.controllers:
             add(at, "failover.stop", controller=f"controller-{zone}")
         add(at, "load.stop")
+        add(at + 5, "processes.unwatched", because=None)
         add(at + 6, "run.end", reason=self.end)
         found.sort(key=lambda event: event["t"])
         if self.dies_at is not None:
