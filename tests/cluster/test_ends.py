@@ -1,15 +1,13 @@
-"""Processes that end unasked: by a third hand, by the kernel, of an error of their own. The run says which, and ends."""
+"""Processes that end unasked: by a third hand, by the kernel, of an error of their own. The run says which and ends."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -76,6 +74,7 @@ def back(lab: LocalLab) -> None:
         pytest.param(signal.SIGTERM, marks=pytest.mark.full),
         pytest.param(signal.SIGSEGV, marks=pytest.mark.full),
     ],
+    ids=lambda number: number.name,
 )
 def test_a_node_that_a_third_hand_ends(tiny, out, number):
     code, output = run_until(tiny, out, lambda _: os.kill(tiny.identity(NODE).pid, number))
@@ -91,22 +90,9 @@ def test_a_node_that_a_third_hand_ends(tiny, out, number):
     back(tiny)
 
 
-@contextmanager
-def without_breakers(lab: LocalLab) -> Iterator[None]:
-    """No breaker of the cluster keeps a request from being taken: what is too large for a heap ends a node."""
-    client = lab.client("a-all")
-    names = ["indices.breaker.total.limit", "network.breaker.inflight_requests.limit"]
-    try:
-        assert client.request("PUT", "/_cluster/settings", body={"persistent": dict.fromkeys(names, "100gb")})[0] == 200
-        yield
-    finally:
-        assert await_green(lab, 120)[0]
-        assert client.request("PUT", "/_cluster/settings", body={"persistent": dict.fromkeys(names)})[0] == 200
-        client.close()
-
-
 def too_much(lab: LocalLab) -> None:
-    """More than a heap of 256 MiB holds, in requests of less than what HTTP takes at most."""
+    """More than a heap of 256 MiB holds, in requests of less than HTTP takes at most, and no breaker in the way."""
+    names = ["indices.breaker.total.limit", "network.breaker.inflight_requests.limit"]
     body = '{"query": {"ids": {"values": ["' + "x" * (95 << 20) + '"]}}}'
 
     def ask() -> None:
@@ -115,18 +101,20 @@ def too_much(lab: LocalLab) -> None:
             client.request("POST", "/_search", body)
         client.close()
 
+    client = lab.client("a-all", timeout=60.0)
+    assert client.request("PUT", "/_cluster/settings", body={"persistent": dict.fromkeys(names, "100gb")})[0] == 200
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert client.request("PUT", "/_cluster/settings", body={"persistent": dict.fromkeys(names)})[0] == 200
+    client.close()
 
 
 def test_a_node_that_dies_of_its_heap_is_a_weakness(tiny, out):
     """A fatal error of OpenSearch itself: nobody ends the node, it does."""
-    with without_breakers(tiny):
-        code, output = run_until(tiny, out, lambda _: too_much(tiny))
-        tiny.start_node(NODE)
+    code, output = run_until(tiny, out, lambda _: too_much(tiny))
     assert code == 1, output
     told_everywhere(out, "weakness", f"Node {NODE} ended by itself (exit code 127", "fatal error in thread")
     assert "OutOfMemoryError" in "\n".join(ended(out)["log_tail"])
@@ -145,9 +133,7 @@ def test_a_fatal_error_of_the_jvm_is_a_weakness(tiny, out, monkeypatch):
     tiny.start_node(NODE)
     monkeypatch.undo()
     assert await_green(tiny, 120)[0]
-    with without_breakers(tiny):
-        code, output = run_until(tiny, out, lambda _: too_much(tiny))
-        tiny.start_node(NODE)
+    code, output = run_until(tiny, out, lambda _: too_much(tiny))
     assert code == 1, output
     told_everywhere(out, "weakness", f"Node {NODE} ended by itself (SIGABRT")
     fact = ended(out)

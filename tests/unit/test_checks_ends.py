@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import synthetic
 from mutations import Stored
-from synthetic import S, T0, Chapter, Story, expect
+from synthetic import T0, Chapter, S, Story, expect
 
 from chaos.checks import evaluate
 from chaos.checks.ends import table
@@ -128,13 +128,17 @@ def test_a_write_that_was_lost_stands_whoever_ended_what() -> None:
 def test_a_weakness_wins_over_what_was_ended_from_outside() -> None:
     findings = evaluate(story(fact(name="b-data", node="b-data"), fact(**ITSELF)).history())
     assert findings.outcome == "weakness"
-    assert "Node a-data ended by itself" in findings.summary and "Node b-data was ended from outside" in findings.summary
+    assert (
+        "Node a-data ended by itself" in findings.summary and "Node b-data was ended from outside" in findings.summary
+    )
 
 
 def test_a_pressure_that_ends_its_node_has_overshot() -> None:
     findings = evaluate(story(fact(**ITSELF), kind="node.heap_pressure").history())
     assert findings.outcome == "inconclusive" and "which was to fill its heap and not to end it" in findings.summary
-    elsewhere = evaluate(story(fact(**ITSELF | {"name": "b-data", "node": "b-data"}), kind="node.heap_pressure").history())
+    elsewhere = evaluate(
+        story(fact(**ITSELF | {"name": "b-data", "node": "b-data"}), kind="node.heap_pressure").history()
+    )
     assert elsewhere.outcome == "weakness"
 
 
