@@ -29,8 +29,6 @@ ASK_AGAIN_SECONDS = 0.2
 """How often a host without a process is looked at for a new one."""
 ASK_AN_ENGINE_SECONDS = 1.0
 """How often a process is asked for whose end the kernel does not tell us."""
-SHORT_LIFE_BYTES = 4096
-"""What a process that lived for less than that can have written to its log."""
 TOLD_SECONDS = 2.0
 """How long the parent of a process that has ended may take to say how."""
 
@@ -69,7 +67,8 @@ class Ends:
         self._lab, self._events, self._logs, self._unasked = lab, events, logs, unasked
         self._poll = select.poll()
         self._watched: dict[tuple[str, str], _Watched] = {}
-        self._absent: dict[tuple[str, str], Resident] = {}
+        self._absent: dict[tuple[str, str], tuple[Resident, int]] = {}
+        """Who was there last, and where its log ended: what comes after is its successor's."""
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._why: str | None = None
@@ -81,7 +80,7 @@ class Ends:
             try:
                 self._watch(resident)
             except ProcessLookupError:  # before the run began: nobody can say when
-                self._absent[resident.what, resident.name] = resident
+                self._absent[resident.what, resident.name] = (resident, self._lab.log_end(resident.log))
         names = [f"{what} {name}" for what, name in self._watched]
         self._events.write(ends.WATCHED, processes=names)
         self._thread.start()
@@ -145,8 +144,8 @@ class Ends:
                 dead = not self._lives(each.of)
             if dead:
                 self._ended(key, each, gone)
-        for key, last in list(self._absent.items()):
-            self._look_for(key, last)
+        for key, (last, log_from) in list(self._absent.items()):
+            self._look_for(key, last, log_from)
 
     def _lives(self, of: Resident | Ours) -> bool:
         try:
@@ -154,7 +153,7 @@ class Ends:
         except ChaosError:  # an engine that does not answer has said nothing
             return True
 
-    def _look_for(self, key: tuple[str, str], last: Resident) -> None:
+    def _look_for(self, key: tuple[str, str], last: Resident, log_from: int) -> None:
         """A host whose process is gone may have another one by now, or have had one."""
         try:
             found = next((each for each in self._lab.residents() if (each.what, each.name) == key), None)
@@ -162,12 +161,11 @@ class Ends:
             return
         if found is None or found.identity == last.identity:
             return
-        self._absent[key] = found
         try:
-            self._watch(found)
+            self._watch(found, log_from)
         except ProcessLookupError:  # it came and went between two looks
-            start = max(0, self._lab.log_end(found.log) - SHORT_LIFE_BYTES)
-            self._say(_Watched(found, None, start, None, None), time.monotonic_ns())
+            self._absent[key] = (found, self._lab.log_end(found.log))
+            self._say(_Watched(found, None, log_from, None, None), time.monotonic_ns())
         else:
             del self._absent[key]
 
@@ -180,7 +178,7 @@ class Ends:
             self._poll.unregister(each.descriptor)
             os.close(each.descriptor)
         if isinstance(each.of, Resident):
-            self._absent[key] = each.of
+            self._absent[key] = (each.of, self._lab.log_end(each.of.log))
         self._say(each, at)
 
     def _say(self, each: _Watched, at: int) -> None:

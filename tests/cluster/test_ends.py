@@ -191,3 +191,17 @@ def test_a_load_driver_that_a_third_hand_kills(tiny, out):
     told_everywhere(out, "inconclusive", "he load driver was ended from outside (SIGKILL)")
     ended_at_once(out)
     back(tiny)
+
+
+@pytest.mark.full
+def test_a_failover_controller_that_a_third_hand_kills(tiny, out):
+    def strike(running: Cli) -> None:
+        children = psutil.Process(running.process.pid).children()
+        (controller,) = [each for each in children if "controller-b" in each.cmdline()]
+        controller.kill()
+
+    code, output = run_until(tiny, out, strike, DATA / "controlled.yaml")
+    assert code == 3, output
+    told_everywhere(out, "inconclusive", "he failover controller of zone b was ended from outside (SIGKILL)")
+    ended_at_once(out)
+    back(tiny)
