@@ -43,11 +43,13 @@ FATAL = re.compile(
     r"|^panic: |^fatal error: "  # a Go program
 )
 """Lines after which nothing lives on."""
+ERROR = re.compile(r"[\w.$]+(?:Error|Exception)\b")
+"""The first line of a stack."""
 REPORTED = re.compile(
     r"^#\s+(?:Internal Error|SIG\w+|fatal error|Out of Memory Error|There is insufficient memory).*", re.M
 )
 """The line of the JVM's report that says what happened."""
-BY_KILL = re.compile(r"^siginfo:.*\bsent from pid\b", re.M)
+BY_KILL = re.compile(r"\(sent by kill\)|^siginfo:.*\b(?:si_pid|sent from pid)\b", re.M)
 """The JVM notes who sent a signal; what an instruction of its own raised has an address instead."""
 REPORT_HEAD = 4096
 """Characters of a report within which it says what happened."""
@@ -101,8 +103,14 @@ def sentence(fact: Mapping[str, Any]) -> str:
 
 
 def first_fatal(lines: Iterable[str]) -> str | None:
-    """The first line that a process dies of, clipped."""
-    return next((line.strip()[:CHARACTERS] for line in lines if FATAL.search(line)), None)
+    """The first line that a process dies of, without what logs put before it, and with the error that it names next."""
+    known = list(lines)
+    for number, line in enumerate(known):
+        if found := FATAL.search(line):
+            after = known[number + 1].strip() if number + 1 < len(known) else ""
+            named = f": {after}" if ERROR.match(after) else ""
+            return (line[found.start() :].strip() + named)[:CHARACTERS]
+    return None
 
 
 def reported(text: str) -> tuple[str | None, bool]:
@@ -112,5 +120,10 @@ def reported(text: str) -> tuple[str | None, bool]:
 
 
 def tail(lines: Iterable[str]) -> list[str]:
-    """The last lines, clipped."""
-    return [line.rstrip()[:CHARACTERS] for line in list(lines)[-LINES:]]
+    """The last lines, clipped; where a fatal one came before them, also those that begin with it."""
+    known = [line.rstrip()[:CHARACTERS] for line in lines]
+    first = next((number for number, line in enumerate(known) if FATAL.search(line)), len(known))
+    if first >= len(known) - LINES:
+        return known[-LINES:]
+    half = LINES // 2
+    return [*known[first : first + half], "…", *known[1 - half :]]

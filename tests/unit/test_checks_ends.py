@@ -225,11 +225,14 @@ def test_exit_codes_and_signals(code: int | None, parted: tuple[int | None, str 
 SENT = """#
 # A fatal error has been detected by the Java Runtime Environment:
 #
-#  SIGSEGV (0xb) at pc=0x00007f1c2d3e4f50, pid=4711, tid=4711
+#  SIGSEGV (0xb) at pc=0x00007ff15cccff14 (sent by kill), pid=4711, tid=4711
 #
-siginfo: si_signo: 11 (SIGSEGV), si_code: 0 (SI_USER), sent from pid: 12 (uid: 0)
+siginfo: si_signo: 11 (SIGSEGV), si_code: 0 (SI_USER), si_pid: 8171, si_uid: 0
 """
-RAISED = SENT.replace("si_code: 0 (SI_USER), sent from pid: 12 (uid: 0)", "si_code: 1 (SEGV_MAPERR), si_addr: 0x10")
+"""As OpenJDK 17 wrote it after ``kill -SEGV``; what it raised itself has an address."""
+RAISED = SENT.replace(
+    "si_code: 0 (SI_USER), si_pid: 8171, si_uid: 0", "si_code: 1 (SEGV_MAPERR), si_addr: 0x10"
+).replace(" (sent by kill)", "")
 NO_HEAP = """#
 # A fatal error has been detected by the Java Runtime Environment:
 #
@@ -240,8 +243,9 @@ NO_HEAP = """#
 
 
 def test_the_report_of_a_jvm() -> None:
-    assert ends.reported(SENT) == ("SIGSEGV (0xb) at pc=0x00007f1c2d3e4f50, pid=4711, tid=4711", True)
-    assert ends.reported(RAISED)[1] is False
+    assert ends.reported(SENT) == ("SIGSEGV (0xb) at pc=0x00007ff15cccff14 (sent by kill), pid=4711, tid=4711", True)
+    assert ends.reported(SENT.replace(" (sent by kill)", ""))[1] is True
+    assert ends.reported(RAISED) == ("SIGSEGV (0xb) at pc=0x00007ff15cccff14, pid=4711, tid=4711", False)
     assert ends.reported(NO_HEAP) == (
         "Internal Error (debug.cpp:271), pid=4711, tid=4750; fatal error: OutOfMemory encountered: Java heap space",
         False,
@@ -250,22 +254,30 @@ def test_the_report_of_a_jvm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "is_fatal"),
+    ("line", "said"),
     [
-        (FATAL, True),
-        ("Terminating due to java.lang.OutOfMemoryError: Java heap space", True),
-        ("# A fatal error has been detected by the Java Runtime Environment:", True),
-        ("[WARN][o.o.i.b.x] [a-data] java.lang.OutOfMemoryError: caught and borne", False),
-        ("[INFO][o.o.n.Node] [a-data] started", False),
+        (FATAL, "fatal error in thread [search], exiting: java.lang.OutOfMemoryError: Java heap space"),
+        (
+            "Terminating due to java.lang.OutOfMemoryError: too many",
+            "Terminating due to java.lang.OutOfMemoryError: too many: java.lang.OutOfMemoryError: Java heap space",
+        ),
+        ("[WARN][o.o.i.b.x] [a-data] java.lang.OutOfMemoryError: caught and borne", None),
+        ("[INFO][o.o.n.Node] [a-data] started", None),
     ],
 )
-def test_lines_after_which_nothing_lives_on(line: str, is_fatal: bool) -> None:
-    assert (ends.first_fatal(["a line", line]) == line) is is_fatal
+def test_lines_after_which_nothing_lives_on(line: str, said: str | None) -> None:
+    assert ends.first_fatal(["a line", line, "java.lang.OutOfMemoryError: Java heap space"]) == said
+    if said:
+        assert ends.first_fatal(["a line", line]) == line[line.index(said[:20]) :]
 
 
-def test_a_tail_is_clipped() -> None:
+def test_a_tail_is_clipped_and_keeps_what_a_process_died_of() -> None:
     kept = ends.tail(["x" * 5000] * 50)
     assert len(kept) == ends.LINES and max(map(len, kept)) == ends.CHARACTERS
+    stack = [FATAL, "java.lang.OutOfMemoryError: Java heap space", *(f"\tat a.b.C.d{n}" for n in range(90))]
+    kept = ends.tail(["before", *stack])
+    assert kept[:2] == stack[:2] and kept[-1] == stack[-1] and "…" in kept and len(kept) == ends.LINES
+    assert ends.tail(["before", *stack[:5]]) == ["before", *stack[:5]]
 
 
 def test_the_clock_of_an_end_is_the_run_s() -> None:
