@@ -256,6 +256,9 @@ class ExpectationItem(pytest.Item):
                 raise Inconclusive(f"{result.findings['outcome']}: {result.findings['summary']}")
             if rest:
                 raise Weakness("; ".join(f"{f['title']}: {f['measured_text']} ({f['says']})" for f in rest))
+            if ended := (result.findings.get("tables") or {}).get("ends"):
+                kind = Weakness if any(end["weakness"] for end in ended) else Inconclusive
+                raise kind("; ".join(end["says"] for end in ended))
             return
         found = self._found()
         if found["counts_as"] == "known_weakness":

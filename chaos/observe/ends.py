@@ -27,8 +27,8 @@ from chaos.lab.processes import wait_until
 
 ASK_AGAIN_SECONDS = 0.2
 """How often a host without a process is looked at for a new one."""
-ASK_AN_ENGINE_SECONDS = 1.0
-"""How often a process is asked for whose end the kernel does not tell us."""
+ASK_AN_ENGINE_SECONDS = 3.0
+"""How often a process is asked for whose end the kernel does not tell us: an engine takes some ms for each."""
 TOLD_SECONDS = 2.0
 """How long the parent of a process that has ended may take to say how."""
 

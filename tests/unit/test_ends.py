@@ -168,7 +168,8 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     ids=["SIGKILL", "SIGTERM", "SIGABRT", "exit code 127"],
 )
 @pytest.mark.parametrize("descriptors", [True, False], ids=["told", "asked"])
-def test_an_end_is_written_down_with_how_it_came(bench, command, number, code, name, how, descriptors):
+def test_an_end_is_written_down_with_how_it_came(bench, monkeypatch, command, number, code, name, how, descriptors):
+    monkeypatch.setattr("chaos.observe.ends.ASK_AN_ENGINE_SECONDS", 0.1)
     at = bench(descriptors=descriptors)
     pid = at.lab.start("a-data", command)
     at.watch.start()
