@@ -39,7 +39,7 @@ class OnlyProcesses:
     """A lab without anything but these processes; what it says of one is the local lab's."""
 
     exit_code, pidfd, lives, log_end = LocalLab.exit_code, LocalLab.pidfd, LocalLab.lives, LocalLab.log_end
-    _noted = LocalLab._noted
+    is_silent, _noted = LocalLab.is_silent, LocalLab._noted
 
     def __init__(self, folder: Path, residents: list[Resident]) -> None:
         self.folder, self._residents = folder, residents

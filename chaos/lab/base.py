@@ -338,6 +338,10 @@ class BaseLab(Lab, ABC):
     def exit_code(self, resident: Resident) -> int | None:
         """How it ended, as a shell says it (128 and the signal); None while nobody can tell."""
 
+    def is_silent(self, resident: Resident) -> bool:
+        """Whether nobody is left who could still say how it ended."""
+        return True
+
     @abstractmethod
     def oom_kills(self, resident: Resident) -> int | None:
         """The kernel's count of kills for want of memory where it lives; None where nobody counts."""

@@ -287,6 +287,9 @@ class LocalLab(BaseLab):
     def exit_code(self, resident: Resident) -> int | None:
         return processes.exit_code(resident.identity, self._noted(resident))
 
+    def is_silent(self, resident: Resident) -> bool:
+        return processes.is_silent(self._noted(resident))
+
     def oom_kills(self, resident: Resident) -> int | None:
         where = self._group_of(resident.name) if resident.what == "node" else (cgroups.INSTRUMENTS,)
         try:

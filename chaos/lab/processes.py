@@ -11,6 +11,7 @@ input, so that nobody who looks for the process by its command line finds the sh
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shlex
@@ -32,8 +33,9 @@ CODES = ".ended"
 _START = """\
 exec 3>&2 2>/dev/null
 trap : HUP INT TERM
-/bin/sh -c 'echo $$; exec "$@" </dev/null >&3 2>&3 3>&-' sh {command}
+/bin/sh -c 'echo $$; read _ && exec "$@" </dev/null >&3 2>&3 3>&-' sh {command}
 """
+"""The process begins when it has been noted: whoever starts it and dies before leaves none behind."""
 _END = """\
 code=$?
 echo {pid} $code >>{codes}
@@ -82,9 +84,10 @@ def spawn(host: Host, command: list[str], *, log: Path, identity: Path, cwd: Pat
         script.flush()
         said = told.readline().strip()
         pid = int(said) if said.isdigit() else 0
-        noted = bool(pid) and note(pid, identity)
-        # the shell reads on when the process has ended
-        script.write(_END.format(pid=pid, codes=codes).encode())
+        noted = bool(pid) and note(pid, identity, shell.pid)
+        if noted:
+            # a line for who is to become the process; the shell reads on when that has ended
+            script.write(b"\n" + _END.format(pid=pid, codes=codes).encode())
     if not noted:
         raise LabError(f"{command[0]} of {host.name} ended at once: see {log}")
     return Started(pid, shell)
@@ -103,10 +106,19 @@ def exit_code(identity: ProcessIdentity, noted: Path) -> int | None:
     return int(found[-1]) if found else None
 
 
-def note(pid: int, identity: Path) -> bool:
-    """Write down who this process is; False when it is gone already."""
+def is_silent(noted: Path) -> bool:
+    """Whether nobody is left who could say how the process ended that is noted there."""
     try:
-        write_json(identity, ProcessIdentity.of(pid).to_json())
+        return not ProcessIdentity.from_json(json.loads(noted.read_text())["shell"]).alive()
+    except (OSError, ValueError, KeyError):
+        return True
+
+
+def note(pid: int, identity: Path, shell: int | None = None) -> bool:
+    """Write down who this process is, and the shell that waits for it; False when it is gone already."""
+    try:
+        waits = {"shell": ProcessIdentity.of(shell).to_json()} if shell is not None else {}
+        write_json(identity, ProcessIdentity.of(pid).to_json() | waits)
     except ProcessLookupError:
         return False
     return True

@@ -29,8 +29,8 @@ ASK_AGAIN_SECONDS = 0.2
 """How often a host without a process is looked at for a new one."""
 ASK_AN_ENGINE_SECONDS = 3.0
 """How often a process is asked for whose end the kernel does not tell us: an engine takes some ms for each."""
-TOLD_SECONDS = 2.0
-"""How long the parent of a process that has ended may take to say how."""
+TOLD_SECONDS = 10.0
+"""How long the parent of a process that has ended may take to say how: it needs a processor, like everybody."""
 
 Fact = dict[str, Any]
 
@@ -193,7 +193,7 @@ class Ends:
         lab = self._lab
         node = of.name if of.what == "node" else None
         with suppress(ChaosError):
-            wait_until(lambda: lab.exit_code(of) is not None, TOLD_SECONDS)
+            wait_until(lambda: lab.exit_code(of) is not None or lab.is_silent(of), TOLD_SECONDS)
         code, number = ends.parted(_or_none(lambda: lab.exit_code(of)))
         kills = _or_none(lambda: lab.oom_kills(of))
         lines = _or_none(lambda: lab.log_lines(of.log, each.log_from)) or []

@@ -97,6 +97,9 @@ class FewProcesses:
     def exit_code(self, resident: Resident) -> int | None:
         return processes.exit_code(resident.identity, self.folder / f"node-{resident.name}.json")
 
+    def is_silent(self, resident: Resident) -> bool:
+        return processes.is_silent(self.folder / f"node-{resident.name}.json")
+
     def oom_kills(self, resident: Resident) -> int | None:
         if not self.counts:
             raise LabError("nobody counts")
@@ -182,6 +185,17 @@ def test_an_end_is_written_down_with_how_it_came(bench, monkeypatch, command, nu
     assert at.heard.wait(10) and at.told[0]["pid"] == pid
 
 
+def test_who_ends_the_shell_too_leaves_nobody_who_knows(bench):
+    """And nobody is waited for who will not speak any more."""
+    at = bench()
+    pid = at.lab.start("a-data")
+    shell = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    at.watch.start()
+    os.kill(shell, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    assert at.first()["how"] == ends.UNKNOWN
+
+
 def test_what_was_asked_for_is_written_down_and_told_nobody(bench):
     at = bench()
     pid = at.lab.start("a-data")
@@ -205,7 +219,7 @@ def test_a_process_in_the_place_of_one_that_ended_is_watched_too(bench):
     assert at.heard.wait(30)
     fact = at.told[0]
     assert (fact["pid"], fact["exit_code"], fact["how"]) == (second, 3, ends.ITSELF)
-    assert fact["fatal"] == "a fatal error in thread x, exiting" and fact["log_tail"][-1] == fact["fatal"]
+    assert fact["fatal"] == "fatal error in thread x, exiting" and fact["log_tail"][-1] == f"a {fact['fatal']}"
 
 
 def test_a_process_that_came_and_went_between_two_looks_is_told(bench):
@@ -309,6 +323,21 @@ def test_who_looks_for_a_process_by_its_command_line_does_not_find_its_shell(ben
         except OSError:
             continue
     assert found == [pid]
+
+
+def test_who_dies_before_a_process_is_noted_leaves_none_behind(bench, monkeypatch):
+    at = bench()
+
+    def dies(pid: int, identity: Path, shell: int) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "note", dies)
+    with pytest.raises(KeyboardInterrupt):
+        at.lab.start("a-data", ["/bin/sh", "-c", "echo it began"])
+    monkeypatch.undo()
+    at.lab.start("b-data", ["/bin/sh", "-c", "echo it began"])
+    assert wait_until(lambda: at.lab.log("b-data").read_text() == "it began\n", 30)
+    assert at.lab.log("a-data").read_text() == ""
 
 
 def test_a_program_that_is_not_there_is_said(bench):
