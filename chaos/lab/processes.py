@@ -79,6 +79,7 @@ def spawn(host: Host, command: list[str], *, log: Path, identity: Path, cwd: Pat
             raise LabError(f"cannot start {command[0]} in {host.name}: {error.strerror}") from error
     assert shell.stdin is not None and shell.stdout is not None
     codes = shlex.quote(str(identity.with_suffix(CODES)))
+    pid, noted = 0, False
     with shell.stdin as script, shell.stdout as told, suppress(BrokenPipeError):
         script.write(_START.format(command=shlex.join(command)).encode())
         script.flush()

@@ -69,6 +69,7 @@ class Ends:
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._absent: dict[tuple[str, str], tuple[Resident, int]] = {}
         """Who was there last, and where its log ended: what comes after is its successor's."""
+        self._looked = 0.0
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._why: str | None = None
@@ -144,8 +145,10 @@ class Ends:
                 dead = not self._lives(each.of)
             if dead:
                 self._ended(key, each, gone)
-        for key, (last, log_from) in list(self._absent.items()):
-            self._look_for(key, last, log_from)
+        told = any(each.descriptor is not None for _, each in watched)
+        if self._absent and now - self._looked >= (ASK_AGAIN_SECONDS if told else ASK_AN_ENGINE_SECONDS):
+            self._looked = now
+            self._look_for_others()
 
     def _lives(self, of: Resident | Ours) -> bool:
         try:
@@ -153,21 +156,23 @@ class Ends:
         except ChaosError:  # an engine that does not answer has said nothing
             return True
 
-    def _look_for(self, key: tuple[str, str], last: Resident, log_from: int) -> None:
+    def _look_for_others(self) -> None:
         """A host whose process is gone may have another one by now, or have had one."""
         try:
-            found = next((each for each in self._lab.residents() if (each.what, each.name) == key), None)
+            there = {(each.what, each.name): each for each in self._lab.residents()}
         except ChaosError:
             return
-        if found is None or found.identity == last.identity:
-            return
-        try:
-            self._watch(found, log_from)
-        except ProcessLookupError:  # it came and went between two looks
-            self._absent[key] = (found, self._lab.log_end(found.log))
-            self._say(_Watched(found, None, log_from, None, None), time.monotonic_ns())
-        else:
-            del self._absent[key]
+        for key, (last, log_from) in list(self._absent.items()):
+            found = there.get(key)
+            if found is None or found.identity == last.identity:
+                continue
+            try:
+                self._watch(found, log_from)
+            except ProcessLookupError:  # it came and went between two looks
+                self._absent[key] = (found, self._lab.log_end(found.log))
+                self._say(_Watched(found, None, log_from, None, None), time.monotonic_ns())
+            else:
+                del self._absent[key]
 
     # ---- telling --------------------------------------------------------------------------------
 
