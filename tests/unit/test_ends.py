@@ -166,7 +166,7 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
         (SLEEP, signal.SIGKILL, None, "SIGKILL", ends.OUTSIDE),
         (SLEEP, signal.SIGTERM, None, "SIGTERM", ends.OUTSIDE),
         (SLEEP, signal.SIGABRT, None, "SIGABRT", ends.UNKNOWN),
-        (["/bin/sh", "-c", "sleep 2; exit 127"], None, 127, None, ends.ITSELF),
+        (["/bin/sh", "-c", "until [ -e go ]; do sleep 0.1; done; exit 127"], None, 127, None, ends.ITSELF),
     ],
     ids=["SIGKILL", "SIGTERM", "SIGABRT", "exit code 127"],
 )
@@ -178,6 +178,7 @@ def test_an_end_is_written_down_with_how_it_came(bench, monkeypatch, command, nu
     at.watch.start()
     if number is not None:
         os.kill(pid, number)
+    (at.lab.folder / "go").touch()
     fact = at.first()
     assert (fact["name"], fact["node"], fact["zone"], fact["pid"]) == ("a-data", "a-data", "a", pid)
     assert (fact["exit_code"], fact["signal"], fact["how"]) == (code, name, how)
