@@ -25,6 +25,7 @@ from chaos.faults.moves import Move, Reversible
 from chaos.lab.base import BaseLab
 from chaos.lab.wiring import HTTP
 from chaos.observe import administration
+from chaos.observe.ends import Ours
 
 PORT = 9280
 """Of a controller that has a loopback of its own."""
@@ -124,9 +125,22 @@ class Controllers:
             if process.poll() is not None:
                 raise ChaosError(f"the failover controller of zone {zone} ended: {self._last(zone)}")
 
+    def watched(self) -> list[Ours]:
+        """Each for the watch over processes; the end of one that :meth:`stop` took over was asked for."""
+        return [
+            Ours("controller", zone, zone, process.pid, process.poll, self._ended_by_us(zone, process), self._log(zone))
+            for zone, process in self._running.items()
+        ]
+
+    def _ended_by_us(self, zone: str, process: subprocess.Popen[bytes]) -> Callable[[], bool]:
+        return lambda: self._running.get(zone) is not process
+
     def stop(self) -> None:
         """End them and wait until they have; idempotent."""
-        running, self._running = self._running, {}
+        running = dict(self._running)
+        for zone, process in running.items():
+            if process.poll() is None:  # one that is dead was not asked to end
+                del self._running[zone]
         for process in running.values():
             if process.stdin is not None:
                 process.stdin.close()

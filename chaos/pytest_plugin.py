@@ -330,6 +330,9 @@ class ExpectationItem(pytest.Item):
                 raise Inconclusive(f"{result.findings['outcome']}: {result.findings['summary']}")
             if rest:
                 raise Weakness("; ".join(f"{f['title']}: {f['measured_text']} ({f['says']})" for f in rest))
+            if ended := (result.findings.get("tables") or {}).get("ends"):
+                kind = Weakness if any(end["weakness"] for end in ended) else Inconclusive
+                raise kind("; ".join(end["says"] for end in ended))
             return
         found = self._found()
         if found["counts_as"] == "known_weakness":
@@ -630,6 +633,8 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             raise RuntimeError(f"the clean-up failed: {'; '.join(execution.dirt)}")
         if execution.outcome == "error":
             raise RuntimeError(f"the run ended in an error: {result.findings['summary']}")
+        if execution.stop.ended is not None:  # after the block, which would have been told
+            raise RuntimeError(f"nobody had asked for it: {execution.stop.ended}")
         running._finish()
 
     return start

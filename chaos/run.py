@@ -38,11 +38,12 @@ from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Move, Reversible
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
-from chaos.history import EventWriter, History, compact
+from chaos.history import EventWriter, History, compact, ends
 from chaos.history.writer import AUDIT
 from chaos.lab import labs, sweep, traces
 from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
+from chaos.lab.processes import wait_until
 from chaos.lab.wiring import HTTP
 from chaos.load.config import (
     CasConfig,
@@ -59,7 +60,8 @@ from chaos.load.driver import Driver
 from chaos.load.workload import preload
 from chaos.netsock import opensearch
 from chaos.observe import echo, proof
-from chaos.observe.cluster import administer, await_green, elected
+from chaos.observe.cluster import administer, await_green, elected, newest, views
+from chaos.observe.ends import Ends, Fact, Ours
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.observe.written import Written
@@ -71,6 +73,8 @@ ALLOCATE_SECONDS = 5.0
 """How long OpenSearch may take to place that index by itself, before it is asked to try again."""
 SETTLE_SECONDS = 240.0
 """How long a cluster may take to be green again after everything has been undone."""
+KNOWN_SECONDS = 20.0
+"""How long it may take a cluster to be led again and to know which of its nodes are dead, before it is read back."""
 HOPELESS_SECONDS = 20.0
 """A cluster with all its nodes, red and with nothing under way for this long, will not get better by itself."""
 WARM_SECONDS = 5
@@ -80,6 +84,8 @@ WARM_UP_LIMIT_SECONDS = 60.0
 DECIDED_BY_SECONDS = 10
 """How much of the warm-up's end says whether this machine can decide the objectives."""
 TICK_SECONDS = 0.1
+WORD_SECONDS = 5.0
+"""How long the watch over processes may take to say how one ended."""
 STEERED_SECONDS = 0.5
 """How often clients ask their zone's failover controller which nodes to use."""
 SCANNED_AFTER = (
@@ -133,6 +139,10 @@ class Stop:
     guard: str | None = None
     at: int | None = None
     """When it was asked for, in monotonic ns: abort latency counts from here."""
+    ended: str | None = None
+    """Which process ended that nobody had asked to: nothing more is begun, and what is in effect is undone."""
+    failed: bool = False
+    """It was one of ours that failed by itself."""
     # one thread may come twice: a second signal's handler interrupts the first one's
     _lock: Any = field(default_factory=threading.RLock)
 
@@ -142,6 +152,12 @@ class Stop:
                 self.at = time.monotonic_ns()
                 self.reason, self.guard = reason, guard
 
+    def cut(self, ended: str, *, failed: bool = False) -> None:
+        """A process has ended that nobody had asked to. The first one stays."""
+        with self._lock:
+            if self.ended is None:
+                self.ended, self.failed = ended, failed
+
     @property
     def asked(self) -> bool:
         return self.reason is not None
@@ -149,10 +165,16 @@ class Stop:
     def was_asked(self) -> bool:
         return self.asked
 
+    def is_over(self) -> bool:
+        """Whether nothing more is to be begun, or waited for longer than it takes to see that it is gone."""
+        return self.asked or self.ended is not None
+
     def check(self) -> None:
-        """Raises Aborted when a stop has been asked for."""
+        """Raises Aborted when a stop has been asked for, Unasked when a process ended; ChaosError when one failed."""
         if self.reason is not None:
             raise Aborted(self.reason)
+        if self.ended is not None:
+            raise ChaosError(self.ended) if self.failed else Unasked(self.ended)
 
 
 @contextmanager
@@ -286,7 +308,8 @@ class Execution:
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
         self.lab = options.lab or labs.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
-        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.was_asked)
+        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
+        self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
         self.controllers = controllers.Controllers(experiment, self.lab, folder)
@@ -295,6 +318,8 @@ class Execution:
         self.echo = echo.Echo(self.lab, folder)
         self.action_count = 0
         self.outcome = "finished"
+        self.early = False
+        """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
         self.dirt: list[str] = []
         self.phases_began: float | None = None
 
@@ -315,9 +340,8 @@ class Execution:
                     self.phase(number, phase)
         except Aborted as error:
             self.aborted(error)
-        except Unproven as error:
-            self.note("note", says=str(error))
-            self.reporter.line(f"ended early: {error}")
+        except (Unproven, Unasked) as error:
+            self.ended_early(error)
         except ChaosError as error:
             self.failed(str(error))
         except Exception as error:
@@ -345,6 +369,17 @@ class Execution:
             self.note("guard.tripped", guard=self.stop.guard, says=str(error))
         self.note("abort", says=str(error))
         self.reporter.line(f"aborted: {error}")
+
+    def ended_early(self, error: ChaosError) -> None:
+        self.early = True
+        self.note("note", says=str(error))
+        self.reporter.line(f"ended early: {error}")
+
+    def unasked(self, fact: Fact) -> None:
+        """A process has ended that no move had asked to: in the watch's thread, at once."""
+        says = ends.sentence(fact)
+        self.reporter.line(f"{says}: undoing, reading back what is there, and ending")
+        self.stop.cut(says, failed=fact["what"] in ("driver", "controller") and fact["how"] == ends.ITSELF)
 
     def failed(self, says: str) -> None:
         self.outcome = "error"
@@ -388,6 +423,9 @@ class Execution:
             except Unproven as error:
                 self.note("note", says=str(error))
                 raise
+            except Unasked as error:
+                self.ended_early(error)
+                raise
             except BaseException as error:
                 self.failed(f"{type(error).__name__}: {error}")
                 raise
@@ -426,6 +464,7 @@ class Execution:
                     "toxiproxy": self.parts.toxiproxy_version,
                 },
                 "machine": plan.machine(),
+                "watched": True,  # an end of a process is an event; without events of the watch nothing passes
                 "differences": plan.differences(self.experiment, self.parts.notes),
                 "client": self.driver_config(planned=True).model_dump(
                     mode="json", exclude={"out", "access", "instruments"}
@@ -507,6 +546,7 @@ class Execution:
         )
 
     def load_on(self) -> None:
+        self.ends.start()
         self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
         index = Reversible(
@@ -526,7 +566,7 @@ class Execution:
         finally:
             client.close()
         began = time.monotonic()
-        while not await_green(self.lab, ALLOCATE_SECONDS, stopped=self.stop.was_asked)[0]:
+        while not await_green(self.lab, ALLOCATE_SECONDS, stopped=self.stop.is_over)[0]:
             self.stop.check()
             if time.monotonic() - began > GREEN_SECONDS:
                 raise LabError("the cluster is not green before the load begins")
@@ -539,11 +579,16 @@ class Execution:
         if self.experiment.controller is not None:
             self.reporter.status("starting failover controllers")
             self.controllers.start(self.ledger, self.stop.check)
+            for child in self.controllers.watched():
+                self.ends.add(child)
         self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
         self.driver.start()
         if self.driver.pid is not None:
             self.lab.instrument(self.driver.pid)
+            self.ends.add(Ours("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
         self.echo.start()
+        for child in self.echo.watched():
+            self.ends.add(child)
         self.driver.go()
         self.events.write("load.start")
         self.reporter.line(
@@ -620,7 +665,7 @@ class Execution:
             reason = self.hold(phase, began)
             looked = self.look_step(number)
         except BaseException as error:  # whatever ended it, the record says when
-            early = isinstance(error, Aborted | Unproven)
+            early = isinstance(error, Aborted | Unproven | Unasked)
             self.note("phase.end", phase=phase.name, reason="aborted" if early else "error")
             raise
         self.events.write("phase.end", phase=phase.name, reason=reason, looked=round(looked, 3))
@@ -692,7 +737,7 @@ class Execution:
                 stable=float(until.stable),
                 stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
             ),
-            self.stop.was_asked,
+            self.stop.is_over,
             0.0,
         )
         self.stop.check()
@@ -703,8 +748,13 @@ class Execution:
         self.stop.check()
         assert self.driver is not None
         if not self.driver.alive:
+            self.await_word()
             raise ChaosError(f"the load driver died: {self.driver.error}")
-        self.controllers.check()
+        try:
+            self.controllers.check()
+        except ChaosError:
+            self.await_word()
+            raise
         self.refuse_vanished()
         status = self.driver.status
         rates = "  ".join(
@@ -714,6 +764,11 @@ class Execution:
         colour = self.sampler.status if self.sampler else ""
         self.reporter.status(f"{text}   {rates}   cluster {colour}")
         return False
+
+    def await_word(self) -> None:
+        """A process of ours is dead: who watches it says in a moment how it ended, and that is raised."""
+        wait_until(self.stop.is_over, WORD_SECONDS)
+        self.stop.check()
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -762,30 +817,41 @@ class Execution:
             self.reporter.line(f"everything was undone {seconds:.1f} s after the stop was asked for")
 
     def check_late_stop(self) -> None:
-        """A stop that comes after the phases ends the run as aborted too. Raises Aborted."""
-        if self.outcome == "finished":
+        """A stop that comes after the phases ends the run as aborted too. Raises Aborted.
+
+        A process that ends unasked after them is said, and ends nothing but the waiting; one of ours that failed is an
+        error as ever.
+        """
+        if self.outcome != "finished":
+            return
+        if self.stop.asked or self.stop.failed:
             self.stop.check()
+        elif self.stop.ended is not None and not self.early:
+            self.ended_early(Unasked(self.stop.ended))
 
     def settle_and_read_back(self) -> None:
-        """Green again under load, then load off, then every acknowledged document from every copy."""
+        """Green again under load, then load off, then every acknowledged document from every copy.
+
+        Where a process ended unasked nothing is waited for: it will not come back, and what is there is read.
+        """
         if self.driver is None or self.sampler is None:
             return
-        if self.outcome == "finished":
+        if self.outcome == "finished" and self.stop.ended is None:
             self.stage("settle")
-            asked, sampler = self.stop.was_asked, self.sampler
+            over, sampler = self.stop.is_over, self.sampler
             until = time.monotonic() + SETTLE_SECONDS
 
             def waiting() -> bool:
                 left = max(0.0, until - time.monotonic())
                 self.reporter.status(f"settling: waiting for green, at most {left:.0f} s   cluster {sampler.status}")
-                return asked()
+                return over()
 
             settled = patiently(
-                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=waiting, hopeless=HOPELESS_SECONDS), asked, 0.0
+                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=waiting, hopeless=HOPELESS_SECONDS), over, 0.0
             )
-            if settled is not None and not self.stop.asked:
+            if settled is not None and not over():
                 self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))
-            patiently(self.sampler.returned, asked, 0.0)
+            patiently(self.sampler.returned, over, 0.0)
         self.note("load.stop")
         self.reporter.status("load off")
         if not self.driver.stop():
@@ -797,10 +863,22 @@ class Execution:
                 History.open(self.folder), documents=self.experiment.load.documents, keys=self.cas_keys
             )
             self.stage("read-back")
+            if self.stop.ended is not None:
+                patiently(self.await_known_dead, self.stop.was_asked, 0.0)
             says = self.reporter.status
             result = patiently(lambda: read_back(self.lab, self.index, written, says), self.stop.was_asked, 0.0)
             self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)
+
+    def await_known_dead(self) -> None:
+        """Until the cluster is led and knows which nodes are gone: what they held cannot be read."""
+        dead = {node.name for node in self.lab.topology.nodes if self.lab.process_state(node.name) is None}
+
+        def known() -> bool:
+            seen = newest(views(self.lab))
+            return seen is not None and not seen.nodes & dead
+
+        wait_until(known, KNOWN_SECONDS, every=0.25)
 
     @property
     def cas_keys(self) -> int:
@@ -808,6 +886,7 @@ class Execution:
 
     def lab_away(self) -> None:
         self.stage("lab away")
+        self.ends.stop()
         self.echo.stop()
         if self.driver is not None:
             self.driver.kill()
@@ -913,6 +992,10 @@ class Unreported(ChaosError):
         super().__init__(f"no report of {folder} can be made: {why}{left}")
         found = why.exit_code if isinstance(why, ChaosError) else Exit.ERROR
         self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
+
+
+class Unasked(ChaosError):
+    """A process of the run ended that nobody had asked to: the run ends early, and its checks say what that means."""
 
 
 class Unproven(ChaosError):

@@ -139,8 +139,11 @@ def _matching(label: str, active: Sequence[FaultParams]) -> list[FaultParams]:
 # ---- what failed ---------------------------------------------------------------------------------------
 
 
+ENDED = "process.ended"
+
+
 def failures(findings: dict[str, Any]) -> frozenset[str]:
-    """The metrics whose expectations a run did not meet (findings.json), in whatever phase.
+    """The metrics whose expectations a run did not meet (findings.json), in whatever phase; and a node's own end.
 
     Empty unless the outcome is a weakness: what is inconclusive, aborted or broken shows nothing. A known weakness
     that passes is no failure here: with fewer faults many would.
@@ -148,7 +151,8 @@ def failures(findings: dict[str, Any]) -> frozenset[str]:
     if findings["outcome"] != "weakness":
         return frozenset()
     weak = [each["id"] for each in findings["findings"] if each["counts_as"] == "weakness"]
-    return frozenset(id.split("@")[0].split("#")[0] for id in weak)
+    ended = any(end["weakness"] for end in (findings.get("tables") or {}).get("ends") or [])
+    return frozenset(id.split("@")[0].split("#")[0] for id in weak) | ({ENDED} if ended else set())
 
 
 def opened(given: Path) -> tuple[Experiment, frozenset[str]]:

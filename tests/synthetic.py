@@ -489,6 +489,7 @@ class Story:
                 "clients": [{"zone": client.removeprefix("client-")} for client in CLIENTS],
                 "targets": [{"node": node, "zone": node[0]} for node in NODES],
             },
+            "watched": True,
             "steps": [
                 {
                     "phase": chapter.name,
@@ -518,6 +519,7 @@ class Story:
         for zone in self.controllers:
             add(-0.5, "failover.start", controller=f"controller-{zone}")
             add(-0.4, "failover.ready", controller=f"controller-{zone}")
+        add(-0.3, "processes.watched", processes=[f"node {node}" for node in ALL_NODES])
         add(0.0, "load.start")
         at = 0.0
         for index, chapter in enumerate(self.chapters):
@@ -537,6 +539,7 @@ class Story:
         for zone in self.controllers:
             add(at, "failover.stop", controller=f"controller-{zone}")
         add(at, "load.stop")
+        add(at + 5, "processes.unwatched", because=None)
         add(at + 6, "run.end", reason=self.end)
         found.sort(key=lambda event: event["t"])
         if self.dies_at is not None:

@@ -22,7 +22,24 @@ def sentence(
     findings: list[dict[str, Any]],
     faults: list[dict[str, Any]],
 ) -> str:
-    """One or two sentences. Arguments are parts of findings.json."""
+    """A few sentences. Arguments are parts of findings.json.
+
+    A process that ended unasked is always told, and first where it is the weakness: no figure says as much.
+    """
+    told = _sentence(outcome, tables, reasons, findings, faults)
+    ended = [end for end in tables.get("ends") or [] if str(end["says"]).lower() not in told.lower()]
+    first = [f"{end['says']}." for end in ended if end["weakness"]]
+    last = [f"{end['says']}." for end in ended if not end["weakness"]]
+    return " ".join([*first[:2], *([told] if told != "." else []), *last[:2]])
+
+
+def _sentence(
+    outcome: str,
+    tables: dict[str, Any],
+    reasons: list[dict[str, Any]],
+    findings: list[dict[str, Any]],
+    faults: list[dict[str, Any]],
+) -> str:
     missed = {finding["op"] for finding in findings if finding["verdict"] == "fail" and finding["op"]}
     story = _story(tables, faults, missed)
     why = next((reason["says"] for reason in reasons if reason["outcome"] == outcome), None)

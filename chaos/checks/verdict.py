@@ -24,6 +24,7 @@ from chaos.checks import (
     coverage,
     data,
     deciding,
+    ends,
     enough,
     evidence,
     failovers,
@@ -191,10 +192,10 @@ def evaluate(history: HistoryLike) -> Findings:
     record = Record(history)
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
-    gaps = [gap for fault in faults for gap in fault.gaps]
+    gaps = [*ends.gaps(record), *(gap for fault in faults for gap in fault.gaps)]
     gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
     gaps += [*enough.gaps(record), *leaving.gaps(record), *validity.gaps(conditions)]
-    reasons = _run_reasons(record)
+    reasons = [*_run_reasons(record), *(Reason(Outcome.WEAKNESS, says) for says in ends.weaknesses(record))]
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
     reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps if _concerns(gap, findings)]
@@ -592,6 +593,8 @@ def _tables(record: Record) -> dict[str, Any]:
     tables["data"] = data.tables(record)
     if asked := coverage.table(record):
         tables["coverage"] = asked
+    if ended := ends.table(record):
+        tables["ends"] = ended
     return tables
 
 

@@ -94,6 +94,21 @@ def read(id: str) -> tuple[Manifest, Topology]:
     return manifest, topology
 
 
+@dataclass(frozen=True)
+class Resident:
+    """A process that a lab's host has for as long as the lab lives. ``what``: ``node`` or ``toxiproxy``."""
+
+    what: str
+    name: str
+    """Of its host."""
+    identity: ProcessIdentity
+
+    @property
+    def log(self) -> str:
+        """As :meth:`BaseLab.log_lines` names it."""
+        return self.name if self.what == "node" else f"{self.what}-{self.name}"
+
+
 class BaseLab(Lab, ABC):
     """A running (or starting) lab. Make one with :meth:`create`, find one with :func:`chaos.lab.labs.attach`."""
 
@@ -110,6 +125,7 @@ class BaseLab(Lab, ABC):
         self.topology = topology
         self.wiring = Wiring.of(manifest.id, topology.nodes, topology.zones)
         self.folder = places.labs() / manifest.id
+        self._to_end: set[ProcessIdentity] = set()
 
     # ---- making and finding -------------------------------------------------------------------
 
@@ -299,6 +315,44 @@ class BaseLab(Lab, ABC):
     @abstractmethod
     def process_state(self, node: str) -> str | None: ...
 
+    # ---- how its processes end ----------------------------------------------------------------
+
+    def _commanded(self, node: str) -> None:
+        """The end of this node's present process is about to be asked for."""
+        if (identity := self.identity(node)) is not None:
+            self._to_end.add(identity)
+
+    def was_commanded(self, resident: Resident) -> bool:
+        """Whether a move of ours, in this process, asked for the end of that process."""
+        return resident.identity in self._to_end
+
+    @abstractmethod
+    def residents(self) -> list[Resident]:
+        """The processes of its hosts as last started; they may be dead."""
+
+    @abstractmethod
+    def pidfd(self, resident: Resident) -> int | None:
+        """A descriptor by which the kernel tells its end; None where there is none. ProcessLookupError: it is dead."""
+
+    @abstractmethod
+    def lives(self, resident: Resident) -> bool: ...
+
+    @abstractmethod
+    def exit_code(self, resident: Resident) -> int | None:
+        """How it ended, as a shell says it (128 and the signal); None while nobody can tell."""
+
+    def is_silent(self, resident: Resident) -> bool:
+        """Whether nobody is left who could still say how it ended."""
+        return True
+
+    @abstractmethod
+    def oom_kills(self, resident: Resident) -> int | None:
+        """The kernel's count of kills for want of memory where it lives; None where nobody counts."""
+
+    def crash_report(self, resident: Resident) -> Path | None:
+        """The file in which its JVM says what it died of, if there is one."""
+        return None
+
     def await_complete(self, progress: Progress, check: Callable[[], None]) -> None:
         """Until every node has every other in its own view and the cluster is green."""
         expected = len(self.topology.nodes)
@@ -393,15 +447,22 @@ class BaseLab(Lab, ABC):
         """Have all that nodes and proxies have said in the lab's folder."""
         return
 
-    def log_lines(self, name: str) -> list[str]:
-        """The last lines of a node, or of ``toxiproxy-<host>``, that are not empty."""
+    def log_lines(self, name: str, since: int = 0) -> list[str]:
+        """The last lines of a node, or of ``toxiproxy-<host>``, that are not empty; written after :meth:`log_end`."""
         try:
             with open(self.folder / "logs" / f"{name}.log", "rb") as file:
                 file.seek(0, os.SEEK_END)
-                file.seek(max(0, file.tell() - 65536))
+                file.seek(max(since, file.tell() - 65536, 0))
                 return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
         except FileNotFoundError:
             return []
+
+    def log_end(self, name: str) -> int:
+        """Where a log ends now, for :meth:`log_lines`."""
+        try:
+            return (self.folder / "logs" / f"{name}.log").stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def last_error(self, node: str) -> str:
         """The node's own last error line, for people."""

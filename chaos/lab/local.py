@@ -14,7 +14,7 @@ from pathlib import Path
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import FaultError, InvalidInput, LabError
 from chaos.lab import cgroups, config, network, processes
-from chaos.lab.base import BaseLab, Manifest, Progress
+from chaos.lab.base import BaseLab, Manifest, Progress, Resident
 from chaos.lab.demanding import EXHAUSTED_ROOM, Demanding
 from chaos.lab.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.lab.limits import Limits, MemoryUse, ProcessorUse, untouched
@@ -48,7 +48,7 @@ class LocalLab(BaseLab):
         self.groups = cgroups.Groups(manifest.id)
         self._limits = Limits(self.groups)
         self._disks = LocalDisks(self, DiskGroups(self))
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, processes.Started] = {}
 
     def _own(self) -> None:
         with suppress(PermissionError):  # not root: `up` says so
@@ -116,7 +116,7 @@ class LocalLab(BaseLab):
 
     def down(self) -> list[str]:
         problems = super().down()
-        processes.reap(child.pid for child in self._children.values())
+        processes.reap(child.shell.pid for child in self._children.values())
         return problems
 
     # ---- Toxiproxy ----------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class LocalLab(BaseLab):
 
         def answers() -> bool:
             if process.poll() is not None:
-                raise LabError(f"Toxiproxy of {host_name} ended with {process.returncode}: {self.last_line(log)}")
+                raise LabError(f"Toxiproxy of {host_name} ended with {process.poll()}: {self.last_line(log)}")
             try:
                 host.namespace.connect(TOXIPROXY, 1.0).close()
             except OSError:
@@ -165,6 +165,7 @@ class LocalLab(BaseLab):
                 with suppress(OSError, ValueError, KeyError):
                     identity = ProcessIdentity.from_json(json.loads(file.read_text()))
                     if identity.alive():
+                        self._to_end.add(identity)
                         processes.end([identity.pid])
                 self._start_toxiproxy(host.name)
                 mended.append(f"Toxiproxy of {host.name}")
@@ -228,10 +229,12 @@ class LocalLab(BaseLab):
             raise LabError(f"the process of {node} is still there after {seconds:g} s")
 
     def kill_node(self, node: str) -> None:
+        self._commanded(node)
         self._signal(node, signal.SIGKILL)
         self._await_gone(node, 10)
 
     def stop_node(self, node: str) -> None:
+        self._commanded(node)
         self._signal(node, signal.SIGTERM)
         self._await_gone(node, 60)
 
@@ -251,6 +254,52 @@ class LocalLab(BaseLab):
 
     def beside(self, node: str) -> AbstractContextManager[None]:
         return self.wiring[node].namespace.entered()
+
+    # ---- how its processes end ----------------------------------------------------------------
+
+    def _noted(self, resident: Resident) -> Path:
+        return self.folder / "run" / f"{resident.what}-{resident.name}.json"
+
+    def residents(self) -> list[Resident]:
+        noted = [("node", node.name) for node in self.topology.nodes]
+        found = []
+        for what, name in [*noted, *(("toxiproxy", host.name) for host in self.wiring.hosts)]:
+            with suppress(OSError, ValueError, KeyError):  # one that never came so far
+                file = self.folder / "run" / f"{what}-{name}.json"
+                found.append(Resident(what, name, ProcessIdentity.from_json(json.loads(file.read_text()))))
+        return found
+
+    def pidfd(self, resident: Resident) -> int | None:
+        try:
+            descriptor = os.pidfd_open(resident.identity.pid)
+        except ProcessLookupError:
+            raise
+        except OSError:  # a kernel or a sandbox without
+            return None
+        if not resident.identity.alive():  # else it is another one by now
+            os.close(descriptor)
+            raise ProcessLookupError(resident.identity.pid)
+        return descriptor
+
+    def lives(self, resident: Resident) -> bool:
+        return resident.identity.alive()
+
+    def exit_code(self, resident: Resident) -> int | None:
+        return processes.exit_code(resident.identity, self._noted(resident))
+
+    def is_silent(self, resident: Resident) -> bool:
+        return processes.is_silent(self._noted(resident))
+
+    def oom_kills(self, resident: Resident) -> int | None:
+        where = self._group_of(resident.name) if resident.what == "node" else (cgroups.INSTRUMENTS,)
+        try:
+            return self._limits.memory_use(*where).oom_kills
+        except LabError:
+            return None
+
+    def crash_report(self, resident: Resident) -> Path | None:
+        report = self.folder / "run" / resident.name / "hs_err.log"
+        return report if resident.what == "node" and report.exists() else None
 
     # ---- limits of a node ---------------------------------------------------------------------
 
@@ -282,6 +331,7 @@ class LocalLab(BaseLab):
     def exhaust_memory(self, node: str) -> None:
         if self.process_state(node) is None:
             return
+        self._commanded(node)
         self._limits.strangle(self.memory_use(node).held + EXHAUSTED_ROOM, *self._group_of(node))
         with self._demanding(node).take(2 * EXHAUSTED_ROOM):
             self._await_gone(node, 30)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -43,7 +44,7 @@ class Driver:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._told = threading.Condition()
-        self._ready = self._stopped = self._silent = False
+        self._ready = self._stopped = self._silent = self._to_end = False
         self._error: str | None = None
         self._status: dict[str, Any] = {}
 
@@ -111,6 +112,13 @@ class Driver:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def ending(self) -> tuple[Callable[[], int | None], Callable[[], bool]]:
+        """(Its exit code, None while it lives; whether its end has been asked for), each when it is called."""
+        process = self._process
+        assert process is not None
+        return process.poll, lambda: self._to_end
+
+    @property
     def error(self) -> str | None:
         """Why a driver that ended by itself did so; None while it lives or when it was stopped."""
         if self._process is None or self.alive or self._stopped:
@@ -126,6 +134,7 @@ class Driver:
         """
         if self._process is None:
             return True
+        self._to_end |= self.alive  # one that is dead was not asked to
         if timeout is None:
             attempts = 4 if self.config.client.kind == "opensearch-py" else 1
             timeout = self.config.client.timeout_s * attempts + 10
@@ -145,6 +154,7 @@ class Driver:
         """End the process at once. Idempotent."""
         if self._process is None:
             return
+        self._to_end |= self.alive
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

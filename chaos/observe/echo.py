@@ -20,6 +20,7 @@ from pathlib import Path
 from chaos.errors import ChaosError
 from chaos.history.writer import ECHO
 from chaos.lab.base import BaseLab
+from chaos.observe.ends import Ours
 
 RATE = 20
 """Questions a second, over all zones."""
@@ -65,6 +66,13 @@ class Echo:
             self.stop()
             raise ChaosError(f"the echo beside the nodes did not start (log: {self._log})")
         return [int(pid) for pid in json.loads(said)]
+
+    def watched(self) -> list[Ours]:
+        """For the watch over processes; whoever stops it takes it away first."""
+        process = self._process
+        if process is None:
+            return []
+        return [Ours("echo", "echo", None, process.pid, process.poll, lambda: self._process is not process, self._log)]
 
     def stop(self) -> None:
         """End it and wait until it has; idempotent."""

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import text
+from chaos.checks import ends, text
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
 from chaos.report.meanings import Remedy, group_of, meanings
@@ -23,6 +23,9 @@ WORDS = {
 }
 """A mark and a word for what a finding counts as."""
 MISSED = ("weakness", "unexpected_pass")
+ENDED = "process.ended"
+"""The meaning of an end that nobody had asked for."""
+LAST_LINES = 3
 NO_LIMIT = 1e6
 """How bad a value is whose target allows nothing."""
 
@@ -239,6 +242,8 @@ def _first(record: Record) -> Answer:
         event = next((each for each in record.of_kind(kind) if int(each["t"]) >= begins), None)
         if event is not None:
             moments.append((int(event["t"]), words.format(node=text.clip(str(event.get("node")), 40))))
+    for end in ends.table(record):
+        moments.append((record.origin + round(end["at"] * SECOND), f"{end['what']} {end['name']} ended {end['how']}"))
     red = next(
         (e for e in record.of_kind("cluster.status") if int(e["t"]) >= begins and e.get("status") == "red"), None
     )
@@ -313,6 +318,10 @@ def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
         return Answer(
             question, "error", "!", "Look at what failed, then run it again", (_why(findings),), (Link("trust", "why"),)
         )
+    ended = findings["tables"].get("ends") or []
+    weak = any(end["weakness"] for end in ended)
+    if weak or (ended and outcome == "inconclusive"):
+        return _look_at(ended, "weakness" if weak else "inconclusive")
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if missed:
         return _try(record, findings, missed)
@@ -340,6 +349,22 @@ def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
     if known:
         return _try(record, findings, known)
     return Answer(question, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault")
+
+
+def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
+    """Of a process that ended unasked: what it said last. A node that ended by itself comes first."""
+    end = next((end for end in ended if end["weakness"]), ended[0])
+    who = {"node": f"node {end['name']}", "driver": "the load driver"}.get(end["what"], f"{end['what']} {end['name']}")
+    last = [line for line in [end["fatal"], *end["log_tail"][-LAST_LINES:]] if line]
+    again = "" if outcome == "weakness" else ", find out who ended it, and run it again"
+    return Answer(
+        "What to do?",
+        outcome,
+        "→" if outcome == "weakness" else "?",
+        f"Read what {who} said last{again}",
+        tuple(dict.fromkeys(text.clip(line, 200) for line in last)),
+        (Link("ends", "the last lines of its log"),),
+    )
 
 
 def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]]) -> Answer:

@@ -1,7 +1,7 @@
 """JUnit XML: what CI systems show.
 
-One test case per expectation and phase, and one each for the run itself, the proof of the faults, the load
-driver and the clean-up, so that nothing which fails the command is invisible. A weakness (also a known one
+One test case per expectation and phase, and one each for the run itself, the proof of the faults, the ends of
+processes and the clean-up, so that nothing which fails the command is invisible. A weakness (also a known one
 that is gone) is a ``failure``: the system under test. Inconclusive, aborted and error are an ``error``: no
 verdict about it. A known weakness is ``skipped`` with its reason, as pytest writes an expected failure.
 """
@@ -17,6 +17,8 @@ from chaos.report import within
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST = 2000
+LAST_LINES = 5
+"""Of the log of a process that ended unasked."""
 
 
 def junit_xml(findings: dict[str, Any]) -> str:
@@ -82,6 +84,13 @@ def _checks(cases: list[ET.Element], experiment: str, findings: dict[str, Any]) 
     case = _case(cases, experiment, "faults, steps and instruments are proven")
     if gaps:
         _add(case, "error", "inconclusive", "; ".join(gaps))
+    case = _case(cases, experiment, "no process ended that nobody had asked to")
+    ended = findings["tables"].get("ends") or []
+    said = "; ".join(" | ".join([end["says"], *end["log_tail"][-LAST_LINES:]]) for end in ended)
+    if any(end["weakness"] for end in ended):
+        _add(case, "failure", "weakness", said)
+    elif ended:
+        _add(case, "error", "inconclusive", said)
     case = _case(cases, experiment, "clean-up")
     if findings["clean"] is not True:
         says = "clean-up failed" if findings["clean"] is False else "nothing says whether clean-up succeeded"

@@ -33,6 +33,7 @@ _GROUP_OF = {
     "failovers": "recovery",
     "cpu": "recovery",
     "until": "recovery",
+    "process": "recovery",
     "recovery": "recovery",
     "read": "reads",
     "write": "writes",

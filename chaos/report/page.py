@@ -127,6 +127,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "headroom": headroom.section(record, tables),
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
+        "ends": tables.get("ends") or [],
         "data_checks": _data_checks(tables),
         "asked": asked.section(tables),
         "tally": _tally(findings["findings"]),
@@ -343,6 +344,8 @@ def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     """The meanings that this page needs: of its metrics, faults and actions, and of all that may help them."""
     all_ = meanings()
     metrics = {found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None}
+    if findings["tables"].get("ends"):
+        metrics[answers.ENDED] = all_.metrics[answers.ENDED]
     kinds = list(dict.fromkeys(str(fault["kind"]) for fault in findings["faults"]))
     kinds += [str(event.get("action_kind")) for event in record.of_kind("action.command")]
     causes = {kind: found for kind in kinds if (found := all_.faults.get(kind) or all_.actions.get(kind))}

@@ -137,6 +137,12 @@ class Facts:
         )
 
     @property
+    def ended(self) -> tuple[str, ...]:
+        """The nodes that ended by themselves in it, in words: a find, whatever else the run proves or does not."""
+        ends = (self.findings.get("tables") or {}).get("ends") or []
+        return tuple(str(end["says"]) for end in ends if end.get("weakness"))
+
+    @property
     def excluded(self) -> str | None:
         """Why this run gives no numbers, in words; None when it does."""
         if self.unproven:

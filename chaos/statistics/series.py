@@ -237,6 +237,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     ]
     weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
     reasons += [(Outcome.WEAKNESS, f"{f.title}: {f.says}") for f in findings if f.counts_as in weak]
+    reasons += [(Outcome.WEAKNESS, f"run {run.name}: {says}") for run in runs for says in run.ended]
     reasons += [(Outcome.INCONCLUSIVE, gap) for gap in gaps]
     if len(counted) < FEWEST:  # else a run whose instruments failed is one less, and no more than that
         reasons += [

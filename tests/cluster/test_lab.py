@@ -33,7 +33,7 @@ def test_the_cluster_is_as_the_topology_says(playground):
 
 def test_nodes_run_without_privileges_in_their_own_namespaces(playground):
     inside = network.processes_in([host.namespace_name for host in playground.wiring.hosts])
-    assert len(inside) == 6 + 9  # nodes and proxies
+    assert len(inside) == 2 * (6 + 9)  # nodes and proxies, each with the shell that waits for it
     for pid in inside:
         uids = re.search(r"^Uid:(.*)$", Path(f"/proc/{pid}/status").read_text(), re.M)[1].split()
         assert "0" not in uids

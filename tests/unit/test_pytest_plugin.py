@@ -240,6 +240,18 @@ def test_a_run_that_did_not_end_in_order_is_no_pass(verdict: Callable[..., pytes
     verdict(result(outcome)).assert_outcomes(passed=4, failed=1, deselected=1)
 
 
+@pytest.mark.parametrize(("weakness", "kind"), [(True, "weakness"), (False, "inconclusive")])
+def test_an_end_that_nobody_asked_for_is_shown_by_the_run_s_item(
+    verdict: Callable[..., pytest.RunResult], weakness: bool, kind: str
+) -> None:
+    """After the phases every expectation may have passed by then."""
+    ended = result(kind)
+    ended.findings["tables"] = {"ends": [{"says": "Node a-data ended, told so", "weakness": weakness}]}
+    outcome = verdict(ended)
+    outcome.assert_outcomes(passed=4, failed=1, deselected=1)
+    assert "Node a-data ended, told so" in outcome.stdout.str()
+
+
 def test_a_finding_that_no_item_asks_for_is_shown_by_the_run_s_item(verdict: Callable[..., pytest.RunResult]) -> None:
     outcome = verdict(result(extra="weakness"))
     outcome.assert_outcomes(passed=4, failed=1, deselected=1)

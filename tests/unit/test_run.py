@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +22,12 @@ from chaos.errors import Aborted, ChaosError, FaultError, InvalidInput
 from chaos.faults.ledger import Ledger, Registration, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import block
+from chaos.history import ends
 from chaos.lab import desk, network, toxiproxy
 from chaos.lab.local import LocalLab
 from chaos.netsock import Endpoint
 from chaos.places import ProcessIdentity
-from chaos.run import Execution, Stop, sole_run
+from chaos.run import Execution, Stop, Unasked, sole_run
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 
@@ -45,7 +47,7 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.ledger = Ledger(tmp_path / "ledger.jsonl")
     made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
     made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
-    made.outcome, made.labels, made.action_count = "finished", {}, 0
+    made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
     for name, value in given.items():
         setattr(made, name, value)
     return made
@@ -62,7 +64,12 @@ def test_of_two_runs_on_one_lab_the_second_is_refused_even_before_either_is_regi
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(ChaosError("the load driver died: x"), "error"), (Aborted("stopped by SIGINT"), "aborted")]
+    ("error", "reason"),
+    [
+        (ChaosError("the load driver died: x"), "error"),
+        (Aborted("stopped by SIGINT"), "aborted"),
+        (Unasked("node a-data was ended from outside (SIGKILL)"), "aborted"),
+    ],
 )
 def test_a_phase_has_an_end_whatever_ended_it(tmp_path: Path, error: ChaosError, reason: str) -> None:
     def hold(phase: Phase, began: float) -> str:
@@ -90,6 +97,77 @@ def test_no_stop_no_latency(tmp_path: Path) -> None:
     made = execution(tmp_path)
     made.undo()
     assert made.events.of("abort.undone") == []
+
+
+def end(what: str = "node", **given: Any) -> dict[str, Any]:
+    """An end as the watch tells it."""
+    fact = {"what": what, "name": "a-data", "signal": "SIGKILL", "exit_code": None, **given}
+    return fact | {"how": ends.how(fact)}
+
+
+def test_an_end_that_nobody_asked_for_cuts_the_run(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.unasked(end())
+    made.unasked(end(name="b-data"))
+    with pytest.raises(Unasked, match=r"node a-data was ended from outside \(SIGKILL\)"):
+        made.stop.check()
+    assert made.stop.is_over() and not made.stop.was_asked()
+    made.stop.ask("stopped by SIGINT")
+    with pytest.raises(Aborted):  # somebody who asks for the end is heard all the same
+        made.stop.check()
+
+
+@pytest.mark.parametrize("what", ["driver", "controller"])
+def test_one_of_ours_that_failed_by_itself_is_an_error(tmp_path: Path, what: str) -> None:
+    made = execution(tmp_path)
+    made.unasked(end(what, signal=None, exit_code=1))
+    with pytest.raises(ChaosError) as raised:
+        made.stop.check()
+    assert not isinstance(raised.value, Unasked)
+    with pytest.raises(ChaosError):
+        made.check_late_stop()
+
+
+def test_nothing_is_injected_once_a_process_has_ended(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.is_over)
+    made.unasked(end())
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")])) is False
+    assert made.lab.effects == set()
+
+
+@pytest.mark.parametrize("when", ["in a phase", "while it settles"])
+def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    waited: list[float] = []
+    made = execution(tmp_path)
+
+    def settling(lab: Any, seconds: float, *, stopped: Any, **_: Any) -> tuple[bool, float]:
+        made.unasked(end())
+        waited.append(seconds)
+        while not stopped():
+            time.sleep(0.01)
+        return False, 0.1
+
+    (tmp_path / "history").mkdir()
+    driver = SimpleNamespace(stop=lambda: True, error=None)
+    sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None, status="yellow")
+    made.driver, made.sampler, made.folder, made.index = driver, sampler, tmp_path, "chaos"
+    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None))
+    monkeypatch.setattr(running, "await_green", settling)
+    monkeypatch.setattr(running.History, "open", lambda folder: None)
+    monkeypatch.setattr(running.Written, "of", lambda history, **_: None)
+    monkeypatch.setattr(running, "read_back", lambda *_: {"complete": True})
+    monkeypatch.setattr(Execution, "await_known_dead", lambda self: waited.append(0.0))
+    if when == "in a phase":
+        made.unasked(end())
+        made.ended_early(Unasked("node a-data was ended from outside (SIGKILL)"))
+    made.settle_and_read_back()
+    assert waited == ([0.0] if when == "in a phase" else [running.SETTLE_SECONDS, 0.0])
+    assert made.outcome == "finished" and made.events.of("cluster.settled") == []
+    assert len(made.events.of("note")) == 1  # said once
+    assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
 
 
 def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

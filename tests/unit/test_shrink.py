@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chaos import plan
 from chaos.definitions import Experiment, load_experiment, writing
 from chaos.errors import InvalidInput
-from chaos.shrink import fixed, opened, reduced, shrink, smallest
+from chaos.shrink import failures, fixed, opened, reduced, shrink, smallest
 
 ENOUGH = 10_000
 
@@ -161,6 +161,13 @@ def test_the_same_failure_is_looked_for_and_no_other(whole: Experiment) -> None:
     assert found.minimal and failed == {"acknowledged.lost"} and ran[-1] == []
     less, found, failed = smallest(whole, frozenset(), run, 20, lambda _: None)
     assert kinds(less) == ["node.kill"] and failed == {"acknowledged.lost", "write.good"}
+
+
+def test_a_node_that_ended_by_itself_is_a_failure_to_be_looked_for() -> None:
+    findings: dict[str, Any] = {"outcome": "weakness", "findings": [], "tables": {"ends": [{"weakness": True}]}}
+    assert failures(findings) == {"process.ended"}
+    findings["tables"]["ends"] = [{"weakness": False}]
+    assert failures(findings) == set()
 
 
 def test_what_does_not_fail_cannot_be_shrunk(whole: Experiment) -> None:

@@ -228,6 +228,16 @@ def test_a_known_weakness_is_kept_as_in_a_single_run() -> None:
     assert by_id(of(10))[WRITE].counts_as is Counts.UNEXPECTED_PASS and of(10).outcome is Outcome.WEAKNESS
 
 
+@pytest.mark.parametrize(("weakness", "outcome"), [(True, Outcome.WEAKNESS), (False, Outcome.INCONCLUSIVE)])
+def test_a_node_that_ended_by_itself_in_one_run_decides(weakness: bool, outcome: Outcome) -> None:
+    """Also where the run itself gives no numbers, because its phases were cut short."""
+    one = run(5, gap="the phase dark ended as aborted")
+    one.findings["tables"]["ends"] = [{"says": "Node a-data ended by itself (exit code 127)", "weakness": weakness}]
+    found = series(*(run(n) for n in range(5)), one)
+    assert found.outcome is outcome
+    assert any("Node a-data ended by itself" in says for says in found.reasons) is weakness
+
+
 def test_nothing_expected_is_nothing_tested() -> None:
     empty = Facts("r", None, {"hash": "h", "experiment": {}}, {"outcome": "inconclusive", "clean": True}, {})
     assert series(empty).outcome is Outcome.INCONCLUSIVE

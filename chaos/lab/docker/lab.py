@@ -26,7 +26,7 @@ from docker.models.containers import Container
 from chaos.definitions import NodeSpec, Topology
 from chaos.errors import FaultError, LabError
 from chaos.lab import network
-from chaos.lab.base import BaseLab, Manifest, Progress
+from chaos.lab.base import BaseLab, Manifest, Progress, Resident
 from chaos.lab.cgroups import usable
 from chaos.lab.demanding import EXHAUSTED_ROOM, Demanding
 from chaos.lab.disks import LocalDisks, empty_folder, holds_data, offered
@@ -237,7 +237,10 @@ class DockerLab(BaseLab):
 
     def identity(self, node: str) -> ProcessIdentity | None:
         """The container's present process: its pid as the engine sees it, since when, and whose."""
-        container = self._node(node)
+        return self._identity_of(self._node(node))
+
+    @staticmethod
+    def _identity_of(container: Container | None) -> ProcessIdentity | None:
         if container is None:
             return None
         state = container.attrs["State"]
@@ -261,6 +264,7 @@ class DockerLab(BaseLab):
     def _ended(self, node: str, verb: str, seconds: float, **options: Any) -> None:
         container = self._node(node)
         if container is not None:
+            self._commanded(node)
             self.engine.tell(container, verb, **options)
         self._await_gone(node, seconds)
 
@@ -298,6 +302,46 @@ class DockerLab(BaseLab):
             return not holds_data(self.disks.path(node))
         container = self._node(node)
         return container is None or not self.engine.has(container, f"{HOME}/data/nodes")
+
+    # ---- how its processes end ----------------------------------------------------------------
+
+    def _container_of(self, resident: Resident) -> Container | None:
+        """The container of that very process: not started again since."""
+        name = self.node_name(resident.name) if resident.what == "node" else self.proxy_name(resident.name)
+        container = self.engine.container(name)
+        now = self._identity_of(container)
+        same = now is not None and (now.start_ticks, now.boot_id) == (
+            resident.identity.start_ticks,
+            resident.identity.boot_id,
+        )
+        return container if same else None
+
+    def residents(self) -> list[Resident]:
+        """Those that run: of a container that has ended the engine knows no process."""
+        noted = [("node", node.name, self.node_name(node.name)) for node in self.topology.nodes]
+        noted += [("toxiproxy", host.name, self.proxy_name(host.name)) for host in self.wiring.hosts]
+        found = []
+        for what, name, container in noted:
+            identity = self._identity_of(self.engine.container(container))
+            if identity is not None and identity.pid:
+                found.append(Resident(what, name, identity))
+        return found
+
+    def pidfd(self, resident: Resident) -> int | None:
+        """None: the engine, which may be on another kernel, is asked instead."""
+        return None
+
+    def lives(self, resident: Resident) -> bool:
+        container = self._container_of(resident)
+        return container is not None and container.status in ("running", "paused")
+
+    def exit_code(self, resident: Resident) -> int | None:
+        container = self._container_of(resident)
+        return int(container.attrs["State"]["ExitCode"]) if container is not None else None
+
+    def oom_kills(self, resident: Resident) -> int | None:
+        container = self._container_of(resident)
+        return int(bool(container.attrs["State"].get("OOMKilled"))) if container is not None else None
 
     # ---- limits -------------------------------------------------------------------------------
 
@@ -360,6 +404,7 @@ class DockerLab(BaseLab):
     def exhaust_memory(self, node: str) -> None:
         if self.process_state(node) is None:
             return
+        self._commanded(node)
         self._memory.strangle(self.memory_use(node).held + EXHAUSTED_ROOM, node)
         with self._demanding(node).take(2 * EXHAUSTED_ROOM):
             self._await_gone(node, 30)
@@ -434,6 +479,8 @@ class DockerLab(BaseLab):
                 self.toxiproxy(host.name).version()
             except (FaultError, LabError):
                 ran = host.kind == "node" and self.process_state(host.name) is not None
+                if (identity := self._identity_of(container)) is not None:
+                    self._to_end.add(identity)
                 self.engine.tell(container, "kill")
                 self.engine.tell(container, "start")
                 self._populate(host)
@@ -446,7 +493,8 @@ class DockerLab(BaseLab):
 
     # ---- what it says -------------------------------------------------------------------------
 
-    def log_lines(self, name: str) -> list[str]:
+    def log_lines(self, name: str, since: int = 0) -> list[str]:
+        """``since`` means nothing here: :meth:`log_end` cannot be told of a container."""
         is_proxy = name.startswith("toxiproxy-")
         container = self.proxy_name(name.removeprefix("toxiproxy-")) if is_proxy else self.node_name(name)
         found = self.engine.container(container)
