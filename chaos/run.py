@@ -747,7 +747,9 @@ class Execution:
             )
             self.stage("read-back")
             says = self.reporter.status
-            result = patiently(lambda: read_back(self.lab, self.index, written, says), self.stop.was_asked, 0.0)
+            result = patiently(
+                lambda: read_back(self.lab, self.index, written, says, seed=self.seed), self.stop.was_asked, 0.0
+            )
             self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)
 

@@ -127,10 +127,12 @@ def await_event(running: Cli, out: Path, matches: Callable[[dict], bool], second
 def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "") -> Iterator[Path]:
     """The Toxiproxies of these hosts replaced by ones that lie; see ``cluster/fake_toxiproxy.py``.
 
-    On the way to the cluster they lie once the file that this yields is there.
+    On the way to the cluster they lie once the file that this yields is there. What they changed is in ``told``
+    beside it.
     """
     fakes = []
     switch = lab.folder / "run" / "lie"
+    switch.with_name("told").unlink(missing_ok=True)
     try:
         for host in hosts:
             proxies = lab.folder / "run" / f"fake-{host.name}.json"

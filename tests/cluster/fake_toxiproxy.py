@@ -7,16 +7,56 @@ that must be there for it to lie:
 ``acknowledge``: every 20th document that is written is kept from the cluster and answered "created".
 ``partial``: every 20th search is answered with status 200 and a failed shard.
 ``none found``: every 20th search is answered with status 200, all shards successful, and no hits: an old copy.
+``letter``: one letter of the text of every 20th document that is written is another one when it arrives.
+``replica``: the same on the way from a primary to the copy on this host's node, and nowhere else.
+
+The ids of documents that were changed are written to the file ``told`` beside the switch.
 """
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
 EVERY = 20
 CREATED = {"result": "created", "_shards": {"total": 3, "successful": 3, "failed": 0}}
 SHARDS = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
+
+
+TEXT = re.compile(rb'\{"seq":(\d+),"group":\d+,"check":\d+,"text":"([a-z])')
+"""A document as the load writes it, up to the first letter of its text."""
+REPLICATED = b"indices:data/write/bulk[s][r]"
+
+
+def changed(data):
+    """A message with one letter changed in every 20th document; as it is where there is none."""
+    global seen
+    found = TEXT.search(data)
+    if found is None or not SWITCH.exists():
+        return data
+    seen += 1
+    if seen % EVERY:
+        return data
+    with SWITCH.with_name("told").open("a") as told:
+        told.write(f"w-{found[1].decode()}\n")
+    letter = bytes([ord("a") + (ord(found[2]) - ord("a") + 1) % 26])
+    return data[: found.start(2)] + letter + data[found.end(2) :]
+
+
+async def replicate(reader, writer):
+    """Forward OpenSearch's transport message by message: two letters, the length (-1: a ping), the rest."""
+    try:
+        while True:
+            head = await reader.readexactly(6)
+            length = int.from_bytes(head[2:], "big", signed=True)
+            rest = await reader.readexactly(max(0, length))
+            writer.write(head + (changed(rest) if REPLICATED in rest else rest))
+            await writer.drain()
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
 
 
 async def pump(reader, writer):
@@ -69,6 +109,8 @@ async def liar(reader, writer, there, back):
                     writer.write(head.encode() + b"\r\n\r\n" + body)
                     await writer.drain()
                     continue
+            if LIE == "letter" and first.startswith("PUT ") and "/_doc/w-" in first:
+                request = changed(request)
             back.write(request)
             await back.drain()
             _, answer = await message(there)
@@ -81,7 +123,7 @@ async def liar(reader, writer, there, back):
         back.close()
 
 
-def forwarder(upstream):
+def forwarder(name, upstream):
     host, _, port = upstream.rpartition(":")
 
     async def serve(reader, writer):
@@ -90,7 +132,10 @@ def forwarder(upstream):
         except OSError:
             writer.close()
             return
-        if LIE:
+        if LIE == "replica":
+            forward = replicate if name == "in-transport" else pump
+            await asyncio.gather(forward(reader, back), pump(there, writer))
+        elif LIE:
             await liar(reader, writer, there, back)
         else:
             await asyncio.gather(pump(reader, back), pump(there, writer))
@@ -114,9 +159,9 @@ async def api(reader, writer):
 
 
 async def main():
-    for proxy in PROXIES.values():
+    for name, proxy in PROXIES.items():
         host, _, port = proxy["listen"].rpartition(":")
-        await asyncio.start_server(forwarder(proxy["upstream"]), host, int(port))
+        await asyncio.start_server(forwarder(name, proxy["upstream"]), host, int(port))
     server = await asyncio.start_server(api, "127.0.0.1", 8474)
     await server.serve_forever()
 
