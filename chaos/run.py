@@ -866,7 +866,9 @@ class Execution:
             if self.stop.ended is not None:
                 patiently(self.await_known_dead, self.stop.was_asked, 0.0)
             says = self.reporter.status
-            result = patiently(lambda: read_back(self.lab, self.index, written, says), self.stop.was_asked, 0.0)
+            result = patiently(
+                lambda: read_back(self.lab, self.index, written, says, seed=self.seed), self.stop.was_asked, 0.0
+            )
             self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)
 

@@ -128,9 +128,11 @@ def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "", about: str | 
     """The Toxiproxies of these hosts replaced by ones that lie; see ``cluster/fake_toxiproxy.py``.
 
     On the way to the cluster they lie once the file that this yields is there; ``about``: on the way to this node only.
+    What they changed is in ``told`` beside it.
     """
     fakes = []
     switch = lab.folder / "run" / "lie"
+    switch.with_name("told").unlink(missing_ok=True)
     try:
         for host in hosts:
             proxies = lab.folder / "run" / f"fake-{host.name}.json"

@@ -223,16 +223,31 @@ READBACK: dict[str, Any] = {
             "docs": 7160,
             "read": True,
             "error": None,
+            "wanted": 7160,
+            "compared": 7160,
+            "phrases": 100,
+            "content_error": None,
         }
         for shard in range(3)
         for node in NODES
     ],
+    "content": {
+        "documents": 21_492,
+        "of": 21_492,
+        "copies": 9,
+        "phrases": 900,
+        "most": 20_000,
+        "seed": 7,
+        "reason": None,
+    },
     "lost": [],
     "lost_count": 0,
     "diverged": [],
     "diverged_count": 0,
     "wrong_content": [],
     "wrong_content_count": 0,
+    **{f"wrong_{way}": [] for way in ("source", "index", "doc_values")},
+    **{f"wrong_{way}_count": 0 for way in ("source", "index", "doc_values")},
     "unavailable_count": 0,
     "unavailable_shards": [],
     "unacknowledged_present": 12,
@@ -564,20 +579,24 @@ class Story:
             {"t": T0 - S, "wall": WALL - 1, "kind": "steered", "client_zone": zone, "nodes": ["a-data", "b-data"]}
             for zone in self.controllers
         ]
-        return self._health() + steered + [
-            {
-                "t": T0 + second * S,
-                "wall": WALL + second,
-                "kind": "self",
-                "cpu": self.cpu + 0.02 * (second % 3),
-                "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
-                **({"pulse": self._pulse(second)} if self.pulsed else {}),
-                "lag_p99_ms": 1.2,
-                "in_flight": 2,
-                "dropped": 0,
-            }
-            for second in range(int(last))
-        ]
+        return (
+            self._health()
+            + steered
+            + [
+                {
+                    "t": T0 + second * S,
+                    "wall": WALL + second,
+                    "kind": "self",
+                    "cpu": self.cpu + 0.02 * (second % 3),
+                    "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
+                    **({"pulse": self._pulse(second)} if self.pulsed else {}),
+                    "lag_p99_ms": 1.2,
+                    "in_flight": 2,
+                    "dropped": 0,
+                }
+                for second in range(int(last))
+            ]
+        )
 
     def _health(self) -> list[dict[str, Any]]:
         """What the load balancers' first probes said: c is the standby, whose node takes no clients."""

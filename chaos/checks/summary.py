@@ -69,6 +69,11 @@ def _lost(findings: list[dict[str, Any]], tables: dict[str, Any]) -> str | None:
     shown = text.plural(count, "acknowledged write")
     if (writes.get("differing") or 0) == 0:
         return f"{shown} {'was' if count == 1 else 'were'} lost"
+    wrong = int(writes.get("wrong") or 0)
+    if wrong == count:
+        return f"{shown} {'has' if count == 1 else 'have'} other content than was sent"
+    if wrong:
+        return f"{shown} are lost, differ between copies or have other content than was sent"
     return f"{shown} {'is' if count == 1 else 'are'} lost or differ{'s' if count == 1 else ''} between copies"
 
 

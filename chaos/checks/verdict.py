@@ -588,6 +588,7 @@ def _tables(record: Record) -> dict[str, Any]:
     differing = sum(int(lost.evidence.get(f"{name}_count") or 0) for name in ("diverged", "wrong_content"))
     tables["writes"] = _measure_json(lost) | {
         "differing": differing,
+        "wrong": lost.evidence.get("wrong_content_count"),
         "acknowledged": lost.evidence.get("acknowledged"),
     }
     tables["data"] = data.tables(record)

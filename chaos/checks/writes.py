@@ -1,10 +1,10 @@
 """What the final read-back found: acknowledged writes that are not as they were acknowledged, and documents too many.
 
 ``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only, or other versions of a
-compare-and-set key on them) + wrong content. A copy that could not be read can hide a loss, so without a complete
-read-back, or one that looked for fewer writes than the history knows to be acknowledged, the value is only known from
-below: losses seen stand, no losses seen prove nothing. A shard without a live
-copy is unavailable, which is not lost, and not a pass.
+compare-and-set key on them) + wrong content (:mod:`chaos.checks.contents`). A copy that could not be read can hide a
+loss, so without a complete read-back, or one that looked for fewer writes than the history knows to be acknowledged,
+or one that could not compare contents, the value is only known from below: losses seen stand, no losses seen prove
+nothing. A shard without a live copy is unavailable, which is not lost, and not a pass.
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
 ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import coverage, text
+from chaos.checks import contents, coverage, text
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
 
@@ -29,9 +29,8 @@ def measure(record: Record) -> Measure:
     readback = record.readback
     if readback is None:
         return Measure.missing("count", "there is no read-back of the acknowledged writes")
-    counts = {
-        name: int(readback.get(f"{name}_count") or 0) for name in ("lost", "diverged", "wrong_content", "unavailable")
-    }
+    counts = {name: int(readback.get(f"{name}_count") or 0) for name in ("lost", "diverged", "unavailable")}
+    counts["wrong_content"] = contents.wrong_count(readback)
     acknowledged = int(readback.get("acknowledged") or 0)
     complete = readback.get("complete") is True
     evidence: dict[str, Any] = {
@@ -41,16 +40,18 @@ def measure(record: Record) -> Measure:
         **{name: list(readback.get(name) or [])[:SHOWN] for name in ("lost", "diverged", "wrong_content")},
         "unavailable_shards": readback.get("unavailable_shards") or [],
         "unacknowledged_present": readback.get("unacknowledged_present"),
+        **contents.evidence(readback, SHOWN),
     }
     lost = counts["lost"] + counts["diverged"] + counts["wrong_content"]
     said = {name: text.count(number) for name, number in counts.items()}
     if lost:
         found = (
             f"{said['lost']} on no copy, {said['diverged']} missing on some copies, "
-            f"{said['wrong_content']} with other content; {text.count(acknowledged)} acknowledged"
+            f"{contents.wrong(readback)}; {text.count(acknowledged)} acknowledged"
         )
     else:
         found = f"all {text.count(acknowledged)} acknowledged writes are on every live copy that was read"
+    found += f"; {contents.compared(readback)}"
     gaps = []
     if not complete:
         gaps.append(f"the read-back is not complete ({readback.get('reason') or 'no reason given'})")
@@ -62,7 +63,7 @@ def measure(record: Record) -> Measure:
         gaps.append("no write was acknowledged, so none could be lost")
     if lost == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
-    gaps += coverage.of_data(record, "write") + coverage.unread_copies(record)
+    gaps += contents.gaps(readback) + coverage.of_data(record, "write") + coverage.unread_copies(record)
     return _known(lost, found, gaps, evidence)
 
 

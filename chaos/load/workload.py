@@ -4,7 +4,8 @@ Every document's content follows from its id alone, so that the final read-back 
 from a right one without having kept any. Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are
 ``p-<n>``, those of the probes of visibility ``v-<n>``. Only the documents ``c-<n>``, for compare-and-set, change:
 their ``seq`` is the value that they hold, and ``check`` follows from id and value. The mapping is strict: a
-document of another shape would be refused, not absorbed.
+document of another shape would be refused, not absorbed. Texts are made of a few words (:data:`WORDS`), so that
+by which of them a document is found can be asked of all documents at once.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAPPING: dict[str, Any] = {
     },
 }
 
-_WORDS = (
+WORDS = (
     "amber",
     "basin",
     "cedar",
@@ -62,6 +63,7 @@ _WORDS = (
     "willow",
     "yarrow",
 )
+"""Every text is made of these, in the order of the alphabet. A document without text has none of them."""
 
 
 def write_id(k: int) -> str:
@@ -85,7 +87,7 @@ def cas_id(n: int) -> str:
 
 def cas_source(doc_id: str, value: int) -> dict[str, Any]:
     """The content of a key of compare-and-set that holds ``value``. No search of the load asks for its group."""
-    return {"seq": value, "group": -1, "check": check_of(doc_id, value), "text": ""}
+    return {**numbers(doc_id, value), "text": ""}
 
 
 def check_of(doc_id: str, seq: int) -> int:
@@ -98,15 +100,35 @@ def check_value(doc_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def source(doc_id: str) -> dict[str, Any]:
-    """The whole content of a document. Raises ``ValueError`` for an id that is none of ours."""
+def numbers(doc_id: str, value: int = 0) -> dict[str, int]:
+    """The fields of a document that are numbers; of a key of compare-and-set those with which it holds ``value``.
+
+    Raises ``ValueError`` for an id that is none of ours.
+    """
     kind, _, number = doc_id.partition("-")
+    if kind == "c":
+        return {"seq": value, "group": -1, "check": check_of(doc_id, value)}
     if kind not in ("w", "p", "v"):
         raise ValueError(f"{doc_id!r} is not the id of a document of the load")
     seq = int(number)
-    check = check_value(doc_id)
-    text = " ".join(_WORDS[(check >> (5 * place)) % len(_WORDS)] for place in range(12))
-    return {"seq": seq, "group": seq % GROUPS, "check": check, "text": text}
+    return {"seq": seq, "group": seq % GROUPS, "check": check_value(doc_id)}
+
+
+def source(doc_id: str) -> dict[str, Any]:
+    """The whole content of a document that never changes. Raises ``ValueError`` for an id of no such document."""
+    if doc_id.startswith("c-"):
+        raise ValueError(f"{doc_id!r} is not the id of a document whose content follows from it")
+    fields = numbers(doc_id)
+    text = " ".join(WORDS[(fields["check"] >> (5 * place)) % len(WORDS)] for place in range(12))
+    return {**fields, "text": text}
+
+
+def content(doc_id: str, value: int = 0) -> dict[str, Any]:
+    """The whole content of any document of the load; of a key of compare-and-set the one with which it holds ``value``.
+
+    Raises ``ValueError`` for an id that is none of ours.
+    """
+    return cas_source(doc_id, value) if doc_id.startswith("c-") else source(doc_id)
 
 
 def document(k: int) -> dict[str, Any]:
@@ -127,7 +149,7 @@ def search_body(group: int) -> str:
             "query": {
                 "bool": {
                     "filter": [{"term": {"group": group}}],
-                    "should": [{"match": {"text": _WORDS[group % len(_WORDS)]}}],
+                    "should": [{"match": {"text": WORDS[group % len(WORDS)]}}],
                 }
             },
         },

@@ -1,7 +1,7 @@
 """The final read-back: every document that is there, with its content, from every live copy of its shard.
 
-Each copy is read on the node that holds it (``preference=_shards:n|_only_local``: zone weights forbid naming nodes,
-but not this), over the direct path, after a refresh, with search_after over (seq, check). A document that no live
+Each copy is read on the node that holds it, over the direct path, after a refresh (:mod:`chaos.observe.copies`). A
+document that no live
 copy has is *lost*; one that only some have is *diverged*; one whose shard has no live copy is *unavailable*: nobody
 knows yet. Unless every node of the topology is in the cluster and none has any data of that shard on its disk
 (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
@@ -10,9 +10,14 @@ All documents of a copy are enumerated, not only those that are looked for. So a
 write had no clear answer (that is allowed), *resurrected* when its write had been refused for sure, *unexpected* when
 nobody ever sent it, *duplicated* when a copy holds an id more than once or counts more documents than it has ids.
 
+A document of ours that is there must be right, whether it was acknowledged or not: in its source, in what was indexed
+from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Source and index are compared for all
+documents of a shard up to :data:`~chaos.observe.contents.WHOLE`, beyond it for a sample that is drawn with the run's
+seed, the same on every copy. What is wrong is told with the copies on which it is, and those on which it is right.
+
 Copies are only compared when they had time to become equal: with segment replication a replica takes the primary's
-segments after the refresh, and a write that was still under way may arrive late. What differs is read again after
-pauses, and only what still differs has *diverged*.
+segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
+again after pauses, and only what still is has *diverged* or is wrong.
 
 Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.routing`).
 """
@@ -23,15 +28,15 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
-
-import urllib3
 
 from chaos.errors import ChaosError, LabError
 from chaos.lab.protocol import Lab
-from chaos.load.workload import check_of
 from chaos.netsock import UNREADABLE
 from chaos.observe.cluster import ShardCopy, administer, newest, views
+from chaos.observe.contents import NUMBERS, WAYS, WHOLE, Contents, chosen, look_inside
+from chaos.observe.copies import CopySearch, NotRead
 from chaos.observe.written import Written
 from chaos.routing import shard_of
 
@@ -42,21 +47,21 @@ AGAIN_S = (2.0, 5.0, 10.0)
 """Pauses before copies that differ are read again."""
 
 
-@dataclass
+@dataclass(eq=False)
 class CopyRead:
     """One copy of one shard as it was read.
 
     ``twice``: ids that came more than once. ``total``: how many documents the copy counts. ``keys``: value, seq_no
-    and primary term of each key of compare-and-set.
+    and primary term of each key of compare-and-set. ``inside``: whether its documents are right.
     """
 
     copy: ShardCopy
     ids: set[str] = field(default_factory=set)
-    wrong: set[str] = field(default_factory=set)
     error: str | None = None
     twice: set[str] = field(default_factory=set)
     total: int | None = None
     keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    inside: Contents = field(default_factory=Contents)
 
     @property
     def surplus(self) -> int:
@@ -73,60 +78,37 @@ class CopyRead:
             "counted": self.total,
             "read": self.error is None,
             "error": self.error,
+            "wanted": self.inside.wanted,
+            "compared": len(self.inside.compared),
+            "phrases": self.inside.phrases,
+            "content_error": self.inside.error,
         }
 
 
-def _read_copy(lab: Lab, copy: ShardCopy) -> CopyRead:
-    """All ids of one copy, content checked."""
-    assert copy.node is not None
+def _read_copy(lab: Lab, copy: ShardCopy, wanted: Collection[str] = (), seed: int = 0) -> CopyRead:
+    """All ids of one copy with their doc values, and the whole content of the documents ``wanted``."""
     result = CopyRead(copy)
-    client = lab.client(copy.node, timeout=30.0)
-    after: list[Any] | None = None
-    path = (
-        f"/{copy.index}/_search?preference=_shards:{copy.shard}%7C_only_local&allow_partial_search_results=false"
-        "&filter_path=_shards,timed_out,hits.total,hits.hits._id,hits.hits.fields,hits.hits.sort,"
-        "hits.hits._seq_no,hits.hits._primary_term"
-    )
+    searched = CopySearch(lab, copy)
+    asked = {"_source": False, "docvalue_fields": list(NUMBERS), "seq_no_primary_term": True}
     try:
-        while True:
-            body: dict[str, Any] = {
-                "size": PAGE,
-                "sort": ["seq", "check"],
-                "_source": False,
-                "track_total_hits": after is None,
-                "docvalue_fields": ["check"],
-                "seq_no_primary_term": True,
-            }
-            if after is not None:
-                body["search_after"] = after
-            status, answer = client.request("POST", path, body=body)
-            if status != 200 or answer.get("timed_out") or answer["_shards"]["successful"] != 1:
-                result.error = f"status {status}: {str(answer)[:200]}"
-                return result
-            hits = answer.get("hits", {}).get("hits", [])
-            if after is None:
-                result.total = int(answer["hits"]["total"]["value"])
-            for hit in hits:
+        for page in searched.pages(asked, PAGE):
+            result.total = page.total if page.total is not None else result.total
+            for hit in page.hits:
                 id = hit["_id"]
                 if id in result.ids:
                     result.twice.add(id)
                 result.ids.add(id)
-                seq = hit["sort"][0]
-                if hit.get("fields", {}).get("check") != [check_of(id, seq)]:
-                    result.wrong.add(id)
+                result.inside.numbers(id, hit.get("fields", {}))
                 if id.startswith("c-"):
-                    result.keys[id] = (int(seq), int(hit["_seq_no"]), int(hit["_primary_term"]))
-            if len(hits) < PAGE:
-                return result
-            after = hits[-1]["sort"]
-    except urllib3.exceptions.HTTPError as error:
+                    result.keys[id] = (int(hit["sort"][0]), int(hit["_seq_no"]), int(hit["_primary_term"]))
+        look_inside(searched, result.ids, wanted, result.inside, seed)
+    except NotRead as error:
         result.error = str(error)
-        return result
     except UNREADABLE as error:
         result.error = f"an answer that cannot be read: {type(error).__name__} {error}"
-        return result
     finally:
-        client.close()
+        searched.close()
+    return result
 
 
 def read_back(
@@ -135,11 +117,13 @@ def read_back(
     written: Written | Collection[str],
     says: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
+    *,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
     ``written``: what the load has tried to write, or only the ids that were acknowledged: nothing can be said about
-    other documents then.
+    other documents then. ``seed``: of the run; it draws the sample where there are too many documents.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
@@ -164,7 +148,8 @@ def read_back(
         return {**empty, "reason": f"{type(error).__name__}: {error}"}
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
-    reads = _read(lab, live)
+    wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
+    reads = _read(lab, live, wanted, seed)
     missing = set(range(shards)) - {copy.shard for copy in live}
     destroyed: set[int] = set()
     if missing and seen.nodes >= {node.name for node in lab.topology.nodes}:
@@ -172,26 +157,32 @@ def read_back(
             destroyed = missing - _stored(lab, index)
         except (ChaosError, *UNREADABLE) as error:
             says(f"where the shards' data is on disk cannot be told: {error}")
-    result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates)
+    result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
     for pause in AGAIN_S:
-        differing = {shard_of(item["id"], shards, routing_shards) for item in result["diverged"]}
+        odd = [*(item["id"] for item in result["diverged"]), *result["wrong_content"]]
+        differing = {shard_of(id, shards, routing_shards) for id in odd}
         if not differing:
             break
-        says(f"copies of {len(differing)} shards differ: reading them again in {pause:g} s")
+        says(f"{len(differing)} shards have copies that differ or are wrong: reading them again in {pause:g} s")
         sleep(pause)
         try:
             _refresh(lab, index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
-        again = _read(lab, [copy for copy in live if copy.shard in differing])
+        again = _read(lab, [copy for copy in live if copy.shard in differing], wanted, seed)
         reads = [read for read in reads if read.copy.shard not in differing] + again
-        result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates)
+        result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
     return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
 
 
-def _read(lab: Lab, copies: list[ShardCopy]) -> list[CopyRead]:
+def _read(lab: Lab, copies: list[ShardCopy], wanted: dict[int, set[str]], seed: int) -> list[CopyRead]:
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda copy: _read_copy(lab, copy), copies))
+        return list(pool.map(lambda copy: _read_copy(lab, copy, wanted.get(copy.shard, ()), seed), copies))
+
+
+def _ours(acknowledged: Collection[str], fates: Written | None) -> set[str]:
+    """Every document of which it is known what it must be, where it is there."""
+    return set(acknowledged) | (fates.open | fates.refused if fates is not None else set())
 
 
 def compare(
@@ -202,6 +193,7 @@ def compare(
     destroyed: Collection[int] = (),
     *,
     fates: Written | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Pure: what was read against what had been acknowledged.
 
@@ -234,8 +226,8 @@ def compare(
             diverged.append({"id": id, "missing_on": missing})
     known = set(acknowledged)
     present = set().union(*(read.ids for read in reads)) if reads else set()
-    ours = known | fates.open | fates.refused if fates is not None else known
-    wrong = sorted(set().union(*(read.wrong for read in reads)) & ours) if reads else []
+    ours = _ours(acknowledged, fates)
+    wrong = sorted({id for read in reads for id in read.inside.wrong} & ours)
     unread = [read for read in reads if read.error is not None]
     keys = _keys(reads)
     diverged += [
@@ -272,10 +264,64 @@ def compare(
         "diverged_count": len(diverged),
         "wrong_content": wrong[:NAMED],
         "wrong_content_count": len(wrong),
+        **_wrong(by_shard, ours),
+        "content": _content(reads, present & ours, seed),
         "unavailable_count": unavailable_count,
         "unavailable_shards": sorted(set(range(shards)) - set(by_shard) - set(destroyed)),
         "destroyed_shards": sorted(destroyed),
         "unacknowledged_present": len(present - known),
+    }
+
+
+def _wrong(by_shard: dict[int, list[CopyRead]], ours: set[str]) -> dict[str, Any]:
+    """Which documents are wrong in which way, on which copies, on which they are right, and of which nobody knows."""
+    found: dict[str, dict[str, dict[str, Any]]] = {way: {} for way in WAYS}
+    for reads in by_shard.values():
+        ids = {id for read in reads for id in read.inside.wrong} & ours
+        for way, id in product(WAYS, sorted(ids)):
+            told = [read for read in reads if way in read.inside.wrong.get(id, {})]
+            if told:
+                right = [read for read in reads if read not in told and _looked_at(read, id, way)]
+                found[way][id] = {
+                    "id": id,
+                    "on": [read.copy.node for read in told],
+                    "right_on": [read.copy.node for read in right],
+                    "unknown_on": [read.copy.node for read in reads if read not in told and read not in right],
+                    "says": told[0].inside.wrong[id][way],
+                }
+    named = {f"wrong_{way}": [items[id] for id in sorted(items)[:NAMED]] for way, items in found.items()}
+    return {**named, **{f"wrong_{way}_count": len(items) for way, items in found.items()}}
+
+
+def _looked_at(read: CopyRead, id: str, way: str) -> bool:
+    """Whether this part of a document was compared on a copy, to the end."""
+    if way == "doc_values":
+        return id in read.ids
+    return id in read.inside.compared and (way == "source" or read.inside.error is None)
+
+
+def _content(reads: list[CopyRead], present: set[str], seed: int) -> dict[str, Any]:
+    """Of how many of our documents that are there source and index were compared, and on how many copies.
+
+    ``most``: of so many of a shard all are compared. ``reason``: why there is less than there should be.
+    """
+    compared = set[str]().union(*(read.inside.compared for read in reads))
+    failed = [read for read in reads if read.inside.error is not None]
+    reason = None
+    if failed:
+        first = failed[0]
+        reason = (
+            f"{len(failed)} of {len(reads)} copies, the first shard {first.copy.shard} on {first.copy.node}: "
+            f"{first.inside.error}"
+        )
+    return {
+        "documents": len(compared),
+        "of": len(present),
+        "copies": sum(bool(read.inside.compared) for read in reads),
+        "phrases": sum(read.inside.phrases for read in reads),
+        "most": WHOLE,
+        "seed": seed,
+        "reason": reason,
     }
 
 

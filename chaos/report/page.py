@@ -16,7 +16,7 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from chaos.checks import evaluate, text
+from chaos.checks import contents, evaluate, text
 from chaos.checks.record import Record
 from chaos.history.reader import History
 from chaos.places import write_atomically, write_json
@@ -563,9 +563,12 @@ def _lost(record: Record) -> list[dict[str, Any]]:
         ("diverged", "missing on some live copies"),
         ("wrong_content", "found with other content"),
     ):
+        places = contents.named(readback) if name == "wrong_content" else {}
         ids = [
             f"{item.get('id')} (not on {', '.join(map(str, item.get('missing_on') or []))})"
             if isinstance(item, dict) and item.get("missing_on")
+            else f"{item} ({places[str(item)]})"
+            if str(item) in places
             else str(item.get("id") if isinstance(item, dict) else item)
             for item in (readback.get(name) or [])[:100]
         ]

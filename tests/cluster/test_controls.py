@@ -6,6 +6,7 @@ weaknesses that are definitions are in experiments/controls; docs/controls.md li
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,12 @@ from chaos.observe.proof import problems
 LIED = DATA / "lied.yaml"
 
 
-def lied_to(tiny, out: Path, lie: str, experiment: Path = LIED, about: str | None = None) -> dict[str, dict]:
-    """The findings of a run in whose last phase clients reach the cluster through a liar, by metric."""
-    with impostors(tiny, tiny.wiring.clients, lie, about) as switch:
+def lied_to(
+    tiny, out: Path, lie: str, experiment: Path = LIED, about: str | None = None, hosts=None
+) -> dict[str, dict]:
+    """The findings of a run in whose last phase somebody lies on the way, by metric: before the cluster, or on hosts
+    of its own."""
+    with impostors(tiny, hosts or tiny.wiring.clients, lie, about) as switch:
         running = Cli("run", experiment, "--out", out, "--on", tiny.id)
         await_event(running, out, in_effect)
         switch.touch()
@@ -49,6 +53,40 @@ def test_a_write_that_somebody_else_acknowledged_is_lost(tiny, out):
     assert found["acknowledged.lost"]["counts_as"] == "weakness"
     assert abs(found["acknowledged.lost"]["measured"] - swallowed) <= 3  # three liars, each with a count of its own
     assert found["read.good"]["counts_as"] != "weakness"
+
+
+def changed(tiny, out: Path) -> tuple[set[str], dict]:
+    """The ids of the documents that were changed on their way, and what the read-back found."""
+    told = (tiny.folder / "run" / "told").read_text().split()
+    assert len(told) == len(set(told)) >= 5
+    return set(told), json.loads((run_folder(out) / "history" / "readback.json").read_text())
+
+
+def test_a_letter_that_is_changed_on_the_way_to_the_cluster_is_found_on_every_copy(tiny, out):
+    """Both numbers of the documents are right, and so are their ids: only the source and what was indexed is not."""
+    found = lied_to(tiny, out, "letter")["acknowledged.lost"]
+    told, readback = changed(tiny, out)
+    assert found["counts_as"] == "weakness" and found["measured"] == len(told)
+    assert set(readback["wrong_content"]) == told and readback["lost_count"] == readback["diverged_count"] == 0
+    for way in ("source", "index"):
+        named = readback[f"wrong_{way}"]
+        assert {each["id"] for each in named} == told
+        assert all(len(each["on"]) == 3 and each["right_on"] == [] for each in named)
+    assert readback["wrong_doc_values"] == []
+    assert readback["content"]["documents"] == readback["content"]["of"] == readback["documents"]
+
+
+@pytest.mark.full
+def test_a_letter_that_is_changed_on_the_way_to_one_copy_is_found_on_that_copy_alone(tiny, out):
+    (there,) = [host for host in tiny.wiring.nodes if host.zone == "c"]
+    found = lied_to(tiny, out, "replica", hosts=[there])["acknowledged.lost"]
+    told, readback = changed(tiny, out)
+    assert found["counts_as"] == "weakness" and found["measured"] == len(told)
+    assert f"on {there.name} alone" in found["says"]
+    for way in ("source", "index"):
+        named = readback[f"wrong_{way}"]
+        assert {each["id"] for each in named} == told
+        assert all(each["on"] == [there.name] and len(each["right_on"]) == 2 for each in named)
 
 
 @pytest.mark.parametrize("lie", ["partial", "none found"])

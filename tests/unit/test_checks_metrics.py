@@ -418,6 +418,42 @@ def test_a_hundred_ids_are_named_and_all_are_counted() -> None:
     assert len(found.evidence["lost"]) == 100 and found.value == 4321
 
 
+def test_the_finding_says_how_much_was_compared() -> None:
+    whole = read_back()
+    assert "whole source and index were compared of all 21\u00a0492 documents on 9 copies" in whole.says
+    sample = synthetic.READBACK["content"] | {"documents": 60_000, "of": 1_200_000}
+    says = read_back(content=sample).says
+    assert "of a sample of 60\u00a0000 of 1\u00a0200\u00a0000 documents (5.0 %) on 9 copies" in says
+
+
+def test_of_a_record_that_looked_at_two_numbers_no_source_is_claimed() -> None:
+    """As it was judged when it was made, in words that say what was looked at."""
+    story = Story(chapters=[Chapter("only", 5)])
+    assert story.readback is not None
+    for name in [
+        name for name in story.readback if name == "content" or name.startswith(("wrong_s", "wrong_i", "wrong_d"))
+    ]:
+        del story.readback[name]
+    for copy in story.readback["copies"]:
+        for name in ("wanted", "compared", "phrases", "content_error"):
+            del copy[name]
+    found = writes.measure(Record(story.history()))
+    assert found.value == 0 and found.bound is Bound.EXACT and "content" not in found.evidence
+    assert "two numbers of each were compared, its source was not" in found.says
+
+
+def test_what_is_wrong_is_told_with_the_copies_on_which_it_is() -> None:
+    item = {"id": "w-9", "on": ["c-data"], "right_on": ["a-data", "b-data"], "says": 'text: expected "x", found "y"'}
+    found = read_back(
+        wrong_content=["w-9"], wrong_content_count=1, wrong_index=[item], wrong_index_count=1, wrong_source_count=0
+    )
+    assert found.value == 1 and judge(found, "==", 0) is Verdict.FAIL
+    assert "1 with other content (1 in their index), w-9 on c-data alone in its index (text: exp" in found.says
+    assert found.evidence["wrong_index"] == [item]
+    everywhere = read_back(wrong_source=[item | {"right_on": []}], wrong_source_count=4)
+    assert everywhere.value == 4 and "4 in their source), w-9 on every copy in its source" in everywhere.says
+
+
 # -- shards and recovery -------------------------------------------------------------------------
 
 

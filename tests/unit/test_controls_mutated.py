@@ -257,6 +257,35 @@ def a_copy_has_other_content(run: Stored) -> None:
     _read_back(run, wrong_content=["w-9"], wrong_content_count=1)
 
 
+def _wrong(run: Stored, way: str, *on: str) -> None:
+    """One document is wrong in one place, on some of its copies."""
+    right = [node for node in ("a-data", "b-data", "c-data") if node not in on]
+    item = {"id": "w-9", "on": list(on), "right_on": right, "says": "text: expected 1, found 2"}
+    _read_back(run, wrong_content=["w-9"], wrong_content_count=1)
+    _read_back(run, **{f"wrong_{way}": [item], f"wrong_{way}_count": 1})
+
+
+@breaks("acknowledged.lost")
+def a_source_is_another(run: Stored) -> None:
+    _wrong(run, "source", "a-data", "b-data", "c-data")
+
+
+@breaks("acknowledged.lost")
+def its_own_words_do_not_find_a_document_on_one_copy(run: Stored) -> None:
+    _wrong(run, "index", "c-data")
+
+
+@breaks("acknowledged.lost")
+def a_doc_value_is_another_on_one_copy(run: Stored) -> None:
+    _wrong(run, "doc_values", "b-data")
+
+
+@breaks("acknowledged.lost")
+def a_source_is_another_and_not_all_could_be_compared(run: Stored) -> None:
+    _wrong(run, "source", "c-data")
+    the_sources_could_not_be_compared(run)
+
+
 @breaks("acknowledged.lost")
 def lost_and_the_read_back_is_incomplete(run: Stored) -> None:
     _read_back(run, lost=["w-5"], lost_count=1, complete=False, reason="c-data did not answer")
@@ -750,6 +779,26 @@ def nothing_was_read_back(run: Stored) -> None:
 @blinds("acknowledged.lost")
 def the_read_back_knew_of_half_of_the_writes(run: Stored) -> None:
     _read_back(run, acknowledged=1000)
+
+
+@blinds("acknowledged.lost")
+def the_sources_could_not_be_compared(run: Stored) -> None:
+    assert run.readback is not None
+    run.readback["content"]["reason"] = "1 of 9 copies, the first shard 1 on c-data: status 503"
+
+
+@blinds("acknowledged.lost")
+def one_copy_was_not_looked_into_to_its_end(run: Stored) -> None:
+    assert run.readback is not None
+    run.readback["copies"][4]["compared"] -= 1
+
+
+@blinds("acknowledged.lost")
+def no_source_was_compared(run: Stored) -> None:
+    assert run.readback is not None
+    run.readback["content"]["documents"] = 0
+    for each in run.readback["copies"]:
+        each |= {"compared": 0, "wanted": 0}
 
 
 @blinds("cas.violations", "dirty.reads")

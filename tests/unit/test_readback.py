@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.checks import contents
 from chaos.history import History
-from chaos.load.workload import check_of, check_value
+from chaos.load.workload import check_of, check_value, numbers
 from chaos.observe import readback
 from chaos.observe.cluster import ShardCopy, View
 from chaos.observe.readback import NAMED, CopyRead, compare, read_back, shard_of
@@ -22,8 +23,8 @@ SHARDS, ROUTING = 3, 768
 IDS = [f"w-{k}" for k in range(60)]
 
 
-def copy(shard: int, node: str, ids: set[str], *, error: str | None = None, wrong: set[str] | None = None) -> CopyRead:
-    return CopyRead(ShardCopy("chaos", shard, node == "a", "STARTED", node), ids, wrong or set(), error)
+def copy(shard: int, node: str, ids: set[str], *, error: str | None = None) -> CopyRead:
+    return CopyRead(ShardCopy("chaos", shard, node == "a", "STARTED", node), ids, error)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +128,34 @@ def test_destroyed_shards_lose_all_that_was_acknowledged_in_them() -> None:
 
 def test_wrong_content_counts_for_acknowledged_documents_once() -> None:
     reads = whole()
+    first = min(reads[0].ids)
     for read in reads[:2]:  # both copies of shard 0
-        read.wrong |= {sorted(read.ids)[0], "w-999"}
+        for id in (first, "w-999"):
+            read.inside.blame(id, "source", "text: another")
+            read.inside.blame(id, "index", "not found by amber")
     found = compare(reads, IDS, SHARDS, ROUTING)
-    assert found["wrong_content"] == [sorted(reads[0].ids)[0]] and found["wrong_content_count"] == 1
+    assert found["wrong_content"] == [first] and found["wrong_content_count"] == 1
+    item = {"id": first, "on": ["a", "b"], "right_on": [], "unknown_on": [], "says": "text: another"}
+    assert found["wrong_source"] == [item]
+    assert found["wrong_index_count"] == 1 and found["wrong_doc_values_count"] == 0
+
+
+def test_a_document_that_is_wrong_on_one_copy_alone_is_named_with_it() -> None:
+    reads = whole()
+    first = min(reads[0].ids)
+    for read in reads:
+        read.inside.compared = set(read.ids)
+    reads[1].inside.blame(first, "index", "not found by amber")
+    reads[0].inside.blame(first, "doc_values", "seq: another")
+    found = compare(reads, IDS, SHARDS, ROUTING)
+    item = {"id": first, "on": ["b"], "right_on": ["a"], "unknown_on": [], "says": "not found by amber"}
+    assert found["wrong_index"] == [item]
+    item = {"id": first, "on": ["a"], "right_on": ["b"], "unknown_on": [], "says": "seq: another"}
+    assert found["wrong_doc_values"] == [item]
+    assert found["wrong_content"] == [first]
+    reads[0].inside.error = "status 503"  # before or after it had looked at that: nobody knows
+    (item,) = compare(reads, IDS, SHARDS, ROUTING)["wrong_index"]
+    assert (item["right_on"], item["unknown_on"]) == ([], ["a"]) and contents.where(item) == "on b"
 
 
 def test_counts_are_exact_where_names_are_cut() -> None:
@@ -163,12 +188,13 @@ def page(*ids: str, wrong: str | None = None, total: int | None = None) -> tuple
     hits = [
         {
             "_id": id,
-            "fields": {"check": [check_of(id, n) + (id == wrong)]},
+            "fields": {name: [value + (id == wrong and name == "check")] for name, value in numbers(id, n).items()},
             "sort": [n, check_of(id, n)],
             "_seq_no": 10 + n,
             "_primary_term": 1,
         }
-        for n, id in enumerate(ids)
+        for id in ids
+        for n in [int(id[2:])]
     ]
     counted = {"total": {"value": len(ids) if total is None else total}}
     return 200, {"timed_out": False, "_shards": {"successful": 1}, "hits": {**counted, "hits": hits}}
@@ -178,13 +204,13 @@ def test_a_copy_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readback, "PAGE", 2)
     lab = Answers(page("w-1", "w-2", total=4), page("w-3", "w-4", wrong="w-4"), page())
     read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"))  # type: ignore[arg-type]
-    assert (read.ids, read.wrong, read.error) == ({"w-1", "w-2", "w-3", "w-4"}, {"w-4"}, None)
+    assert (read.ids, set(read.inside.wrong), read.error) == ({"w-1", "w-2", "w-3", "w-4"}, {"w-4"}, None)
     assert (read.total, read.surplus, read.twice) == (4, 0, set())
     assert [body["track_total_hits"] for body in lab.asked] == [True, False, False]
     assert [body.get("search_after") for body in lab.asked] == [  # type: ignore[attr-defined]
         None,
-        [1, check_value("w-2")],
-        [1, check_value("w-4")],
+        [2, check_value("w-2")],
+        [4, check_value("w-4")],
     ]
 
 
@@ -292,20 +318,21 @@ def test_a_copy_that_gives_an_id_twice_says_so() -> None:
         Answers(page("w-1", "w-1", "c-2")), ShardCopy("chaos", 0, True, "STARTED", "a-data")
     )
     assert read.twice == {"w-1"} and read.surplus == 1 and read.error is None
-    assert read.keys == {"c-2": (2, 12, 1)} and not read.wrong
+    assert read.keys == {"c-2": (2, 12, 1)} and not read.inside.wrong
 
 
 def test_the_content_of_a_key_follows_from_its_value() -> None:
     read = readback._read_copy(  # type: ignore[arg-type]
         Answers(page("c-0", "c-1", wrong="c-1")), ShardCopy("chaos", 0, True, "STARTED", "a-data")
     )
-    assert read.wrong == {"c-1"}
+    assert set(read.inside.wrong) == {"c-1"} and read.inside.values == {"c-0": 0, "c-1": 1}
 
 
 def test_wrong_content_of_a_recovered_document_counts_too() -> None:
     reads = also(whole(), "w-100", "w-300")
     for read in reads:
-        read.wrong = {"w-100", "w-300"} & read.ids
+        for id in {"w-100", "w-300"} & read.ids:
+            read.inside.blame(id, "source", "another")
     found = compare(reads, set(IDS), SHARDS, ROUTING, fates=fates(open={"w-100"}))
     assert found["wrong_content"] == ["w-100"]  # the other is unexpected, whatever it holds
 
@@ -350,7 +377,7 @@ class Late:
             monkeypatch.setattr(readback, name, lambda *_, answer=answer, **__: answer)
         monkeypatch.setattr(readback, "_read_copy", self.read)
 
-    def read(self, lab: Any, copy: ShardCopy) -> CopyRead:
+    def read(self, lab: Any, copy: ShardCopy, wanted: Any, seed: int) -> CopyRead:
         late = copy.node == "b" and len(self.slept) < self.times
         ids = {"w-1"} if late else {"w-1", "w-2"}
         return CopyRead(copy, ids, total=len(ids))
@@ -370,6 +397,27 @@ def test_copies_that_differ_are_read_again_before_they_have_diverged(monkeypatch
     assert found["diverged"] == [{"id": "w-2", "missing_on": ["b"]}] and never.slept == [2.0, 5.0, 10.0]
     equal = Late(monkeypatch, 0)
     assert equal.found()["diverged_count"] == 0 and equal.slept == []
+
+
+def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that was under way may arrive between two looks at one copy."""
+
+    class Wrong(Late):
+        def read(self, lab: Any, copy: ShardCopy, wanted: Any, seed: int) -> CopyRead:
+            assert (wanted, seed) == ({"w-1", "w-2", "w-3"}, 5)  # what had no clear answer must be right as well
+            read = CopyRead(copy, {"w-1", "w-2", "w-3"})
+            if copy.node == "b" and len(self.slept) < self.times:
+                read.inside.blame("w-3", "source", "text: another")
+            return read
+
+        def found(self) -> dict[str, Any]:
+            written = Written(acknowledged={"w-1", "w-2"}, open={"w-3"})
+            return read_back(None, "chaos", written, sleep=self.slept.append, seed=5)  # type: ignore[arg-type]
+
+    once = Wrong(monkeypatch, 1)
+    assert once.found()["wrong_content_count"] == 0 and once.slept == [2.0]
+    always = Wrong(monkeypatch, 9)
+    assert always.found()["wrong_content"] == ["w-3"] and always.slept == [2.0, 5.0, 10.0]
 
 
 # ---- what the load has tried to write -----------------------------------------------------------------------

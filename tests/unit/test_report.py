@@ -137,6 +137,18 @@ def test_lost_ids_and_dirt_are_named(pages: dict[str, str]) -> None:
     assert "oschaos-k3v9-b-data could not be removed" in words
 
 
+def test_documents_with_other_content_are_named_with_their_copies() -> None:
+    story = synthetic.slow_zone()
+    says = "not found by amber; found by a word that no text has"
+    item = {"id": "w-9", "on": ["c-data"], "right_on": ["a-data", "b-data"], "says": says}
+    assert story.readback is not None
+    story.readback |= {"wrong_content": ["w-9"], "wrong_content_count": 1, "wrong_index": [item]}
+    story.readback |= {"wrong_index_count": 1}
+    words = Page(page_of(story)).words
+    assert "1 acknowledged write has other content than was sent" in words
+    assert "w-9 (index on c-data alone)" in words and says in words
+
+
 def test_a_killed_run_says_what_is_missing(pages: dict[str, str]) -> None:
     words = Page(pages["killed"]).words
     for gap in ("the end of the run", "the read-back of acknowledged writes", "the record of clean-up", "never ran"):

@@ -1,0 +1,127 @@
+"""The read-back on a real cluster whose disk lies: one byte is another one on one copy, and nobody else notices.
+
+OpenSearch verifies a segment's checksum when it copies the segment, not when it opens or reads it. So a node that was
+stopped and started again serves what its disk holds by now.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.load.workload import MAPPING, cas_id, check_value, content, preload, preload_id, source
+from chaos.netsock import opensearch
+from chaos.observe.cluster import administer, await_green
+from chaos.observe.readback import read_back
+
+DOCUMENTS, KEYS, INDEX = 300, 3, "damaged"
+IDS = {preload_id(n) for n in range(DOCUMENTS)} | {cas_id(n) for n in range(KEYS)}
+COLUMN, POINT = preload_id(17), preload_id(23)
+"""Whose doc value, and whose indexed number is changed."""
+WORD = ("willow", "willox")
+"""A word of the dictionary, and what stands there afterwards: between the same neighbours."""
+
+
+@pytest.fixture
+def damaged(tiny):
+    """An index of one shard with three copies, each of one segment that lies on disk."""
+    settings = {"number_of_shards": 1, "number_of_replicas": 2}
+    try:
+        assert administer(tiny, "PUT", f"/{INDEX}", body={"mappings": MAPPING, "settings": settings})[0] == 200
+        assert await_green(tiny, 60)[0]
+        node = tiny.topology.nodes[0].name
+        preload(opensearch(tiny.administration(node), access=tiny.access), DOCUMENTS, INDEX, keys=KEYS)
+        for step in ("_forcemerge?max_num_segments=1&flush=true", "_flush?force=true"):
+            assert administer(tiny, "POST", f"/{INDEX}/{step}")[0] == 200
+        yield tiny
+    finally:
+        for each in tiny.topology.nodes:
+            tiny.start_node(each.name)
+        administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+
+
+def found(lab) -> dict[str, Any]:
+    return read_back(lab, INDEX, IDS, sleep=lambda _: None)
+
+
+def last_of(lab, node: str) -> str:
+    """The document that stands last in a copy: nothing behind it in the compressed sources repeats a part of it."""
+    client = lab.client(node, timeout=10)
+    try:
+        body = {"size": 1, "sort": [{"_doc": "desc"}]}
+        _, answer = client.request("POST", f"/{INDEX}/_search?preference=_shards:0%7C_only_local", body=body)
+        return answer["hits"]["hits"][0]["_id"]
+    finally:
+        client.close()
+
+
+def files(lab, node: str) -> list[Path]:
+    return [path for path in (lab.folder / "data" / node).rglob("*") if path.is_file() and path.parent.name == "index"]
+
+
+def change(where: list[Path], parts: list[bytes], other: Callable[[bytes], bytes]) -> None:
+    """Overwrite the first of these that stands in the files once."""
+    contents = {path: path.read_bytes() for path in where}
+    for part in parts:
+        if sum(data.count(part) for data in contents.values()) == 1:
+            (path,) = [path for path, data in contents.items() if part in data]
+            new = other(part)
+            assert len(new) == len(part) and new != part
+            with path.open("r+b") as file:
+                file.seek(contents[path].index(part))
+                file.write(new)
+            return
+    raise AssertionError(f"none of {parts[:3]} stands in a file once")
+
+
+def pieces(value: bytes) -> list[bytes]:
+    """Parts of at least four bytes, the longest first: compression may have taken the others."""
+    return [value[at : at + length] for length in range(len(value), 3, -1) for at in range(len(value) - length + 1)]
+
+
+def other_digit(digits: bytes) -> bytes:
+    middle = len(digits) // 2
+    return digits[:middle] + str((int(digits[middle : middle + 1]) + 1) % 10).encode() + digits[middle + 1 :]
+
+
+def flipped(at: int) -> Callable[[bytes], bytes]:
+    def flip(data: bytes) -> bytes:
+        changed = bytearray(data)
+        changed[at] ^= 1
+        return bytes(changed)
+
+    return flip
+
+
+def test_one_byte_on_one_copys_disk_is_found_in_the_source_the_index_or_the_doc_values_of_that_copy(damaged):
+    before = found(damaged)
+    assert before["complete"] and before["wrong_content_count"] == 0
+    assert before["content"] == before["content"] | {"documents": len(IDS), "of": len(IDS), "copies": 3, "reason": None}
+
+    node = damaged.topology.nodes[2].name
+    last = last_of(damaged, node)
+    damaged.stop_node(node)
+    mine = files(damaged, node)
+    dictionary = f"valley{WORD[0]}".encode()
+    change(mine, pieces(str(content(last)["check"]).encode()), other_digit)
+    change(mine, [dictionary], lambda data: data.replace(*(word.encode() for word in WORD)))
+    change(mine, [struct.pack("<q", check_value(COLUMN))], flipped(0))
+    change(mine, [struct.pack(">q", check_value(POINT))[-6:]], flipped(-1))
+    damaged.start_node(node)
+    assert await_green(damaged, 120)[0]
+
+    after = found(damaged)
+    others = {each.name for each in damaged.topology.nodes} - {node}
+    ways = {way: after[f"wrong_{way}"] for way in ("source", "index", "doc_values")}
+    by_word = {id for id in IDS if id.startswith("p-") and WORD[0] in source(id)["text"].split()}
+    assert {each["id"] for each in ways["source"]} == {last}
+    assert {each["id"] for each in ways["doc_values"]} == {COLUMN}
+    assert {each["id"] for each in ways["index"]} == by_word | {POINT}
+    for each in (each for named in ways.values() for each in named):
+        assert each["on"] == [node] and set(each["right_on"]) == others, each
+    assert after["wrong_content_count"] == len({last, COLUMN, POINT} | by_word)
+    assert after["lost_count"] == after["diverged_count"] == 0 and after["complete"]
