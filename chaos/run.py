@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from chaos import controllers, guards, places, plan
+from chaos import controllers, guards, places, plan, space
 from chaos.audit import Workload, audit, documentation
 from chaos.audit import cluster as audited
 from chaos.checks import deciding
@@ -123,10 +123,12 @@ class RunResult:
 
 @dataclass
 class Stop:
-    """Why a run is to end early; the first reason stays."""
+    """Why a run is to end early; the first reason stays. A failure of ours is one too, and the worse of two."""
 
     reason: str | None = None
     guard: str | None = None
+    failure: str | None = None
+    """What broke of ours (the record, the load driver), from whatever thread noticed it."""
     at: int | None = None
     """When it was asked for, in monotonic ns: abort latency counts from here."""
     # one thread may come twice: a second signal's handler interrupts the first one's
@@ -138,15 +140,29 @@ class Stop:
                 self.at = time.monotonic_ns()
                 self.reason, self.guard = reason, guard
 
+    def fail(self, says: str) -> None:
+        """End the run as an error. One that is ending already goes on to its end, and then counts as one."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = says
+            self.ask(says)
+
     @property
     def asked(self) -> bool:
         return self.reason is not None
+
+    @property
+    def by_signal(self) -> bool:
+        """Whether it was the user who asked first, and no guard or failure."""
+        return self.asked and self.guard is None and self.reason != self.failure
 
     def was_asked(self) -> bool:
         return self.asked
 
     def check(self) -> None:
-        """Raises Aborted when a stop has been asked for."""
+        """Raises ChaosError when something of ours broke, Aborted when a stop has been asked for."""
+        if self.failure is not None:
+            raise ChaosError(self.failure)
         if self.reason is not None:
             raise Aborted(self.reason)
 
@@ -256,6 +272,7 @@ def _run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> Run
         try:
             execution = Execution(experiment, options, parts, folder, reporter, stop)
         except OSError as error:
+            space.release(folder)
             raise ChaosError(f"cannot begin the run in {folder}: {error.strerror}") from error
         return execution.execute()
 
@@ -275,8 +292,10 @@ class Execution:
         self.experiment, self.options, self.parts = experiment, options, parts
         self.folder, self.reporter, self.stop = folder, reporter, stop
         self.seed = options.seed if options.seed is not None else experiment.seed
-        self.events = EventWriter(folder / "history" / "events.jsonl")
-        self.ledger = Ledger(folder / "ledger.jsonl")
+        self.for_undo = space.Reserve(folder, "undo", space.FOR_UNDO)
+        self.for_report = space.Reserve(folder, "report", space.FOR_REPORT)
+        self.events = EventWriter(folder / "history" / "events.jsonl", self.broken)
+        self.ledger = Ledger(folder / "ledger.jsonl", self.broken)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
@@ -324,6 +343,7 @@ class Execution:
 
     def close_down(self) -> None:
         """Undo, settle, take the lab away. Every step is tried; only what stays behind in the end is dirt."""
+        self.for_undo.release()
         for closing in (self.undo, self.settle_and_read_back, self.lab_away):
             try:
                 closing()
@@ -334,6 +354,8 @@ class Execution:
                 if closing == self.lab_away:
                     self.dirt.append(f"{closing.__name__}: {type(error).__name__}: {error}")
                 self.failed(f"{closing.__name__}: {type(error).__name__}: {error}")
+        if self.stop.failure is not None and self.outcome != "error":  # it broke while something else ended the run
+            self.failed(self.stop.failure)
 
     def aborted(self, error: Aborted) -> None:
         self.outcome = "aborted"
@@ -511,7 +533,7 @@ class Execution:
         if self.experiment.controller is not None:
             self.reporter.status("starting failover controllers")
             self.controllers.start(self.ledger, self.stop.check)
-        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
+        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
         self.driver.start()
         if self.driver.pid is not None:
             self.lab.instrument(self.driver.pid)
@@ -523,6 +545,16 @@ class Execution:
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    def broken(self, says: str) -> None:
+        """Some part of the record cannot be written: nothing that is not written down may be judged."""
+        self.for_undo.release()
+        self.stop.fail(says)
+
+    def driver_failed(self, says: str) -> None:
+        """The load is over, from the moment in which that is known. While a run is ending anyway it means nothing."""
+        if not self.stop.asked:
+            self.broken(says)
 
     def warm_up(self) -> None:
         """Let the load run until it is steady. These arrivals belong to no phase."""
@@ -789,22 +821,23 @@ class Execution:
         from chaos.report import render
 
         clean = not self.dirt
+        self.for_report.release()
         try:
             scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
             write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")
-            with suppress(ChaosError):
+            with suppress(ChaosError, OSError):  # rows can be judged as they are
                 compact(self.folder)
             page = render(self.folder)
             findings = json.loads((page.parent / "findings.json").read_text())
         except (ChaosError, OSError) as error:
-            raise Unreported(self.folder, error, self.dirt) from error
+            raise Unreported(self.folder, error, self.dirt, self.stop.failure) from error
         finally:
             self.events.close()
             self.ledger.close()
             self.reporter.close()
-        return RunResult(self.folder, findings, clean, self.stop.asked and self.stop.guard is None)
+        return RunResult(self.folder, findings, clean, self.stop.by_signal)
 
 
 def python_execution(
@@ -854,9 +887,10 @@ def python_execution(
 class Unreported(ChaosError):
     """The run is over and undone, but its report cannot be made (a full disk, say)."""
 
-    def __init__(self, folder: Path, why: Exception, dirt: list[str]) -> None:
+    def __init__(self, folder: Path, why: Exception, dirt: list[str], failure: str | None = None) -> None:
+        ended = f"; the run had ended early: {failure}" if failure else ""
         left = f"; left behind: {'; '.join(dirt)} (run: opensearch-chaos recover)" if dirt else ""
-        super().__init__(f"no report of {folder} can be made: {why}{left}")
+        super().__init__(f"no report of {folder} can be made: {why}{ended}{left}")
         found = why.exit_code if isinstance(why, ChaosError) else Exit.ERROR
         self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history.format import Outcome
-from chaos.history.writer import CAS
+from chaos.history.writer import CAS, Broken
 from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
 from chaos.load.workload import cas_id, cas_source
@@ -48,8 +48,9 @@ class CompareAndSet(Paced):
         nodes: list[str],
         sender: Callable[[int], Send],
         timeout_s: float,
+        broken: Broken,
     ) -> None:
-        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS)
+        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS, broken=broken)
         self._keys = config.keys
         self._index = index
         self._zones, self._nodes = zones, nodes
