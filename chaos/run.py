@@ -256,6 +256,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     guards.refuse_unready(experiment.guards)
     refuse_lacking(experiment, options.lab, options.kind)
     refuse_leftovers()
+    space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))
     with sole_run(options.lab):
         return _run(experiment, options, reporter)
 
@@ -792,6 +793,7 @@ class Execution:
         self.echo.stop()
         if self.driver is not None:
             self.driver.kill()
+            self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
         if self.sampler is not None:
             self.sampler.stop()
         self.lab.write_logs()
@@ -879,6 +881,7 @@ def python_execution(
         phases=(),
         expect=(),
     )
+    space.refuse_scarce(space.wanted([experiment], out, own_lab=False))
     options = RunOptions(out=out, command=f"pytest -m chaos {file.name}::{name}", seed=seed, lab=lab)
     folder = new_folder(out, experiment.name)
     return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())

@@ -107,14 +107,13 @@ def _append(file: FileIO, data: bytes | bytearray) -> None:
 
     For files that have one writer, opened for appending.
     """
-    view = memoryview(data)
-    size = os.fstat(file.fileno()).st_size
+    done = 0
     try:
-        while view:
-            view = view[file.write(view) :]
+        while done < len(data):
+            done += file.write(memoryview(data)[done:] if done else data)
     except OSError:
         with suppress(OSError):  # half a line would swallow the next one, half a row shift all that follow
-            os.ftruncate(file.fileno(), size)
+            os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size - done)
         raise
 
 

@@ -30,6 +30,7 @@ SILENT_SECONDS = 10.0
 """The driver speaks every second, from the control group that comes first of all. Ten words missed in a row are no
 busy moment any more: it stands still, and what would be recorded from now on is nothing."""
 _LISTEN_S = 0.5
+_KILLED_S = 10.0
 _SCRUBBED = ("LOCUST_", "OTEL_")
 """Environment by which the user's own locust would be configured."""
 
@@ -162,14 +163,15 @@ class Driver:
         return self._stopped
 
     def kill(self) -> None:
-        """End the process at once, one that stands still too. Idempotent."""
+        """End the process at once, one that stands still too. Idempotent. ``alive`` says when the kernel does not."""
         self._ending = True
         if self._process is None:
             return
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):  # one that waits for a disk dies when the disk answers
+            self._process.wait(_KILLED_S)
         self._close()
 
     def __enter__(self) -> Self:
