@@ -688,6 +688,7 @@ class Execution:
         if not self.driver.alive:
             raise ChaosError(f"the load driver died: {self.driver.error}")
         self.controllers.check()
+        self.echo.check()
         status = self.driver.status
         rates = "  ".join(
             f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"

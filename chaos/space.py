@@ -38,7 +38,7 @@ PROBE_BYTES = 200
 PROBE_NODE_BYTES = 400
 """… and of each data node: a get, a search, and what they found (981 seen for three nodes)."""
 SECOND_BYTES = 1000
-"""A second of the driver's own figures (520 seen) and of the runner's events that do not grow with the nodes …"""
+"""A second of the driver's own figures (520 seen), of the echo's (150), of events that do not grow with the nodes …"""
 SECOND_NODE_BYTES = 100
 """… and of those that do (393 seen for six nodes)."""
 LOG_NODE_BYTES = 2000

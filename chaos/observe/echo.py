@@ -66,6 +66,16 @@ class Echo:
             raise ChaosError(f"the echo beside the nodes did not start (log: {self._log})")
         return [int(pid) for pid in json.loads(said)]
 
+    def check(self) -> None:
+        """Raises ChaosError when it has ended by itself, over a full disk for example: its part of the record ends."""
+        if self._process is None or self._process.poll() is None:
+            return
+        try:
+            said = self._log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            said = []
+        raise ChaosError(f"the echo beside the nodes ended: {said[-1] if said else 'it said nothing'}")
+
     def stop(self) -> None:
         """End it and wait until it has; idempotent."""
         process, self._process = self._process, None
