@@ -308,9 +308,10 @@ def nemesis(
         _shrink(shrink, budget, reports, file, opensearch_home)
         return
     refuse_given(context, ("budget",), "it is of --shrink")
-    if not run_it:
+    if run_it:
+        labs.refuse_home(Kind.LOCAL, opensearch_home)
+    else:
         refuse_given(context, ("reports", "opensearch_home"), "nothing is run without --run")
-    labs.refuse_home(Kind.LOCAL, opensearch_home)
     from chaos import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology
     from chaos.definitions.selectors import NAME

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -537,6 +540,49 @@ def test_a_disk_that_fills_up_does_not_keep_the_lab_from_being_taken_away(
     assert code == 5 and "no report of" in one_line(err) and "No space left" in err
     assert list((tmp_path / "state" / "labs").iterdir()) == []
     assert list((tmp_path / "state" / "registry").iterdir()) == []
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if ctypes.CDLL(None).mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=64m"):
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_record_that_breaks_is_the_headline_of_a_report_in_the_room_that_was_kept(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path, small: Path
+) -> None:
+    """Whoever notices it first may be a thread that goes on; the run does not."""
+    out = small / "reports"
+
+    def up(lab: LocalLab, says: Any, check: Callable[[], None]) -> None:
+        (folder,) = out.iterdir()
+        with suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+        with suppress(OSError):  # as the sampler does
+            events.append(running.EventWriter(folder / "history" / "events.jsonl", stops[0].fail))
+            events[0].write("sample", nodes="x" * 8192)
+        check()
+        pytest.fail("it went on")
+
+    events: list[Any] = []
+    stops: list[Any] = []
+    made = running.Stop
+    monkeypatch.setattr(running, "Stop", lambda: stops.append(made()) or stops[0])
+    monkeypatch.setattr(LocalLab, "up", up)
+    code, said, err = cli("run", EXPERIMENT, "-q", "--out", out)
+    found = findings(out)
+    assert (code, found["outcome"], found["clean"]) == (5, "error", True), said + err
+    assert "the record cannot be written: events.jsonl: No space left on device" in found["summary"]
+    (folder,) = out.iterdir()
+    assert (folder / "report.html").is_file() and not list(folder.glob(".room-for-*"))
+    for name in ("summary.md", "junit.xml"):
+        assert "No space left on device" in (folder / name).read_text()
 
 
 @pytest.mark.parametrize("full_disk", [False, True])
