@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from rich.table import Table
 
 import chaos
 from chaos.commands.auditing import audit
-from chaos.commands.common import Kind, Objectives, out, print_verdict
+from chaos.commands.common import Kind, Objectives, out, print_verdict, refuse_given
 from chaos.commands.comparing import baseline, compare
 from chaos.commands.exporting import export
 from chaos.commands.failing_over import failover
@@ -38,7 +39,9 @@ Home = Annotated[
     Path | None,
     typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),
 ]
-LabKind = Annotated[Kind, typer.Option("--lab", help="What a lab of its own is made of.")]
+LabKind = Annotated[
+    Kind | None, typer.Option("--lab", help="What a lab of its own is made of; default local.", show_default=False)
+]
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
 ]
@@ -70,7 +73,7 @@ def run(
     repeat: Annotated[
         int | None, typer.Option("--repeat", help="So many runs of each, judged together.", min=1, show_default=False)
     ] = None,
-    kind: LabKind = Kind.LOCAL,
+    of_kind: LabKind = None,
     objective: Objectives = None,
     retry: Annotated[
         str | None,
@@ -83,7 +86,7 @@ def run(
     ] = None,
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
-    from chaos import retrying
+    from chaos import retrying, space
     from chaos.console import Reporter
     from chaos.definitions import load_experiment, objectives
     from chaos.lab import labs
@@ -92,6 +95,13 @@ def run(
     from chaos.run import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
     from chaos.run import run as run_one
 
+    kind = of_kind or Kind.LOCAL
+    if on is not None and of_kind is not None:
+        raise InvalidInput("--lab is for a lab of its own, and --on names one that is there", remedy="leave one out")
+    if on is not None and opensearch_home is not None:
+        raise InvalidInput(f"lab '{on}' has its OpenSearch already: --opensearch-home is for a lab of its own")
+    if dry_run and quiet:
+        raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
     controlled = not no_controller
     good = objectives.parse(objective or ())
     loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments)
@@ -101,13 +111,10 @@ def run(
             remedy="leave one of them out",
         )
     retries = None if retry is None else retrying.Retries.parse(retry)
-    if dry_run:
-        _plans(loaded, seed)
-        if retries is not None:
-            out.print(f"a run that ends inconclusive is repeated once: {retries.words}", markup=False)
-        return
     lab = None
-    if on is not None:
+    if on is None:
+        labs.refuse_home(kind, opensearch_home)
+    else:
         lab = labs.attach(on)
         for experiment in loaded:
             needed = experiment.topology
@@ -123,7 +130,14 @@ def run(
                 f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}",
                 remedy="run: opensearch-chaos recover, or take it down and start it again",
             )
+    if dry_run:
+        _plans(loaded, seed, lab=lab, kind=kind, repeat=repeat)
     _all(lambda experiment: refuse_lacking(experiment, lab, kind), loaded)
+    space.refuse_scarce(space.wanted(loaded, out_folder, kind=kind, own_lab=lab is None, times=repeat or 1))
+    if dry_run:
+        if retries is not None:
+            out.print(f"a run that ends inconclusive is repeated once: {retries.words}", markup=False)
+        return
     codes: list[Exit] = []
     if repeat is not None:
         from chaos.commands.repeating import repeated
@@ -203,11 +217,13 @@ def plan(
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import load_experiment, objectives
+    from chaos.run import refuse_lacking
 
     controlled = not no_controller
     good = objectives.parse(objective or ())
     loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments)
     _plans(loaded, seed, as_json=as_json)
+    _all(refuse_lacking, loaded)
 
 
 @app.command()
@@ -217,7 +233,7 @@ def faults(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/faults.md.")] = False,
-    kind: LabKind = Kind.LOCAL,
+    of_kind: LabKind = None,
 ) -> None:
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
     from chaos.definitions import FAULTS, load_topology
@@ -225,11 +241,14 @@ def faults(
     from chaos.lab import labs
 
     if as_markdown:
+        if topology is not None or as_json or of_kind is not None:
+            raise InvalidInput("--markdown is the same page everywhere", remedy="leave --topology, --json, --lab out")
         print(documentation.markdown(), end="")
         return
+    lab_kind = of_kind or Kind.LOCAL
     offers = {}
     for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
-        offers[name] = labs.of_kind(kind).offers(load_topology(name))
+        offers[name] = labs.of_kind(lab_kind).offers(load_topology(name))
     unavailable = {
         kind: why
         for kind, fault in FAULTS.items()
@@ -240,7 +259,7 @@ def faults(
         return
     for line in documentation.text(unavailable):
         out.print(line, markup=False)
-    if kind is Kind.LOCAL and os.geteuid() != 0:
+    if lab_kind is Kind.LOCAL and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
 
 
@@ -277,8 +296,13 @@ for command in (compare, baseline, judge, suite, trend, export, audit, failover)
     app.command()(command)
 
 
+DRAWING = ("seed", "duration", "rate", "hold", "weights", "max_active", "quorum", "copies", "load", "name")
+"""Parameters of ``nemesis`` that say what is drawn."""
+
+
 @app.command()
 def nemesis(
+    context: typer.Context,
     topology: Annotated[str | None, typer.Argument(help="A topology's name or file.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed draws the same.", min=0)] = 1,
     duration: Annotated[str, typer.Option("--for", help="How long faults begin.")] = "5m",
@@ -304,6 +328,8 @@ def nemesis(
     objective: Objectives = None,
 ) -> None:
     """Draw an experiment at random and print, write or run it; or shrink one that failed."""
+    from chaos.lab import labs
+
     if (topology is None) == (shrink is None):
         raise InvalidInput(
             "nemesis takes a topology, or --shrink with a run or a definition",
@@ -312,14 +338,24 @@ def nemesis(
     if shrink is not None and objective:
         raise InvalidInput("--objective is for a plan that is drawn: what failed is shrunk with its own objectives")
     if shrink is not None:
+        refuse_given(context, (*DRAWING, "run_it"), "--shrink takes faults out of a plan and draws none")
+        labs.refuse_home(Kind.LOCAL, opensearch_home)
         _shrink(shrink, budget, reports, file, opensearch_home)
         return
+    refuse_given(context, ("budget",), "it is of --shrink")
+    if run_it:
+        labs.refuse_home(Kind.LOCAL, opensearch_home)
+    else:
+        refuse_given(context, ("reports", "opensearch_home"), "nothing is run without --run")
     from chaos import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology, objectives
+    from chaos.definitions.selectors import NAME
     from chaos.lab.local import LocalLab
 
     assert topology is not None
     spec = load_topology(topology)
+    if name is not None and not re.fullmatch(NAME, name):
+        raise InvalidInput(f"--name {name}: expected small letters, digits, dashes, dots and underscores")
     options = drawing.Options(
         topology=spec,
         named=topology,
@@ -353,8 +389,11 @@ def _positive(option: str, quantity: Any, text: str) -> Any:
 def _write_definition(file: Path, text: str) -> None:
     from chaos.definitions import load_experiment
 
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {file}: {error.strerror}", remedy="choose another with --out") from error
     load_experiment(file)  # what we write, we can read
     print(f"{file}: written", file=sys.stderr)
 
@@ -473,19 +512,25 @@ def lab_up(
     name: Annotated[str | None, typer.Option("--name", help="The lab's name; default the topology's.")] = None,
     port: Annotated[int | None, typer.Option(help="Loopback port; default a free one.", min=1, max=65535)] = None,
     opensearch_home: Home = None,
-    kind: LabKind = Kind.LOCAL,
+    of_kind: LabKind = None,
 ) -> None:
     """Start a cluster that stays until `lab down`."""
+    from chaos import space
     from chaos.console import Reporter
     from chaos.definitions import load_topology
     from chaos.lab import desk, labs
 
+    kind = of_kind or Kind.LOCAL
     spec = load_topology(topology)
+    id = name or spec.name[:31].strip("-")
+    desk.refuse(id, port, kind)
+    space.refuse_scarce([space.in_state(f"lab '{id}'", space.of_topology(spec, kind))])
+    labs.refuse_home(kind, opensearch_home)
     labs.require(kind)
     reporter = Reporter()
     try:
         parts = labs.parts(kind, spec, reporter.line, opensearch_home=opensearch_home)
-        where = desk.up(spec, parts, id=name or spec.name[:31].strip("-"), port=port, reporter=reporter, kind=kind)
+        where = desk.up(spec, parts, id=id, port=port, reporter=reporter, kind=kind)
     finally:
         reporter.close()
     out.print(f"lab {where.id}: {where.url}   (opensearch-chaos lab status {where.id})", markup=False)
@@ -563,22 +608,36 @@ def _is_topology(file: Path) -> bool:
         return False
 
 
-def _plans(experiments: list[Any], seed: int | None, *, as_json: bool = False) -> None:
-    """Print them all; then refuse what a lab here could not do, as a run would."""
-    from chaos.run import refuse_lacking
+def _plans(
+    experiments: list[Any],
+    seed: int | None,
+    *,
+    as_json: bool = False,
+    lab: Any = None,
+    kind: str = "local",
+    repeat: int | None = None,
+) -> None:
+    """Print them all. What cannot be had is refused after that, as a run would."""
+    from chaos import space
 
     for experiment in experiments:
-        _print_plan(experiment, seed if seed is not None else experiment.seed, as_json=as_json)
-    _all(refuse_lacking, experiments)
+        first = seed if seed is not None else experiment.seed
+        records = space.of_record(experiment) * (repeat or 1)
+        room = {"record": records.bytes} | ({} if lab else {"lab": space.of_lab(experiment, kind).bytes})
+        _print_plan(experiment, first, room, as_json=as_json)
+        if repeat is not None:
+            out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
 
 
-def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:
+def _print_plan(experiment: Any, seed: int, room: dict[str, int], *, as_json: bool = False) -> None:
+    """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
     from chaos import plan as planning
+    from chaos.space import size
 
     steps = list(planning.steps(experiment, seed))
     if as_json:
         plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": planning.blunt(experiment)}
-        print(json.dumps(plan, indent=1))
+        print(json.dumps(plan | {"room_bytes": room}, indent=1))
         return
     out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)
     for operation in experiment.load.operations:
@@ -608,6 +667,8 @@ def _print_plan(experiment: Any, seed: int, *, as_json: bool = False) -> None:
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
     for note in planning.blunt(experiment):
         out.print(f"  note: {note}", markup=False)
+    needed = ", ".join(f"{size(count)} for the {what}" for what, count in room.items())
+    out.print(f"  room on disk, at most: {needed}", markup=False)
 
 
 def findings_name(folder: Path) -> str:

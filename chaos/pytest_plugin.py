@@ -33,6 +33,8 @@ OBJECTIVE = "--chaos-objective"
 RETRY = "--chaos-retry-inconclusive"
 GOOD = "1s"
 """The objective of a load in a Python test that states none (docs/objectives.md)."""
+SUFFIXES = (".yaml", ".yml")
+EXPERIMENTS = "experiments"
 CONTROL = "control"
 """Tag of planted weaknesses: they must fail, so they are collected only when this is selected as well."""
 
@@ -45,7 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos-out", default="reports", metavar="FOLDER", help="where run folders go (reports)")
     group.addoption("--chaos-seed", type=int, default=None, help="instead of each experiment's own seed")
     group.addoption("--chaos-topology", default=None, help="run every experiment on this topology")
-    group.addoption("--chaos-experiments", default="experiments", metavar="FOLDER", help="where experiments are")
+    group.addoption(
+        "--chaos-experiments", default=None, metavar="FOLDER", help=f"where experiments are ({EXPERIMENTS})"
+    )
     group.addoption("--chaos-lab", default="local", choices=["local", "docker"], help="what labs are made of (local)")
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
     group.addoption(
@@ -108,7 +112,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("chaos runs cannot share a machine: run them without xdist (-n)")
     _read_options(config)
-    folder = config.rootpath / config.getoption("--chaos-experiments")
+    _refuse_options(config)
+    folder = config.rootpath / _experiments(config)
     if config.args_source is not pytest.Config.ArgsSource.ARGS and folder.is_dir():
         config.args = [*config.args, str(folder)]
 
@@ -130,6 +135,36 @@ def _read_options(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
+def _experiments(config: pytest.Config) -> Path:
+    """The folder of experiments, which need not be there unless the option names it."""
+    return Path(config.getoption("--chaos-experiments") or EXPERIMENTS)
+
+
+def _refuse_options(config: pytest.Config) -> None:
+    """Raises UsageError for an option that asks for what is not there, before anything is collected."""
+    from chaos.definitions import load_topology
+    from chaos.errors import InvalidInput
+    from chaos.lab import labs
+
+    folder = config.rootpath / _experiments(config)
+    if config.getoption("--chaos-experiments") is not None:
+        if not folder.is_dir():
+            raise pytest.UsageError(f"--chaos-experiments: there is no folder {folder}")
+        if not any(_is_experiment(file) for file in folder.rglob("*") if file.suffix in SUFFIXES):
+            raise pytest.UsageError(f"--chaos-experiments: there is no experiment in {folder}")
+    seed, topology = config.getoption("--chaos-seed"), config.getoption("--chaos-topology")
+    if seed is not None and seed < 0:
+        raise pytest.UsageError(f"--chaos-seed {seed}: expected 0 or more")
+    home = config.getoption("--chaos-opensearch-home")
+    try:
+        labs.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
+        if topology is not None:
+            near = [Path(arg.partition("::")[0]) for arg in config.args]
+            _any_of([folder / "any.yaml", *near], lambda file: load_topology(topology, near=file))
+    except InvalidInput as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def _with_objectives(config: pytest.Config, experiment: Experiment) -> Experiment:
     """Raises InvalidInput for an operation that its load does not have."""
     from chaos.definitions import objectives
@@ -137,19 +172,50 @@ def _with_objectives(config: pytest.Config, experiment: Experiment) -> Experimen
     return objectives.override(experiment, config.stash.get(_OBJECTIVES, {}), OBJECTIVE)
 
 
+def _any_of(files: list[Path], do: Callable[[Path], object]) -> None:
+    """Raises the first file's InvalidInput when it can be done for none."""
+    from chaos.errors import InvalidInput
+
+    first: InvalidInput | None = None
+    for file in files:
+        try:
+            do(file)
+            return
+        except InvalidInput as error:
+            first = first or error
+    if first is not None:
+        raise first
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """All runs that are to come must find room for their records before the first of them begins."""
+    from chaos import space
+    from chaos.errors import InvalidInput
+
+    config = session.config
+    if config.getoption("collectonly", False):
+        return
+    experiments = {item.path: item.experiment for item in session.items if isinstance(item, ExpectationItem)}
+    if not experiments:
+        return
+    out, kind = Path(config.getoption("--chaos-out")), config.getoption("--chaos-lab")
+    try:
+        space.refuse_scarce(space.wanted(list(experiments.values()), out, kind=kind))
+    except InvalidInput as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.suffix not in (".yaml", ".yml") or not _wants_chaos(parent.config):
+    if file_path.suffix not in SUFFIXES or not _wants_chaos(parent.config):
         return None
-    if not _is_asked_for(file_path, parent.config):
-        return None
-    if not any("opensearch-chaos/" in line for line in _head(file_path)) or _is_topology(file_path):
+    if not _is_asked_for(file_path, parent.config) or not _is_experiment(file_path):
         return None
     return ExperimentFile.from_parent(parent, path=file_path)
 
 
 def _is_asked_for(file: Path, config: pytest.Config) -> bool:
     """In the experiments' folder, in any folder of that name, or named on the command line itself."""
-    folder = Path(config.getoption("--chaos-experiments"))
+    folder = _experiments(config)
     if (config.rootpath / folder).resolve() in file.resolve().parents or folder.name in file.parent.parts:
         return True
     return any(Path(arg.partition("::")[0]).resolve() == file.resolve() for arg in config.args)
@@ -160,6 +226,10 @@ def _head(path: Path) -> list[str]:
         return path.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         return []
+
+
+def _is_experiment(path: Path) -> bool:
+    return any("opensearch-chaos/" in line for line in _head(path)) and not _is_topology(path)
 
 
 def _is_topology(path: Path) -> bool:
@@ -574,12 +644,14 @@ class LoadRun:
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> LabHandle:
-    """A clean, green lab of the topology that ``@pytest.mark.topology(name)`` names (default 3az-standby)."""
+    """A clean, green lab of the topology that ``--chaos-topology`` names, or else ``@pytest.mark.topology(name)``
+    (default 3az-standby)."""
     from chaos.definitions import load_topology
 
-    marker = request.node.get_closest_marker("topology")
-    topology = load_topology(marker.args[0] if marker else "3az-standby", near=request.path)
     config = request.config
+    marker = request.node.get_closest_marker("topology")
+    named = config.getoption("--chaos-topology") or (marker.args[0] if marker else "3az-standby")
+    topology = load_topology(named, near=request.path)
     seed = config.getoption("--chaos-seed")
     out = Path(config.getoption("--chaos-out"))
     return LabHandle(_pool(config).get(topology), out, seed if seed is not None else 1)

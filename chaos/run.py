@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from chaos import controllers, guards, places, plan
+from chaos import controllers, guards, places, plan, space
 from chaos.audit import Workload, audit, documentation
 from chaos.audit import cluster as audited
 from chaos.checks import deciding
@@ -133,10 +133,12 @@ class RunResult:
 
 @dataclass
 class Stop:
-    """Why a run is to end early; the first reason stays."""
+    """Why a run is to end early; the first reason stays. A failure of ours is one too, and the worse of two."""
 
     reason: str | None = None
     guard: str | None = None
+    failure: str | None = None
+    """What broke of ours (the record, the load driver), from whatever thread noticed it."""
     at: int | None = None
     """When it was asked for, in monotonic ns: abort latency counts from here."""
     ended: str | None = None
@@ -158,9 +160,21 @@ class Stop:
             if self.ended is None:
                 self.ended, self.failed = ended, failed
 
+    def fail(self, says: str) -> None:
+        """End the run as an error. One that is ending already goes on to its end, and then counts as one."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = says
+            self.ask(says)
+
     @property
     def asked(self) -> bool:
         return self.reason is not None
+
+    @property
+    def by_signal(self) -> bool:
+        """Whether it was the user who asked first, and no guard or failure."""
+        return self.asked and self.guard is None and self.reason != self.failure
 
     def was_asked(self) -> bool:
         return self.asked
@@ -170,7 +184,9 @@ class Stop:
         return self.asked or self.ended is not None
 
     def check(self) -> None:
-        """Raises Aborted when a stop has been asked for, Unasked when a process ended; ChaosError when one failed."""
+        """Raises ChaosError when something of ours broke, Aborted after a stop, Unasked when a process ended."""
+        if self.failure is not None:
+            raise ChaosError(self.failure)
         if self.reason is not None:
             raise Aborted(self.reason)
         if self.ended is not None:
@@ -266,6 +282,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     guards.refuse_unready(experiment.guards)
     refuse_lacking(experiment, options.lab, options.kind)
     refuse_leftovers()
+    space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))
     with sole_run(options.lab):
         return _run(experiment, options, reporter)
 
@@ -282,6 +299,7 @@ def _run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> Run
         try:
             execution = Execution(experiment, options, parts, folder, reporter, stop)
         except OSError as error:
+            space.release(folder)
             raise ChaosError(f"cannot begin the run in {folder}: {error.strerror}") from error
         return execution.execute()
 
@@ -301,8 +319,10 @@ class Execution:
         self.experiment, self.options, self.parts = experiment, options, parts
         self.folder, self.reporter, self.stop = folder, reporter, stop
         self.seed = options.seed if options.seed is not None else experiment.seed
-        self.events = EventWriter(folder / "history" / "events.jsonl")
-        self.ledger = Ledger(folder / "ledger.jsonl")
+        self.for_undo = space.Reserve(folder, "undo", space.FOR_UNDO)
+        self.for_report = space.Reserve(folder, "report", space.FOR_REPORT)
+        self.events = EventWriter(folder / "history" / "events.jsonl", self.broken)
+        self.ledger = Ledger(folder / "ledger.jsonl", self.broken)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
@@ -352,6 +372,7 @@ class Execution:
 
     def close_down(self) -> None:
         """Undo, settle, take the lab away. Every step is tried; only what stays behind in the end is dirt."""
+        self.for_undo.release()
         for closing in (self.undo, self.settle_and_read_back, self.lab_away):
             try:
                 closing()
@@ -362,6 +383,8 @@ class Execution:
                 if closing == self.lab_away:
                     self.dirt.append(f"{closing.__name__}: {type(error).__name__}: {error}")
                 self.failed(f"{closing.__name__}: {type(error).__name__}: {error}")
+        if self.stop.failure is not None and self.outcome != "error":  # it broke while something else ended the run
+            self.failed(self.stop.failure)
 
     def aborted(self, error: Aborted) -> None:
         self.outcome = "aborted"
@@ -581,7 +604,7 @@ class Execution:
             self.controllers.start(self.ledger, self.stop.check)
             for child in self.controllers.watched():
                 self.ends.add(child)
-        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log")
+        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
         self.driver.start()
         if self.driver.pid is not None:
             self.lab.instrument(self.driver.pid)
@@ -596,6 +619,16 @@ class Execution:
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    def broken(self, says: str) -> None:
+        """Some part of the record cannot be written: nothing that is not written down may be judged."""
+        self.for_undo.release()
+        self.stop.fail(says)
+
+    def driver_failed(self, says: str) -> None:
+        """The load is over, from the moment in which that is known. While a run is ending anyway it means nothing."""
+        if not self.stop.asked:
+            self.broken(says)
 
     def warm_up(self) -> None:
         """Let the load run until it is steady. These arrivals belong to no phase."""
@@ -752,6 +785,7 @@ class Execution:
             raise ChaosError(f"the load driver died: {self.driver.error}")
         try:
             self.controllers.check()
+            self.echo.check()
         except ChaosError:
             self.await_word()
             raise
@@ -892,6 +926,7 @@ class Execution:
         self.echo.stop()
         if self.driver is not None:
             self.driver.kill()
+            self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
         if self.sampler is not None:
             self.sampler.stop()
         self.lab.write_logs()
@@ -921,22 +956,23 @@ class Execution:
         from chaos.report import render
 
         clean = not self.dirt
+        self.for_report.release()
         try:
             scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
             write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")
-            with suppress(ChaosError):
+            with suppress(ChaosError, OSError):  # rows can be judged as they are
                 compact(self.folder)
             page = render(self.folder)
             findings = json.loads((page.parent / "findings.json").read_text())
         except (ChaosError, OSError) as error:
-            raise Unreported(self.folder, error, self.dirt) from error
+            raise Unreported(self.folder, error, self.dirt, self.stop.failure) from error
         finally:
             self.events.close()
             self.ledger.close()
             self.reporter.close()
-        return RunResult(self.folder, findings, clean, self.stop.asked and self.stop.guard is None)
+        return RunResult(self.folder, findings, clean, self.stop.by_signal)
 
 
 def python_execution(
@@ -981,6 +1017,7 @@ def python_execution(
         expect=(),
     )
     experiment = overriding.override(experiment, *objectives)
+    space.refuse_scarce(space.wanted([experiment], out, own_lab=False))
     options = RunOptions(out=out, command=f"pytest -m chaos {file.name}::{name}", seed=seed, lab=lab)
     folder = new_folder(out, experiment.name)
     return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())
@@ -989,9 +1026,10 @@ def python_execution(
 class Unreported(ChaosError):
     """The run is over and undone, but its report cannot be made (a full disk, say)."""
 
-    def __init__(self, folder: Path, why: Exception, dirt: list[str]) -> None:
+    def __init__(self, folder: Path, why: Exception, dirt: list[str], failure: str | None = None) -> None:
+        ended = f"; the run had ended early: {failure}" if failure else ""
         left = f"; left behind: {'; '.join(dirt)} (run: opensearch-chaos recover)" if dirt else ""
-        super().__init__(f"no report of {folder} can be made: {why}{left}")
+        super().__init__(f"no report of {folder} can be made: {why}{ended}{left}")
         found = why.exit_code if isinstance(why, ChaosError) else Exit.ERROR
         self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
 

@@ -61,6 +61,8 @@ def reached(
         or port == 0
     ):
         raise InvalidInput(f"{url} is no address of a cluster", remedy=REMEDY)
+    if insecure and ca is not None:
+        raise InvalidInput("--insecure checks no certificate, and --ca says which to trust", remedy="leave one out")
     access = Access(
         tls=parts.scheme == "https",
         ca=ca,

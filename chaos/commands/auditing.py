@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, is_url, reached
-from chaos.commands.common import out
+from chaos.commands.common import out, refuse_given
 from chaos.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ SIGN = {"ok": "ok     ", "warn": "warn   ", "unknown": "unknown", "fail": "FAIL 
 
 
 def audit(
+    context: typer.Context,
     target: Annotated[
         str | None, typer.Argument(help="http(s)://HOST:PORT, or a topology's name or file.", show_default=False)
     ] = None,
@@ -53,6 +54,8 @@ def audit(
     from chaos.audit.rules import audit as held
 
     if as_markdown:
+        others = [each.name for each in context.command.params if each.name and each.name != "as_markdown"]
+        refuse_given(context, others, "--markdown is the same page everywhere")
         print(documentation.markdown(), end="")
         return
     if html is not None and html.suffix != ".html":

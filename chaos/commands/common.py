@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+
+from chaos.errors import InvalidInput
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
@@ -29,6 +32,19 @@ Objectives = Annotated[
         show_default=False,
     ),
 ]
+
+
+def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Raises InvalidInput when one of these options stands on the command line, where it would do nothing.
+
+    ``names``: of the command's parameters.
+    """
+    for parameter in context.command.params:
+        if parameter.name in names:
+            source = context.get_parameter_source(parameter.name)
+            if source is not None and source.name == "COMMANDLINE":
+                shown = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.name.upper()
+                raise InvalidInput(f"{shown}: {why}", remedy="leave it out")
 
 
 SIGN = {

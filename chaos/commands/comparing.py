@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chaos.commands.common import Objectives, out
+from chaos.commands.common import Objectives, out, refuse_given
 from chaos.errors import SEVERITY, Exit, InvalidInput
 
 Sides = Annotated[
@@ -18,6 +18,7 @@ DEFAULT_REPEAT = 5
 
 
 def compare(
+    context: typer.Context,
     a: Sides,
     b: Sides,
     tolerance: Annotated[
@@ -41,6 +42,7 @@ def compare(
 ) -> None:
     """Is B worse than A by more than is tolerated? Pass, fail or inconclusive, over runs."""
     from chaos.definitions import objectives
+    from chaos.space import Need, Wanted, refuse_scarce
     from chaos.statistics import compare as comparing
 
     good = objectives.parse(objective or ())
@@ -48,7 +50,10 @@ def compare(
     refuse_suffix(page)
     experiments = [side.endswith((".yaml", ".yml")) for side in (a, b)]
     codes: list[Exit] = []
+    if page is not None:
+        refuse_scarce([Wanted("the page", page.parent, Need(), "choose another with --page")])
     if all(experiments):
+        _refuse_unknown([*(metric or []), *tolerances], a, b)
         folders, codes, page_there = _made(
             a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, quiet, good
         )
@@ -69,6 +74,7 @@ def compare(
                 "--objective is for experiments: these runs are made already",
                 remedy="hold one against another objective: opensearch-chaos judge RUN --objective read=100ms",
             )
+        refuse_given(context, ("out_folder", "opensearch_home"), "it is for experiments: these runs are made already")
         sides = [side(each) for each in (a, b)]
     found = comparing.compare(sides[0], sides[1], tolerances, metric or [])
     _print(found)
@@ -138,11 +144,12 @@ def _made(
     good: Mapping[str, Any],
 ) -> tuple[list[Path | None], list[Exit], Path]:
     """Make the runs of two experiments in turn. (series' folders, None where no run was made; exit codes; page)."""
-    from chaos import guards
+    from chaos import guards, space
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
     from chaos.console import Reporter
     from chaos.definitions import load_experiment
+    from chaos.lab import labs as labs_of
     from chaos.lab import network
     from chaos.pool import LabPool
     from chaos.run import refuse_lacking, refuse_leftovers
@@ -155,8 +162,10 @@ def _made(
     for experiment in loaded:
         guards.refuse_unready(experiment.guards)
         refuse_lacking(experiment)
+    labs_of.refuse_home(labs_of.DEFAULT, opensearch_home)
     network.require_root()
     refuse_leftovers()
+    space.refuse_scarce(space.wanted(loaded, folder, times=repeat))
     first = seed if seed is not None else loaded[0].seed
     arms = [making.arm(each, folder, repeat, first) for each in loaded]
     reporter = Reporter(quiet=quiet)
@@ -178,6 +187,22 @@ def _made(
             code = judged(arm.folder).exit_code
             codes += [code] if code in (Exit.DIRTY, Exit.ERROR, Exit.ABORTED) else []
     return [arm.folder if arm.runs else None for arm in arms], codes, arms[1].folder / "compare.html"
+
+
+def _refuse_unknown(names: list[str], a: str, b: str) -> None:
+    """Raises InvalidInput for a phase that neither experiment has: nothing could be measured in it.
+
+    Which metrics there are is known when runs are made; what can be told before must not cost an hour.
+    """
+    from chaos.definitions import load_experiment
+
+    phases = {phase.name: None for each in (a, b) for phase in load_experiment(Path(each)).phases}
+    for name in names:
+        phase = name.partition("@")[2]
+        if phase and phase not in phases:
+            raise InvalidInput(
+                f"{name}: neither experiment has the phase {phase}", remedy=f"choose among: {', '.join(phases)}"
+            )
 
 
 def _print(found: Any) -> None:

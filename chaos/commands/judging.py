@@ -40,6 +40,8 @@ def judge(
         )
     good = objectives.parse(objective or ())
     refuse_suffix(file)
+    if file is None and overwrite:
+        raise InvalidInput("--overwrite says what -o may replace", remedy="leave it out, or say -o FILE")
     own = [(run / name).resolve() for name in ("findings.json", "report.html", "plan.json", "clean.json")]
     if file is not None and not overwrite and file.resolve() in own:
         raise InvalidInput(f"{file} is the run's own", remedy="choose another file, or say --overwrite")

@@ -32,7 +32,7 @@ def repeated(
     controlled: bool = True,
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""
-    from chaos import guards
+    from chaos import guards, space
     from chaos.console import Reporter
     from chaos.lab.labs import require
     from chaos.pool import LabPool
@@ -44,6 +44,7 @@ def repeated(
     refuse_leftovers()
     for experiment in experiments:
         guards.refuse_unready(experiment.guards)
+    space.refuse_scarce(space.wanted(experiments, folder, kind=kind, own_lab=lab is None, times=repeat))
     codes: list[Exit] = []
     for experiment in experiments:
         reporter = Reporter(quiet=quiet)

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,13 @@ class Entry:
 
 
 class Ledger:
-    """The ledger of one run; thread-safe. Open it again (same path) to go on with it in another process."""
+    """The ledger of one run; thread-safe. Open it again (same path) to go on with it in another process.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    ``broken`` is told when the disk takes no row, whether or not that raises; it must not raise.
+    """
+
+    def __init__(self, path: Path, broken: Callable[[str], None] = lambda says: None) -> None:
+        self.path, self._broken = path, broken
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
@@ -67,21 +70,21 @@ class Ledger:
                     ]
                 )
             except OSError as error:
-                raise FaultError(
-                    f"the ledger {self.path} cannot be written ({error.strerror}): nothing is injected"
-                ) from error
+                says = f"the ledger {self.path} cannot be written ({error.strerror}): nothing is injected"
+                self._broken(says)
+                raise FaultError(says) from error
         return entries
 
     def note(self, entry: Entry, state: str, says: str | None = None) -> None:
-        """Record ``done``, ``undone`` or ``undo_failed``. A disk that is full now must not stop an undo."""
+        """Record ``done``, ``undone`` or ``undo_failed``. A disk that is full now must not stop an undo; it is told."""
         row: dict[str, Any] = {"entry": entry.number, "state": state}
         if says:
             row["says"] = says
         with self._lock:
             try:
                 self._append([row])
-            except OSError:
-                return
+            except OSError as error:
+                self._broken(f"the ledger {self.path} cannot be written ({error.strerror})")
 
     def _append(self, rows: list[dict[str, Any]]) -> None:
         now = {"t": time.monotonic_ns(), "wall": time.time()}

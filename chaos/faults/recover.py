@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chaos import places
+from chaos import places, space
 from chaos.errors import ChaosError
 from chaos.faults.ledger import Ledger, registrations, standing
 from chaos.faults.lifecycle import undo_entries
@@ -59,6 +59,7 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
         for registration in registrations():
             if registration.owner.alive():
                 continue
+            space.release(registration.ledger.parent)
             entries = standing(registration.ledger)
             if entries and registration.lab not in orphaned:
                 try:

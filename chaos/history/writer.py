@@ -3,14 +3,21 @@
 Everything is handed to the kernel when it is written (events) or at every flush (rows), so that what a
 killed process had recorded is still there. Nothing here waits for the disk: the records must survive the
 death of a process, not of the machine.
+
+A record with a hole in it is worth nothing, so whoever writes one is told of the first write that failed by a call
+(``broken``), and not only by an exception: exceptions are lost in threads and greenlets, and callers that must go on
+(an undo) suppress them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,14 +45,25 @@ AUDIT = "audit.json"
 """In the run's folder itself: the availability audit, as :mod:`chaos.audit.documentation` makes it."""
 
 
+Broken = Callable[[str], None]
+"""Told, in one line for the user, that a part of the record could not be written. Must not raise."""
+
+
+def unwritable(path: Path, error: OSError) -> str:
+    """What a :data:`Broken` is told."""
+    return f"the record cannot be written: {path.name}: {error.strerror or error}"
+
+
 class EventWriter:
     """Appends events to a JSON-lines file. Any thread may write; a line is never torn by another thread.
 
     A half line that a killed writer left at the end of the file is closed with a line feed first.
+    ``broken`` is called whenever a line could not be written, before the OSError is raised.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, broken: Broken | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._broken = path, broken
         self._lock = threading.Lock()
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
         if ends_in_half_a_line(path):
@@ -55,15 +73,20 @@ class EventWriter:
         """Record one event and return its time (CLOCK_MONOTONIC ns).
 
         ``t`` is for an event that happened before it is written; its wall-clock time is moved alike.
-        Values that JSON does not know are written as their ``str``.
+        Values that JSON does not know are written as their ``str``. Raises OSError when the disk does not take it.
         """
         now = time.monotonic_ns()
         wall = time.time()
         at = now if t is None else t
         event = {"t": at, "wall": round(wall - (now - at) / 1e9, 6), "kind": kind, **fields}
         line = json.dumps(event, default=str, separators=(",", ":")).encode() + b"\n"
-        with self._lock:
-            self._file.write(line)
+        try:
+            with self._lock:
+                _append(self._file, line)
+        except OSError as error:
+            if self._broken is not None:
+                self._broken(unwritable(self._path, error))
+            raise
         return at
 
     def close(self) -> None:
@@ -79,11 +102,30 @@ class EventWriter:
         self.close()
 
 
-class RowWriter:
-    """Appends packed rows to a file; what was added reaches the kernel at :meth:`flush`. One thread only."""
+def _append(file: FileIO, data: bytes | bytearray) -> None:
+    """Hand all of it to the kernel, or nothing: a disk that fills up takes the first half of a line.
 
-    def __init__(self, path: Path) -> None:
+    For files that have one writer, opened for appending.
+    """
+    done = 0
+    try:
+        while done < len(data):
+            done += file.write(memoryview(data)[done:] if done else data)
+    except OSError:
+        with suppress(OSError):  # half a line would swallow the next one, half a row shift all that follow
+            os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size - done)
+        raise
+
+
+class RowWriter:
+    """Appends packed rows to a file; what was added reaches the kernel at :meth:`flush`. One thread only.
+
+    ``broken`` is called whenever rows could not be written, before the OSError is raised; these rows are lost.
+    """
+
+    def __init__(self, path: Path, broken: Broken | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._broken = path, broken
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
         self._pending = bytearray()
 
@@ -94,9 +136,12 @@ class RowWriter:
     def flush(self) -> None:
         if self._pending:
             pending, self._pending = self._pending, bytearray()
-            view = memoryview(pending)
-            while view:  # a short write must not lose the place inside a row
-                view = view[self._file.write(view) :]
+            try:
+                _append(self._file, pending)
+            except OSError as error:
+                if self._broken is not None:
+                    self._broken(unwritable(self._path, error))
+                raise
 
     def close(self) -> None:
         if not self._file.closed:

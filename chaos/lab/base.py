@@ -109,6 +109,22 @@ class Resident:
         return self.name if self.what == "node" else f"{self.what}-{self.name}"
 
 
+def refuse_name(id: str) -> None:
+    """Raises InvalidInput when no lab may be made of this name: it is none, or it is taken."""
+    if not ID.fullmatch(id):
+        raise InvalidInput(
+            f"'{id}' cannot name a lab: use up to 31 of a-z, 0-9 and '-'", remedy="choose another with --name"
+        )
+    if (places.labs() / id).exists():
+        raise _taken(id)
+
+
+def _taken(id: str) -> InvalidInput:
+    return InvalidInput(
+        f"a lab named '{id}' is already there", remedy=f"choose another name or run: opensearch-chaos lab down {id}"
+    )
+
+
 class BaseLab(Lab, ABC):
     """A running (or starting) lab. Make one with :meth:`create`, find one with :func:`chaos.lab.labs.attach`."""
 
@@ -132,16 +148,12 @@ class BaseLab(Lab, ABC):
     @classmethod
     def create(cls, topology: Topology, parts: Parts, *, id: str, lease: bool = False) -> Self:
         """Write the lab down; nothing runs yet. Raises InvalidInput when the id is taken or not a name."""
-        if not ID.fullmatch(id):
-            raise InvalidInput(f"'{id}' cannot name a lab: use up to 31 of a-z, 0-9 and '-'")
+        refuse_name(id)
         folder = places.labs() / id
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
-            raise InvalidInput(
-                f"a lab named '{id}' is already there",
-                remedy=f"choose another name or run: opensearch-chaos lab down {id}",
-            ) from None
+            raise _taken(id) from None
         except OSError as error:
             raise LabError(f"cannot make the lab folder {folder}: {error.strerror}") from error
         manifest = Manifest(id, cls.kind, ProcessIdentity.me(), lease, parts, time.time())

@@ -18,7 +18,7 @@ from chaos.console import Reporter
 from chaos.definitions import Topology
 from chaos.errors import InvalidInput, LabError
 from chaos.faults.ledger import registrations
-from chaos.lab import labs, sweep
+from chaos.lab import base, labs, sweep
 from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
 from chaos.lab.processes import wait_until
@@ -55,6 +55,15 @@ def listen(port: int | None) -> socket.socket:
     return listener
 
 
+def refuse(id: str, port: int | None, kind: str) -> None:
+    """Raises InvalidInput for what :func:`up` would refuse; asked before parts are fetched for it."""
+    base.refuse_name(id)
+    if port is not None and not labs.of_kind(kind).gateway:
+        raise InvalidInput(f"the ports of a {kind} lab are chosen by its engine", remedy="leave --port out")
+    if port is not None:
+        listen(port).close()
+
+
 def up(
     topology: Topology, parts: Parts, *, id: str, port: int | None, reporter: Reporter, kind: str = labs.DEFAULT
 ) -> Shown:
@@ -62,9 +71,8 @@ def up(
     from chaos.run import Stop, refuse_leftovers, signals
 
     refuse_leftovers()
+    refuse(id, port, kind)
     lab_kind = labs.of_kind(kind)
-    if port is not None and not lab_kind.gateway:
-        raise InvalidInput(f"the ports of a {kind} lab are chosen by its engine", remedy="leave --port out")
     listener = listen(port) if lab_kind.gateway else None
     stop = Stop()
     try:

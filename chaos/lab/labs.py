@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,15 +39,34 @@ def parts(
     kind: str, topology: Topology, says: Callable[[str], None] = lambda _: None, *, opensearch_home: Path | None = None
 ) -> Parts:
     """Find or fetch what a lab is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
+    refuse_home(kind, opensearch_home)
     if kind == "docker":
         from chaos.lab.docker import images
 
-        if opensearch_home is not None:
-            raise InvalidInput("a docker lab runs images: --opensearch-home is for local labs")
         return images.parts(topology, says)
     from chaos.lab import supply
 
     return supply.parts(topology, says, opensearch_home=opensearch_home)
+
+
+def refuse_home(kind: str, home: Path | None) -> None:
+    """Raises InvalidInput for an OpenSearch, or a Java, that a lab of this kind cannot use; before any is fetched.
+
+    ``home`` is the option's. What the environment names does not concern Docker labs; nobody asked for it there.
+    """
+    from chaos.provision import java, opensearch
+    from chaos.provision.given import refuse_unusable
+
+    if home is not None and kind == "docker":
+        raise InvalidInput("a docker lab runs images: --opensearch-home is for local labs")
+    if home is not None:
+        refuse_unusable(home, "--opensearch-home")
+    elif kind == "local" and (value := os.environ.get(opensearch.VARIABLE)):
+        refuse_unusable(Path(value), opensearch.VARIABLE)
+    if kind == "local" and (value := os.environ.get(java.VARIABLE)) and not (Path(value) / "bin" / "java").is_file():
+        raise InvalidInput(
+            f"{java.VARIABLE}={value} is no usable Java: it has no bin/java", remedy="name a JDK's home, or unset it"
+        )
 
 
 def require(kind: str) -> None:

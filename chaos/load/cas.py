@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history.format import Outcome
-from chaos.history.writer import CAS
+from chaos.history.writer import CAS, Broken
 from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
 from chaos.load.turns import order
@@ -56,8 +56,9 @@ class CompareAndSet(Paced):
         sender: Callable[[int, str, int], Send],
         timeout_s: float,
         seed: int,
+        broken: Broken,
     ) -> None:
-        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS)
+        super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS, broken=broken)
         self._seed = seed
         self._keys = config.keys
         self._index = index

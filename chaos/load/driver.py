@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -22,8 +23,14 @@ from typing import Any, Self
 
 from chaos.errors import ChaosError
 from chaos.load.config import DriverConfig
+from chaos.places import ProcessIdentity
 
 _READY_S = 30.0
+SILENT_SECONDS = 10.0
+"""The driver speaks every second, from the control group that comes first of all. Ten words missed in a row are no
+busy moment any more: it stands still, and what would be recorded from now on is nothing."""
+_LISTEN_S = 0.5
+_KILLED_S = 10.0
 _SCRUBBED = ("LOCUST_", "OTEL_")
 """Environment by which the user's own locust would be configured."""
 
@@ -35,12 +42,16 @@ class DriverError(ChaosError):
 class Driver:
     """One load driver process.
 
-    ``config``: what it does. ``log``: the file for what it prints; its last lines go into errors.
+    ``config``: what it does. ``log``: the file for what it prints; its last lines go into errors. ``failed`` is told
+    once, from a thread, when a driver that was ready cannot write its record, ends unasked, or has given no sign of
+    life for ``SILENT_SECONDS``; it must not raise.
     """
 
-    def __init__(self, config: DriverConfig, log: Path) -> None:
+    def __init__(self, config: DriverConfig, log: Path, failed: Callable[[str], None] = lambda says: None) -> None:
         self.config = config
         self.log = log
+        self._failed: Callable[[str], None] | None = failed
+        self._ending = self._mute = False
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._told = threading.Condition()
@@ -71,7 +82,7 @@ class Driver:
                 start_new_session=True,  # the terminal's Ctrl-C is for the runner, which then stops us
             )
         self._control = ours
-        threading.Thread(target=self._listen, args=(ours,), name="load-driver", daemon=True).start()
+        threading.Thread(target=self._listen, args=(ours.dup(),), name="load-driver", daemon=True).start()
         parent = {
             "pid": os.getpid(),
             "main_thread": threading.current_thread() is threading.main_thread(),
@@ -125,6 +136,11 @@ class Driver:
             return None
         return self._why("it ended")
 
+    @property
+    def mute(self) -> bool:
+        """Whether it has given no sign of life for ``SILENT_SECONDS`` at some time: it will not hear us either."""
+        return self._mute
+
     def stop(self, timeout: float | None = None) -> bool:
         """Stop the load, wait for what is under way and for the end of the process. Idempotent.
 
@@ -138,6 +154,10 @@ class Driver:
         if timeout is None:
             attempts = 4 if self.config.client.kind == "opensearch-py" else 1
             timeout = self.config.client.timeout_s * attempts + 10
+        self._ending = True
+        if self._mute and not self._stopped:
+            self.kill()
+            return False
         if self.alive and not self._stopped:
             with suppress(DriverError):
                 self._tell({"do": "stop"})
@@ -151,14 +171,16 @@ class Driver:
         return self._stopped
 
     def kill(self) -> None:
-        """End the process at once. Idempotent."""
+        """End the process at once, one that stands still too. Idempotent. ``alive`` says when the kernel does not."""
+        self._ending = True
         if self._process is None:
             return
         self._to_end |= self.alive
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):  # one that waits for a disk dies when the disk answers
+            self._process.wait(_KILLED_S)
         self._close()
 
     def __enter__(self) -> Self:
@@ -185,15 +207,49 @@ class Driver:
         ]
 
     def _listen(self, control: socket.socket) -> None:
-        with control.makefile("r", encoding="utf-8") as lines:
-            try:
+        """Hear every line, count how long there is none, and tell whoever wants to know of the end."""
+        idle, rest = 0, b""
+        ears = select.poll()
+        ears.register(control, select.POLLIN)
+        with control, suppress(OSError, ValueError):
+            while True:
+                # counted in waits of ours, not by the clock: a runner that stood still itself has missed nothing
+                if not ears.poll(_LISTEN_S * 1000):
+                    idle += self._ready  # until then ``start`` waits, with a limit of its own
+                    if idle * _LISTEN_S >= SILENT_SECONDS and not self._mute:
+                        self._mute = True
+                        self._fail(f"the load driver has given no sign of life for {SILENT_SECONDS:g} s{self._state()}")
+                    continue
+                if not (heard := control.recv(65536)):
+                    break
+                idle = 0
+                *lines, rest = (rest + heard).split(b"\n")
                 for line in lines:
                     self._hear(json.loads(line))
-            except (OSError, ValueError):
-                pass
         with self._told:
             self._silent = True
             self._told.notify_all()
+        if not self._stopped:
+            with suppress(subprocess.TimeoutExpired):  # its exit code is part of why
+                if self._process is not None:
+                    self._process.wait(_LISTEN_S)
+            self._fail(f"the load driver died: {self._why('it ended')}")
+
+    def _fail(self, says: str) -> None:
+        """Tell, once, what ended a load that should go on."""
+        with self._told:
+            if not self._ready or self._ending:
+                return
+            failed, self._failed = self._failed, None
+        if failed is not None:
+            failed(says)
+
+    def _state(self) -> str:
+        """What the kernel says of a process that says nothing itself."""
+        with suppress(OSError, ValueError):
+            state = ProcessIdentity.of(self.pid or 0).state()
+            return {"T": " (its process is stopped)", "D": " (its process waits for a disk)"}.get(state or "", "")
+        return ""
 
     def _hear(self, message: dict[str, Any]) -> None:
         says = message.pop("says")
@@ -207,6 +263,8 @@ class Driver:
             elif says == "error":
                 self._error = str(message["error"])
             self._told.notify_all()
+        if says == "error":
+            self._fail(f"the load driver ended: {message['error']}")
 
     def _tell(self, message: dict[str, Any]) -> None:
         if self._control is None:

@@ -13,6 +13,7 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
@@ -27,6 +28,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 from urllib3.exceptions import HTTPError
 
+from chaos.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
 from chaos.load.balancer import Balancer
@@ -153,9 +155,9 @@ class Engine:
             clients=[client.zone for client in config.clients],
             nodes=[target.node for target in config.targets],
         )
-        self._events = EventWriter(out / DRIVER_EVENTS)
-        self._rows = RowWriter(out / ARRIVALS)
-        self._plan_rows = RowWriter(out / SCHEDULED)
+        self._events = EventWriter(out / DRIVER_EVENTS, self._broken)
+        self._rows = RowWriter(out / ARRIVALS, self._broken)
+        self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._requests = Requests(config.index, config.documents)
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
@@ -191,6 +193,7 @@ class Engine:
                     sender=lambda zone, f, process: self._zones[zone].sender(turn_of(f, process)),
                     seed=config.seed,
                     timeout_s=self._patience,
+                    broken=self._broken,
                 )
             )
         if config.visibility is not None:
@@ -214,6 +217,7 @@ class Engine:
                     seed=config.seed,
                     direct=to,
                     timeout_s=self._patience,
+                    broken=self._broken,
                 )
             )
         return checks
@@ -282,22 +286,28 @@ class Engine:
         self.close("stopped")
 
     def close(self, reason: str) -> None:
-        """Write what there is. Idempotent; the first reason is the one that counts."""
+        """Write what there is, each file for itself. Idempotent; the first reason is the one that counts.
+
+        What cannot be written ends the process, as everywhere (``fail``).
+        """
         if self._closed:
             return
         self._closed = True
         if self._stop_ns is None:
             self._stop_ns = time.monotonic_ns()
-        for check in self._checks:
-            check.close()
-        if self._stale is not None:
-            self._stale.close()
-        self._rows.close()
-        self._plan_rows.close()
         last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
         last["pulse"] = self._pulse.taken()
-        self._events.write("driver.stop", reason=reason, **last)
+        files: list[Paced | EventWriter | RowWriter] = [*self._checks, self._rows, self._plan_rows]
+        for file in [*files, self._stale] if self._stale is not None else files:
+            with suppress(OSError):  # ``_broken`` has heard of it
+                file.close()
+        with suppress(OSError):
+            self._events.write("driver.stop", reason=reason, **last)
         self._events.close()
+
+    def _broken(self, says: str) -> None:
+        """A file of the record cannot be written: the end, from whatever greenlet noticed it."""
+        self._fail(HistoryError(says))
 
     def _spawn(self, work: Callable[..., None], *args: Any) -> None:
         """Start something without which the record is worth nothing: its failure is the driver's end."""
@@ -426,7 +436,7 @@ class Engine:
         if self._closed:
             return
         if self._stale is None:
-            self._stale = EventWriter(Path(self._config.out) / STALE)
+            self._stale = EventWriter(Path(self._config.out) / STALE, self._broken)
         node = None if trace.node is None else self._config.targets[trace.node].node
         self._stale_reads += 1
         self._stale.write("stale", k=k, op=self._config.operations[op].name, node=node)

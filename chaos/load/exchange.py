@@ -20,7 +20,7 @@ from gevent.pool import Pool
 from opensearchpy.exceptions import TransportError
 
 from chaos.history.format import Outcome
-from chaos.history.writer import EventWriter
+from chaos.history.writer import Broken, EventWriter
 from chaos.load.clients import Trace
 from chaos.load.outcomes import of_answer, of_error, of_status
 from chaos.load.schedule import SECOND
@@ -80,12 +80,13 @@ class Paced:
     """Something done ``rate`` times a second, each time in a greenlet of its own, until stopped; noted in ``file``.
 
     ``at_once`` at most: when so many are under way the next waits, and turns that have gone by are left out, so
-    that nothing is made up for in a burst.
+    that nothing is made up for in a burst. ``broken``: told when ``file`` cannot be written; each turn has a greenlet
+    of its own, in which an exception would be lost.
     """
 
-    def __init__(self, rate: float, at_once: int, file: Path) -> None:
+    def __init__(self, rate: float, at_once: int, file: Path, broken: Broken) -> None:
         self._rate = rate
-        self._events: EventWriter | None = EventWriter(file)
+        self._events: EventWriter | None = EventWriter(file, broken)
         self._pool = Pool(at_once)
         self._stopped = False
 

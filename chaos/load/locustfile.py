@@ -18,7 +18,6 @@ import signal
 import socket
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import gevent
@@ -30,6 +29,8 @@ from chaos.load.config import DriverConfig
 from chaos.load.engine import Engine
 
 _PR_SET_PDEATHSIG = 1
+_FAREWELL_S = 1.0
+"""For the last word to a parent that may not be reading."""
 
 _engine: Engine | None = None
 _ready = gevent.event.Event()
@@ -89,14 +90,26 @@ def _begin(environment: Environment, **_: Any) -> None:
     if first is None:
         os._exit(3)
 
+    failing = False
+
     def fail(error: Exception) -> None:
-        """Say why and end; what was recorded so far is on disk."""
-        traceback.print_exception(error)
-        control.say({"says": "error", "error": f"{error}"})
-        if _engine is not None:
-            with suppress(OSError):
+        """Say why and end; what was recorded so far is on disk.
+
+        The parent first, over the socket: that needs no disk, and everything else here may fail on a full one (the
+        log too, and a driver that only tried to print its error there would go on without a record).
+        """
+        nonlocal failing
+        if failing:  # another greenlet, or a file that cannot be closed either
+            return
+        failing = True
+        try:
+            with gevent.Timeout(_FAREWELL_S, False):
+                control.say({"says": "error", "error": f"{error}"})
+            if _engine is not None:
                 _engine.close(f"error: {error}")
-        os._exit(1)
+            traceback.print_exception(error)
+        finally:
+            os._exit(1)
 
     try:
         _die_with(first["parent"])

@@ -30,7 +30,7 @@ import gevent
 from gevent.event import Event
 
 from chaos.history.format import Outcome
-from chaos.history.writer import PROBES
+from chaos.history.writer import PROBES, Broken
 from chaos.load.config import VisibilityConfig
 from chaos.load.exchange import Paced, Send, ask
 from chaos.load.turns import at, mixed
@@ -71,9 +71,13 @@ class Visibility(Paced):
         direct: Callable[[int, int], Send],
         timeout_s: float,
         seed: int,
+        broken: Broken,
     ) -> None:
         super().__init__(
-            config.rate, at_once=max(10, int(config.rate * (config.within_s + 2 * timeout_s))), file=out / PROBES
+            config.rate,
+            at_once=max(10, int(config.rate * (config.within_s + 2 * timeout_s))),
+            file=out / PROBES,
+            broken=broken,
         )
         self._within_s = config.within_s
         self._index = index

@@ -74,6 +74,16 @@ class Echo:
             return []
         return [Ours("echo", "echo", None, process.pid, process.poll, lambda: self._process is not process, self._log)]
 
+    def check(self) -> None:
+        """Raises ChaosError when it has ended by itself, over a full disk for example: its part of the record ends."""
+        if self._process is None or self._process.poll() is None:
+            return
+        try:
+            said = self._log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            said = []
+        raise ChaosError(f"the echo beside the nodes ended: {said[-1] if said else 'it said nothing'}")
+
     def stop(self) -> None:
         """End it and wait until it has; idempotent."""
         process, self._process = self._process, None

@@ -41,6 +41,14 @@ def given_home(path: Path, by: str) -> Path:
     return folder
 
 
+def refuse_unusable(path: Path, by: str) -> None:
+    """Raises :class:`InvalidInput` as :func:`given_home` would, but looks at a tarball from outside only. Cheap."""
+    if not path.expanduser().is_file():
+        given_home(path, by)
+    elif not tarfile.is_tarfile(path.expanduser()):
+        raise InvalidInput(f"{path} (given by {by}) is neither a folder nor a tar archive")
+
+
 def version_of(home: Path) -> str:
     """The version, from the name of ``lib/opensearch-<version>.jar``."""
     for jar in sorted((home / "lib").glob("opensearch-*.jar")):

@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
+from chaos import space
+from chaos.definitions import load_experiment
 from chaos.faults.ledger import registrations, standing
 from chaos.lab import traces
 from chaos.lab.local import LocalLab
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import marks, problems
+from chaos.places import ProcessIdentity
 
 SLOW = DATA / "slow.yaml"
 
@@ -168,16 +171,90 @@ def tmpfs(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def fill(folder: Path) -> None:
+    """Take what is left of a file system, to the last byte."""
+    with contextlib.suppress(OSError), open(folder / "filler", "wb", buffering=0) as filler:
+        while True:
+            filler.write(b"\0" * 4096)
+
+
+def held(out: Path, seconds: str) -> Path:
+    """The short experiment, whose fault holds for long: whatever ends it earlier was not the plan."""
+    file = short(out)
+    file.write_text(file.read_text().replace("for: 3s", f"for: {seconds}"))
+    return file
+
+
+def test_a_disk_that_has_too_little_room_is_refused_before_anything_starts(tmp_path, spotless):
+    """600 kB under ``--out``, and none of it is used."""
+    with tmpfs(tmp_path / "small", "600k") as small:
+        file = short(tmp_path / "reports")
+        code, output = cli("run", file, "--out", small / "reports")
+        room = space.size(space.of_record(load_experiment(file)).bytes)
+        assert code == 2 and f"may need {room} on the disk of" in output and "600 KiB are free" in output, output
+        assert "--out" in output and list(small.iterdir()) == []
+    assert not (tmp_path / "reports").exists() or list((tmp_path / "reports").iterdir()) == []
+
+
+def test_a_file_system_without_inodes_left_is_refused(tmp_path, spotless):
+    with tmpfs(tmp_path / "small", "1g,nr_inodes=20") as small:
+        code, output = cli("run", short(tmp_path / "reports"), "--out", small)
+        assert code == 2 and "100 files" in output and list(small.iterdir()) == [], output
+
+
+def test_a_disk_that_fills_up_while_a_fault_holds_ends_the_run_at_once(tiny, tmp_path):
+    """An error whose headline is the disk, with everything undone and a report: room for both was kept aside."""
+    with tmpfs(tmp_path / "small", "64m") as small:
+        out = small / "reports"
+        file = held(out, "4m")
+        code, output = cli("run", file, "--out", out, "--on", tiny.id, "--dry-run")
+        assert code == 0 and output.rstrip().endswith("for the record"), output  # its lab has its room already
+        running = Cli("run", file, "--out", out, "--on", tiny.id)
+        await_event(running, out, in_effect)
+        fill(small)
+        code, output = running.end(120)
+        assert code == 5 and "Traceback" not in output, output
+        found = findings(out)
+        assert (found["outcome"], found["clean"]) == ("error", True)
+        assert "cannot be written" in found["summary"] and "No space left" in found["summary"]
+        assert "No space left" in (run_folder(out) / "summary.md").read_text()
+        assert "No space left" in (run_folder(out) / "junit.xml").read_text()
+        ended = [event["reason"] for event in events(out) if event["kind"] == "phase.end"]
+        assert ended == ["elapsed", "error"]
+        assert found["abort"]["faults"] == ["f1"] and found["abort"]["proven"] is True
+        assert standing(run_folder(out) / "ledger.jsonl") == [] and registrations() == []
+        assert not list(run_folder(out).glob(".room-for-*"))
+        assert problems(tiny) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["silent", "killed"])
+def test_a_load_driver_that_falls_silent_or_dies_ends_the_run(tiny, out, number):
+    """Whoever records nothing any more must not go on for the four minutes that were planned."""
+    running = Cli("run", held(out, "4m"), "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    lines = (run_folder(out) / "history" / "driver.jsonl").read_text().splitlines()
+    driver = ProcessIdentity.of(next(e["pid"] for e in map(json.loads, lines) if e["kind"] == "driver.start"))
+    os.kill(driver.pid, number)
+    code, output = running.end(120)
+    assert code == 5 and "Traceback" not in output, output
+    found = findings(out)
+    silent = "the load driver has given no sign of life for 10 s (its process is stopped)"
+    wanted = silent if number is signal.SIGSTOP else "the load driver died: exit code -9"
+    assert (found["outcome"], found["clean"]) == ("error", True) and wanted in found["summary"]
+    assert found["abort"]["faults"] == ["f1"] and found["abort"]["proven"] is True
+    assert not driver.alive()
+    assert standing(run_folder(out) / "ledger.jsonl") == [] and registrations() == []
+    assert problems(tiny) == []
+
+
 @pytest.mark.full
 def test_a_disk_that_is_full_when_the_ledger_is_written(tiny, tmp_path):
     """Nothing is injected that is not written down, and the run ends without a trace on the lab."""
-    with tmpfs(tmp_path / "small", "3m") as small:
+    with tmpfs(tmp_path / "small", "64m") as small:
         out = small / "reports"
         running = Cli("run", short(out), "--out", out, "--on", tiny.id)
         await_event(running, out, lambda event: event["kind"] == "phase.start")
-        with contextlib.suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
-            while True:
-                filler.write(b"\0" * 4096)
+        fill(small)
         code, output = running.end(240)
         assert code in (5, 6), output
         assert "Traceback" not in output and "No space left" in output

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +20,8 @@ from fakes import PARTS, ROOT, topology
 
 from chaos import cli as module
 from chaos import run as running
-from chaos.definitions import FAULTS
+from chaos import space
+from chaos.definitions import FAULTS, load_experiment
 from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
@@ -27,6 +32,7 @@ from chaos.lab.protocol import CAPABILITIES
 from chaos.places import ProcessIdentity
 from chaos.plan import again
 from chaos.run import RunOptions, RunResult
+from chaos.space import MIB
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]
@@ -89,6 +95,118 @@ def written(folder: Path, text: str, name: str = "x.yaml") -> Path:
 def test_a_wrong_command_or_option_is_one_line_and_exit_2(cli: Cli, arguments: list[str], says: str) -> None:
     code, _, err = cli(*arguments)
     assert code == 2 and says in one_line(err)
+
+
+PLANNED = ["run", EXPERIMENT, "--dry-run"]
+NOTHING = "/nothing-is-here"
+SAMPLE = ROOT / "reports" / "sample"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([*PLANNED, "--on", "nope"], "there is no lab named 'nope'"),
+        ([*PLANNED, "--on", "nope", "--lab", "docker"], "--on names one that is there"),
+        ([*PLANNED, "--on", "nope", "--lab", "local"], "--on names one that is there"),
+        ([*PLANNED, "--on", "nope", "--opensearch-home", "/tmp"], "--opensearch-home is for a lab of its own"),
+        ([*PLANNED, "--opensearch-home", NOTHING], "does not exist"),
+        ([*PLANNED, "--opensearch-home", EXPERIMENT], "neither a folder nor a tar archive"),
+        ([*PLANNED, "--opensearch-home", ROOT], "is no usable OpenSearch home"),
+        ([*PLANNED, "--lab", "docker", "--opensearch-home", "/tmp"], "a docker lab runs images"),
+        ([*PLANNED, "--lab", "podman"], "--lab"),
+        ([*PLANNED, "--out", "FILE"], "is no folder"),
+        ([*PLANNED, "--out", "FILE/below"], "is no folder"),
+        ([*PLANNED, "--quiet"], "--dry-run prints a plan"),
+        ([*PLANNED, "--no-controller"], "no controllers to leave out"),
+        ([*PLANNED, "--topology", "nope"], "there is no topology nope"),
+        (["plan", EXPERIMENT, "--no-controller"], "no controllers to leave out"),
+        (["faults", "--markdown", "--json"], "the same page everywhere"),
+        (["faults", "--markdown", "--lab", "local"], "the same page everywhere"),
+        (["nemesis", "3az", "--budget", "3"], "--budget: it is of --shrink"),
+        (["nemesis", "3az", "--reports", "x"], "nothing is run without --run"),
+        (["nemesis", "3az", "--opensearch-home", "/tmp"], "nothing is run without --run"),
+        (["nemesis", "3az", "--run", "--opensearch-home", NOTHING], "does not exist"),
+        (["nemesis", "3az", "--name", "Not_a_Name"], "--name Not_a_Name"),
+        (["nemesis", "3az", "--out", "FILE/x.yaml"], "cannot write"),
+        (["nemesis", "--shrink", SAMPLE, "--seed", "7"], "--seed: --shrink"),
+        (["nemesis", "--shrink", SAMPLE, "--run"], "--run: --shrink"),
+        (["nemesis", "--shrink", SAMPLE, "--opensearch-home", NOTHING], "does not exist"),
+        (["lab", "up", "3az", "--name", "Not/a/Name"], "cannot name a lab"),
+        (["lab", "up", "3az", "--opensearch-home", NOTHING], "does not exist"),
+        (["lab", "up", "3az", "--lab", "docker", "--port", "9200"], "chosen by its engine"),
+        (["lab", "status", "nope"], "there is no lab named 'nope'"),
+        (["lab", "exec", "nope", "a-data", "--", "true"], "there is no lab named 'nope'"),
+        (["lab", "down", "nope"], "there is no lab named 'nope'"),
+        (["compare", SAMPLE, SAMPLE, "--out", "x"], "--out: it is for experiments"),
+        (["compare", SAMPLE, SAMPLE, "--opensearch-home", "/tmp"], "--opensearch-home: it is for experiments"),
+        (["compare", SAMPLE, SAMPLE, "--seed", "3"], "--seed are for experiments"),
+        (["compare", SAMPLE, SAMPLE, "--metric", "nope.good"], "nope.good"),
+        (["compare", SAMPLE, SAMPLE, "--page", "FILE/x.html"], "is no folder"),
+        (["compare", EXPERIMENT, EXPERIMENT, "--page", "FILE/x.html"], "is no folder"),
+        (["compare", EXPERIMENT, EXPERIMENT, "--out", "FILE"], "is no folder"),
+        (["compare", EXPERIMENT, EXPERIMENT, "--metric", "read.good@nope"], "has the phase nope"),
+        (["compare", EXPERIMENT, EXPERIMENT, "--tolerance", "read.good@nope=1%"], "has the phase nope"),
+        (["compare", EXPERIMENT, EXPERIMENT, "--opensearch-home", NOTHING], "does not exist"),
+        (["judge", SAMPLE, "--experiment", EXPERIMENT, "--overwrite"], "-o"),
+        (["export", SAMPLE, "-o", "x", "--format", "nope"], "unknown export format"),
+        (["audit", "3az", "--lab", "nope"], "audit takes"),
+        (["audit", "--lab", "nope"], "there is no lab named 'nope'"),
+        (["audit", "3az", "--markdown"], "the same page everywhere"),
+        (["audit", "https://127.0.0.1:1", "--insecure", "--ca", "x"], "leave one out"),
+    ],
+    ids=lambda value: " ".join(Path(str(each)).name for each in value) if isinstance(value, list) else "",
+)
+def test_what_is_asked_for_and_cannot_be_had_is_refused_and_nothing_is_ignored(
+    cli: Cli, tmp_path: Path, arguments: list[Any], says: str
+) -> None:
+    """No option of any command is silently without effect, and none is found out only after hours of runs."""
+    file = written(tmp_path, "", "file")
+    code, out, err = cli(*(str(each).replace("FILE", str(file)) for each in arguments))
+    assert code == 2 and says in one_line(err), (code, out, err)
+    assert not (tmp_path / "state" / "labs").exists() and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("variable", ["OPENSEARCH_HOME", "OPENSEARCH_JAVA_HOME"])
+@pytest.mark.parametrize("command", [[*PLANNED], ["lab", "up", "3az"]], ids=["run", "lab up"])
+def test_an_environment_that_points_nowhere_is_refused(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str, command: list[Any]
+) -> None:
+    monkeypatch.setenv(variable, NOTHING)
+    code, _, err = cli(*command)
+    assert code == 2 and variable in one_line(err) and NOTHING in err
+
+
+def test_a_dry_run_shows_the_series_and_the_room_that_it_may_need(cli: Cli, tmp_path: Path) -> None:
+    code, out, _ = cli(*PLANNED, "--repeat", "5", "--seed", "7", "--out", tmp_path)
+    assert code == 0 and "a series of 5 runs, seeds 7 to 11" in out
+    loaded = load_experiment(EXPERIMENT)
+    records, lab = space.size(5 * space.of_record(loaded).bytes), space.size(space.of_lab(loaded).bytes)
+    assert f"room on disk, at most: {records} for the record, {lab} for the lab" in out
+
+
+def test_a_lab_whose_state_folder_cannot_be_made_fetches_nothing(cli: Cli, tmp_path: Path) -> None:
+    written(tmp_path, "", "state")
+    code, _, err = cli("lab", "up", "3az")
+    assert code == 2 and "lab '3az' cannot be put in" in one_line(err) and "OPENSEARCH_CHAOS_STATE" in err
+
+
+@pytest.mark.parametrize("command", [["run", EXPERIMENT], [*PLANNED], ["run", EXPERIMENT, "--repeat", "20"]])
+def test_a_disk_without_the_room_that_a_run_may_need_is_refused(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[Any]
+) -> None:
+    loaded = load_experiment(EXPERIMENT)
+    one = space.of_record(loaded).bytes + space.of_lab(loaded).bytes  # the state folder is on the same disk
+    enough = one if "--repeat" in command else one - MIB
+    found = os.statvfs(tmp_path)
+    blocks = enough // found.f_frsize
+
+    def says(path: Any) -> Any:
+        return SimpleNamespace(f_bavail=blocks, f_frsize=found.f_frsize, f_favail=10**6, f_files=10**7)
+
+    monkeypatch.setattr(os, "statvfs", says)
+    code, _, err = cli(*command, "--out", tmp_path / "reports")
+    assert code == 2 and "on the disk of" in one_line(err) and "are free" in err and "--out" in err
+    assert not (tmp_path / "reports").exists()
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "validate"])
@@ -346,7 +464,7 @@ def test_a_lab_with_a_run_under_way_is_neither_shared_nor_taken_down(cli: Cli, t
 def test_a_reports_folder_that_cannot_be_made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
     code, _, err = cli("run", EXPERIMENT, "-q", "--out", written(tmp_path, "", "file"))
-    assert code == 2 and "cannot make the run folder" in one_line(err) and "--out" in err
+    assert code == 2 and "is no folder" in one_line(err) and "--out" in err
     assert not (tmp_path / "state" / "labs").exists()
 
 
@@ -356,6 +474,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
         raise ProvisionError("no mirror answers", remedy="look at the network")
 
     monkeypatch.setattr("chaos.lab.supply.parts", fails)
+    monkeypatch.setattr("chaos.provision.given.refuse_unusable", lambda *_: None)
     arguments = ("run", EXPERIMENT, "-q", "--out", tmp_path / "r", "--opensearch-home", "/opt/opensearch")
     code, _, err = cli(*arguments)
     assert code == 5 and one_line(err) == "opensearch-chaos: no mirror answers; look at the network\n"
@@ -423,6 +542,49 @@ def test_a_disk_that_fills_up_does_not_keep_the_lab_from_being_taken_away(
     assert list((tmp_path / "state" / "registry").iterdir()) == []
 
 
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if ctypes.CDLL(None).mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=64m"):
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_record_that_breaks_is_the_headline_of_a_report_in_the_room_that_was_kept(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path, small: Path
+) -> None:
+    """Whoever notices it first may be a thread that goes on; the run does not."""
+    out = small / "reports"
+
+    def up(lab: LocalLab, says: Any, check: Callable[[], None]) -> None:
+        (folder,) = out.iterdir()
+        with suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+        with suppress(OSError):  # as the sampler does
+            events.append(running.EventWriter(folder / "history" / "events.jsonl", stops[0].fail))
+            events[0].write("sample", nodes="x" * 8192)
+        check()
+        pytest.fail("it went on")
+
+    events: list[Any] = []
+    stops: list[Any] = []
+    made = running.Stop
+    monkeypatch.setattr(running, "Stop", lambda: stops.append(made()) or stops[0])
+    monkeypatch.setattr(LocalLab, "up", up)
+    code, said, err = cli("run", EXPERIMENT, "-q", "--out", out)
+    found = findings(out)
+    assert (code, found["outcome"], found["clean"]) == (5, "error", True), said + err
+    assert "the record cannot be written: events.jsonl: No space left on device" in found["summary"]
+    (folder,) = out.iterdir()
+    assert (folder / "report.html").is_file() and not list(folder.glob(".room-for-*"))
+    for name in ("summary.md", "junit.xml"):
+        assert "No space left on device" in (folder / name).read_text()
+
+
 @pytest.mark.parametrize("full_disk", [False, True])
 def test_a_lab_that_will_not_go_is_dirty_whatever_else(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path, full_disk: bool
@@ -480,7 +642,7 @@ def test_signals_ask_for_an_end_once_and_are_given_back() -> None:
 def test_a_state_folder_that_cannot_be_written_is_one_line(cli: Cli, provisioned: Path, tmp_path: Path) -> None:
     written(tmp_path, "", "state")  # a file where the folder should be
     code, _, err = cli("run", EXPERIMENT, "-q", "--out", provisioned)
-    assert code == 5 and "cannot make the lab folder" in one_line(err)
+    assert code == 2 and "its lab cannot be put in" in one_line(err) and "is no folder" in err
 
 
 # ---- several ---------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,11 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import synthetic
+from fakes import topology
 
 from chaos.checks import evaluate
 from chaos.checks.deciding import FEWEST, Echoes, decides, says
+from chaos.errors import ChaosError
 from chaos.history import History
 from chaos.history.writer import ECHO
 from chaos.lab.processes import wait_until
@@ -85,6 +89,32 @@ def test_answerers_end_when_who_asks_is_killed(program: Program) -> None:
     program.process.kill()
     program.process.wait()
     assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in program.pids), 10)
+
+
+def test_an_echo_that_cannot_write_is_found_out(tmp_path: Path) -> None:
+    for folder in ("history", "logs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "history" / ECHO).symlink_to("/dev/full")
+    nothing = lambda *_: None  # noqa: E731
+    lab = SimpleNamespace(
+        topology=topology("3az"), has_places=lambda zones: True, beside=nullcontext, instrument=nothing, place=nothing
+    )
+    started = echo.Echo(lab, tmp_path)  # type: ignore[arg-type]
+    started.check()  # there is none yet
+    try:
+        assert started.start()
+        started.check()
+
+        def ended() -> bool:
+            assert started._process is not None
+            return started._process.poll() is not None
+
+        assert wait_until(ended, 20)
+        with pytest.raises(ChaosError, match=r"the echo beside the nodes ended: .*No space left"):
+            started.check()
+    finally:
+        started.stop()
+    started.check()  # one that was stopped has not ended by itself
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import threading
 
 import numpy as np
@@ -173,6 +174,47 @@ PHASES = (
     (1 * SECOND + 20 * MS, "fault.command", {"fault": "f1", "fault_kind": "network.latency", "says": "slow"}),
     (1 * SECOND + 30 * MS, "fault.in_effect", {"fault": "f1"}),
 )
+
+
+@pytest.fixture
+def room():
+    """``room(n)``: regular files may grow to n bytes, as on a disk that is full then; undone at the end."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_event_that_does_not_fit_is_told_and_leaves_no_half_line(tmp_path, room):
+    told: list[str] = []
+    path = tmp_path / "events.jsonl"
+    writer = EventWriter(path, told.append)
+    writer.write("first")
+    whole = path.read_bytes()
+    room(len(whole) + 10)  # the kernel takes ten bytes of the second
+    with pytest.raises(OSError):
+        writer.write("second")
+    room(len(whole) + 1000)
+    assert told == ["the record cannot be written: events.jsonl: File too large"]
+    assert path.read_bytes() == whole
+    writer.write("third")
+    assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["first", "third"]
+
+
+def test_rows_that_do_not_fit_are_told_and_leave_no_half_row(tmp_path, room):
+    told: list[str] = []
+    path = tmp_path / "arrivals.bin"
+    writer = RowWriter(path, told.append)
+    writer.add(b"a" * 40)
+    writer.flush()
+    room(60)
+    writer.add(b"b" * 40)
+    with pytest.raises(OSError):
+        writer.flush()
+    room(1000)
+    assert told == ["the record cannot be written: arrivals.bin: File too large"]
+    writer.add(b"c" * 40)
+    writer.close()
+    assert path.read_bytes() == b"a" * 40 + b"c" * 40
 
 
 def test_phases(run):

@@ -117,15 +117,18 @@ class FullDisk:
 @settings(max_examples=40, deadline=None)
 def test_a_full_disk_means_no_injection_and_leaves_whole_rows_only(room: int, short: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder, "ledger.jsonl"))
+        told: list[str] = []
+        ledger = Ledger(Path(folder, "ledger.jsonl"), told.append)
         (first,) = ledger.intend("f1", moves(1))
         before, disk = ledger.path.read_bytes(), ledger._file
         ledger._file = FullDisk(disk, room, short)  # type: ignore[assignment]
         with pytest.raises(FaultError, match="nothing is injected"):
             ledger.intend("f2", moves(3))
         assert ledger.path.read_bytes() == before
+        assert [f"{ledger.path} cannot be written (No space left on device)" in says for says in told] == [True]
         ledger._file = FullDisk(disk, min(room, 20), short)  # type: ignore[assignment]
         ledger.note(first, "undone")  # must not stop an undo: no exception
+        assert len(told) == 2
         assert [e.number for e in standing(ledger.path)] == [first.number]
         ledger._file = disk
         (later,) = ledger.intend("f3", moves(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,13 +17,17 @@ from load_stub import Server, serving
 
 from chaos.history import History
 from chaos.history.format import ARRIVAL
+from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, PROBES, SCHEDULED, STALE
+from chaos.load import driver as driving
 from chaos.load.config import (
+    CasConfig,
     ClientConfig,
     ClientHost,
     DriverConfig,
     OperationConfig,
     ProbeConfig,
     Target,
+    VisibilityConfig,
 )
 from chaos.load.driver import Driver, DriverError
 from chaos.netsock import LARGEST
@@ -424,19 +429,101 @@ def test_a_driver_that_cannot_start_says_why(run):
     assert not driver.alive
 
 
-def test_a_record_that_cannot_be_written_ends_the_driver(run):
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [(ARRIVALS, "log"), *((name, "/dev/full") for name in (ARRIVALS, SCHEDULED, DRIVER_EVENTS, CAS, PROBES, STALE))],
+)
+def test_a_record_that_cannot_be_written_ends_the_driver_at_once_and_its_parent_hears_why(run, name, log):
+    """Any file of it, and also where the driver can print nothing any more."""
     (run / "history").mkdir()
-    (run / "history" / "arrivals.bin").symlink_to("/dev/full")
+    (run / "history" / name).symlink_to("/dev/full")
+    told: list[str] = []
+    checks = {"cas": CasConfig(rate=10, keys=2), "visibility": VisibilityConfig(rate=5, within_s=1)}
     with serving() as server:
-        driver = Driver(config(run, server), run / "log")
+        driver = Driver(config(run, server, documents=100, **checks), run / log, told.append)
+        try:
+            if name == DRIVER_EVENTS:  # the first line of all
+                with pytest.raises(DriverError, match=f"{name}: No space left"):
+                    driver.start()
+                return
+            driver.start()
+            if name == STALE:
+                server.mode("stale")
+            driver.go()
+            wait_for(lambda: told and not driver.alive)
+            assert told == [f"the load driver ended: the record cannot be written: {name}: No space left on device"]
+            assert not driver.stop() and "No space left" in driver.error
+        finally:
+            driver.kill()
+    if name != ARRIVALS:  # the other files are closed in order
+        stop = next(event for event in History.open(run).driver if event["kind"] == "driver.stop")
+        assert "No space left" in stop["reason"]
+
+
+def test_a_driver_that_dies_is_told_once_and_one_that_is_stopped_never(run):
+    told: list[str] = []
+    with serving() as server:
+        driver = Driver(config(run, server), run / "log", told.append)
+        with driver:
+            driver.go()
+            wait_for_load(driver)
+        assert not driver.alive and told == []
+        driver = Driver(config(run, server), run / "log", told.append)
+        with driver:
+            os.kill(driver.pid, signal.SIGKILL)
+            wait_for(lambda: told)
+        assert len(told) == 1 and "the load driver died: exit code -9" in told[0]
+
+
+def test_a_driver_that_stands_still_has_given_no_sign_of_life(run, monkeypatch):
+    """It is told while it stands, and ended without being asked first."""
+    monkeypatch.setattr(driving, "SILENT_SECONDS", 2.0)
+    told: list[str] = []
+    with serving() as server:
+        driver = Driver(config(run, server), run / "log", told.append)
         try:
             driver.start()
             driver.go()
-            wait_for(lambda: not driver.alive)
-            assert not driver.stop()
-            assert "No space left" in driver.error
+            wait_for_load(driver)
+            time.sleep(2.5)
+            assert told == []  # it speaks every second
+            identity = ProcessIdentity.of(driver.pid)
+            os.kill(driver.pid, signal.SIGSTOP)
+            wait_for(lambda: told)
+            assert told == ["the load driver has given no sign of life for 2 s (its process is stopped)"]
+            assert not driver.stop() and not identity.alive()
+            assert len(told) == 1
         finally:
             driver.kill()
+
+
+LISTENER = """
+import sys, time
+from pathlib import Path
+from chaos.load import driver as driving
+from chaos.load.config import DriverConfig
+driving.SILENT_SECONDS = 2.0
+told = []
+driver = driving.Driver(DriverConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]), told.append)
+driver.start()
+driver.go()
+print("going", flush=True)
+sys.stdin.readline()
+time.sleep(1.5)
+print(told, driver.alive, flush=True)
+driver.kill()
+"""
+
+
+def test_a_runner_that_stood_still_itself_does_not_take_its_driver_for_silent(run):
+    with serving() as server:
+        arguments = [sys.executable, "-c", LISTENER, config(run, server).model_dump_json(), str(run / "log")]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as runner:
+            assert runner.stdout.readline() == "going\n"
+            os.kill(runner.pid, signal.SIGSTOP)
+            time.sleep(4)
+            os.kill(runner.pid, signal.SIGCONT)
+            assert runner.communicate("\n", timeout=30)[0] == "[] True\n"
 
 
 def test_ctrl_c_does_not_reach_it_and_the_users_locust_settings_neither(run, drive, monkeypatch):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import ROOT
 
 from chaos import pytest_plugin as plugin
+from chaos import space
+from chaos.definitions import load_experiment
 from chaos.errors import Leftovers
 from chaos.lab.local import LocalLab
 from chaos.run import RunResult
@@ -340,6 +344,53 @@ def test_options_reach_the_run(run: Run, pytester: pytest.Pytester, monkeypatch:
     ((loaded, options),) = seen
     assert (options.seed, options.out, options.lab) == (0, Path("elsewhere"), "lab of 3az-standby")
     assert loaded.topology.name == "3az-standby" and "--seed 0" in options.command
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--chaos-experiments=nope", "there is no folder"),
+        ("--chaos-experiments=empty", "there is no experiment in"),
+        ("--chaos-topology=nope", "there is no topology nope"),
+        ("--chaos-seed=-1", "expected 0 or more"),
+        ("--chaos-opensearch-home=/nothing-is-here", "does not exist"),
+        ("--chaos-lab=podman", "--chaos-lab"),
+        ("--chaos-out=experiments/one.yaml", "is no folder"),
+    ],
+)
+def test_an_option_that_asks_for_what_is_not_there_is_refused_before_anything_runs(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ran: list[str], option: str, says: str
+) -> None:
+    monkeypatch.chdir(pytester.path)
+    experiment(pytester.path, "one")
+    pytester.mkdir("empty")
+    outcome = run("-m", "chaos", option)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []
+    assert says in outcome.stderr.str() + outcome.stdout.str()
+
+
+def test_a_docker_lab_takes_no_home(run: Run, pytester: pytest.Pytester, ran: list[str]) -> None:
+    experiment(pytester.path, "one")
+    outcome = run("-m", "chaos", "--chaos-lab=docker", "--chaos-opensearch-home=/tmp")
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and "a docker lab runs images" in outcome.stderr.str()
+
+
+def test_all_runs_that_are_to_come_must_find_room_together(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ran: list[str]
+) -> None:
+    """There is room for either of two; what is only collected needs none."""
+    for name in ("one", "two"):
+        experiment(pytester.path, name)
+    loaded = load_experiment(pytester.path / "experiments" / "one.yaml")
+    enough = space.of_lab(loaded).bytes + 3 * space.of_record(loaded).bytes // 2
+    says = SimpleNamespace(f_bavail=enough // 4096, f_frsize=4096, f_favail=10**6, f_files=10**7)
+    monkeypatch.setattr(os, "statvfs", lambda path: says)
+    outcome = run("-m", "chaos")
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []
+    assert "the records of 2 runs" in outcome.stderr.str() + outcome.stdout.str()
+    assert run("-m", "chaos", "--collect-only").ret == pytest.ExitCode.OK
+    run("-m", "chaos", "experiments/one.yaml")
+    assert ran == ["one"]
 
 
 def test_another_folder_of_experiments(run: Run, pytester: pytest.Pytester, ran: list[str]) -> None:

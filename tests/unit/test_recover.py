@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fakes import PARTS, FakeLab, topology
 
-from chaos import places
+from chaos import places, space
 from chaos.errors import InvalidInput, LabError
 from chaos.faults import recover as module
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
@@ -75,6 +75,7 @@ def test_nothing_left_is_clean() -> None:
 
 def test_a_dead_runs_faults_are_undone_on_a_lab_that_lives_on(state: Path, living: FakeLab) -> None:
     dead = registered(state, "run-1", "play", DEAD, moves=2)
+    space.Reserve(dead.ledger.parent, "undo", 1)
     living.effects = {("blocked", "a-data", "peer-0"), ("blocked", "a-data", "peer-1")}
     assert [each.what for each in leftovers()] == [
         "fault of run run-1: neighbour.block host=a-data peer=peer-1",
@@ -85,6 +86,7 @@ def test_a_dead_runs_faults_are_undone_on_a_lab_that_lives_on(state: Path, livin
     assert living.effects == set() and [call[-1] for call in living.calls] == ["peer-1", "peer-0"]
     assert standing(dead.ledger) == [] and registrations() == [] and leftovers() == []
     assert recover().undone == []  # safe to run twice
+    assert list(dead.ledger.parent.iterdir()) == [dead.ledger]  # the room that was kept for this is given back
 
 
 def test_a_living_runs_faults_are_left_alone(state: Path, living: FakeLab) -> None:

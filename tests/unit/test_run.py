@@ -12,7 +12,7 @@ import pytest
 import requests
 from fakes import PARTS, ROOT, FakeLab, Log, a_fault, topology
 
-from chaos import places
+from chaos import places, space
 from chaos import run as running
 from chaos.console import Reporter
 from chaos.definitions import load_experiment
@@ -48,6 +48,7 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
     made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
     made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
+    made.for_undo = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
     for name, value in given.items():
         setattr(made, name, value)
     return made
@@ -91,6 +92,46 @@ def test_the_time_from_the_stop_to_all_undone_is_written_down(tmp_path: Path) ->
     assert event["faults"] == ["f1"] and event["proven"] is True
     assert 0 < event["seconds"] <= event["proven_seconds"] and event["asked"] == made.stop.at
     assert made.lab.effects == set()
+
+
+def test_a_failure_of_ours_ends_a_run_as_an_error_and_everything_is_undone(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    made.driver_failed("the load driver has given no sign of life for 10 s")
+    assert made.lifecycle.inject(a_fault("f2", [block("a-data", "b-data")])) is False  # nothing new is begun
+    with pytest.raises(ChaosError, match="no sign of life") as raised:
+        made.tick("holding")
+    assert not isinstance(raised.value, Aborted) and not made.stop.by_signal
+    made.failed(str(raised.value))
+    made.undo()
+    (event,) = made.events.of("abort.undone")
+    assert event["faults"] == ["f1"] and event["proven"] is True and made.lab.effects == set()
+
+
+def test_a_record_that_breaks_while_an_abort_is_undone_is_the_worse_of_two(tmp_path: Path) -> None:
+    nothing = lambda: None  # noqa: E731
+    made = execution(tmp_path, settle_and_read_back=nothing, lab_away=nothing)
+    made.stop.ask("stopped by SIGINT")
+    made.driver_failed("the load driver died: it got the same SIGTERM")  # it is about to be ended anyway
+    with pytest.raises(Aborted) as raised:
+        made.stop.check()
+    made.aborted(raised.value)
+    made.broken("the record cannot be written: events.jsonl: No space left on device")
+    made.close_down()
+    assert made.outcome == "error" and made.stop.by_signal
+    assert [event["says"] for event in made.events.of("error")] == [made.stop.failure]
+
+
+def test_room_is_kept_aside_for_the_end_and_given_back_when_it_comes(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.for_undo = space.Reserve(tmp_path, "undo", space.FOR_UNDO)
+    (file,) = tmp_path.glob(".room-for-*")
+    assert file.stat().st_blocks * 512 >= space.FOR_UNDO  # taken, and no hole
+    made.broken("the record cannot be written: events.jsonl: No space left on device")
+    assert not file.exists()
+    space.Reserve(tmp_path, "report", 1)
+    space.release(tmp_path)
+    assert not list(tmp_path.glob(".room-for-*"))
 
 
 def test_no_stop_no_latency(tmp_path: Path) -> None:

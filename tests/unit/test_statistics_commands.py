@@ -118,7 +118,7 @@ def test_a_worse_one_fails_by_name_also_against_a_baseline(cli: Cli, made: dict[
     file = tmp_path / "baselines" / "a.json"
     code, out, _ = cli("baseline", made["a"], "-o", file)
     assert code == 0 and "5 of 5 runs" in out and file.stat().st_size < 40_000
-    code, out, _ = cli("compare", file, made["worse"], "--out", tmp_path, "-o", tmp_path / "c.json")
+    code, out, _ = cli("compare", file, made["worse"], "-o", tmp_path / "c.json")
     assert code == Exit.WEAKNESS and "B is worse than A in" in out and "read.good@slow" in out
     assert json.loads((tmp_path / "c.json").read_text())["outcome"] == "fail"
     assert cli("compare", file, made["worse"], "--tolerance", "read.good=20%", "--tolerance", "outage=1m")[0] == 0
