@@ -142,7 +142,7 @@ class Chapter:
         self.undo.append("all")
         self.events += [
             (
-                at / 2,
+                max(at / 2, at - 0.3),
                 "fault.evidence",
                 dict(fault=fault, stage="held", proven=True, says="all of it shows as before", probes=[]),
             ),
