@@ -49,8 +49,9 @@ def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0)
     outcome = of_status(status)
     if outcome is not Outcome.OK:
         return outcome
+    judged = _WHOLE[kind]
     try:
-        whole = _WHOLE[kind](json.loads(text), least_hits)
+        whole = judged(json.loads(text), least_hits)
     except UNREADABLE:
         return Outcome.GARBLED
     return Outcome.OK if whole else Outcome.PARTIAL
