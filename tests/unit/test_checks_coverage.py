@@ -352,7 +352,7 @@ def counted(rate: float, seconds: float) -> coverage.Counts:
 
 @pytest.mark.parametrize(
     ("rate", "seconds", "due"),
-    [(10, 60, 29), (10, 10, 17), (10, 2, 4), (10, 1, 0), (1, 20, 4), (1, 10, 0)],
+    [(10, 60, 29), (10, 10, 17), (10, 3, 5), (10, 1, 0), (1, 30, 5), (1, 10, 0)],
 )
 def test_a_short_phase_or_a_low_rate_takes_a_third_of_what_could_be_asked(rate: float, seconds: float, due: int):
     found = counted(rate, seconds)

@@ -14,7 +14,7 @@ from load_stub import REFRESH, Server, serving
 from opensearchpy.exceptions import ConflictError, NotFoundError, TransportError
 from test_load_driver import config, wait_for
 
-from chaos.checks import data
+from chaos.checks import coverage, data
 from chaos.checks.data import cas as cas_check
 from chaos.checks.data import staleness, visibility
 from chaos.checks.data.operations import by_key, operations
@@ -22,7 +22,7 @@ from chaos.checks.record import Record
 from chaos.history import History
 from chaos.history.format import Outcome
 from chaos.load.cas import of_read, of_write
-from chaos.load.config import CasConfig, OperationConfig, VisibilityConfig
+from chaos.load.config import CasConfig, ClientHost, OperationConfig, VisibilityConfig
 from chaos.load.driver import Driver
 from chaos.load.exchange import Answer
 from chaos.load.outcomes import is_stale, of_error
@@ -376,3 +376,41 @@ def test_a_stale_search_is_told_from_one_that_was_cut_short() -> None:
     assert not is_stale("search", 200, search(3, failed=1), least_hits=20)
     assert not is_stale("search", 200, "<html>", least_hits=20)
     assert is_stale("get", 404, None) and not is_stale("index", 201, "{}")
+
+
+def test_the_driver_asks_every_node_in_service_for_everything_and_its_record_says_so(run: Path, drive: Drive) -> None:
+    """Two client zones, two nodes in service, one whose health checks are refused, as that of a standby zone."""
+    seconds = 5
+    with serving() as server, serving() as standby:
+        standby.mode("unhealthy")
+        zones = (ClientHost(zone="a"), ClientHost(zone="b"))
+        driver = drive(server, server, standby, rate=20, clients=zones)
+        begun = time.monotonic_ns()
+        wait_for(lambda: time.monotonic_ns() > begun + (seconds + 1) * 1_000_000_000, 60)
+        assert driver.stop()
+    load = {op: {"rate": 20, "good_within": 1.0} for op in ("read", "write")}
+    plan = json.loads((run / "plan.json").read_text())
+    plan["experiment"]["load"] |= load
+    plan["client"] = driver.config.model_dump(mode="json", exclude={"out", "access"})
+    (run / "plan.json").write_text(json.dumps(plan))
+    phase = {"phase": "all", "wall": 0.0}
+    events = [
+        {"t": begun + 500_000_000, "kind": "phase.start", **phase, "index": 0, "scripted_wait": False},
+        {"t": begun + 500_000_000 + seconds * 1_000_000_000, "kind": "phase.end", **phase, "reason": "elapsed"},
+    ]
+    (run / "history" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    found = coverage.of(Record(History.open(run)))
+    (span,) = found.record.spans
+    assert found.known and set(found.total) == {
+        "read",
+        "write",
+        *coverage.LOOKS,
+        "compare-and-set write",
+        "probe write",
+    }
+    for kind in found.total:
+        assert found.short(kind, answers=kind in coverage.LOOKS) == [], kind
+        rows = [found.row(kind, node, span, answers=False) for node in ("a-data", "b-data", "c-data")]
+        assert rows[0].asked > 0 and rows[1].asked > 0 and (rows[2].asked > 0) == (kind in coverage.DIRECT), kind
+        assert (rows[2].due > 0) == (kind in coverage.DIRECT), kind
+    assert coverage.unread_keys(found.record) == []
