@@ -10,7 +10,7 @@ On one real lab without load. Cheap looks are taken back to back, which the thre
 
 Prints and judges nothing. Needs root.
 
-    python benchmarks/holding_cost.py [--topology 3az-standby] [--looks 30]
+    python benchmarks/holding_cost.py [--topology 3az-standby] [--looks 10]
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("node.kill", {"target": "node c-data"}),
     ("settings.change", {"scope": "cluster", "settings": {"cluster.routing.weighted.fail_open": False}}),
 )
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 5.0
 
 
 def used(lab: LocalLab) -> float:
@@ -96,7 +96,7 @@ def measured(lab: LocalLab, folder: Path, kind: str, parameters: dict[str, Any],
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topology", default="3az-standby")
-    parser.add_argument("--looks", type=int, default=30)
+    parser.add_argument("--looks", type=int, default=10)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
     lab = LocalLab.create(topology, supply.parts(topology, print), id=new_lab_id())

@@ -57,6 +57,9 @@ GLANCED_RATE = 131072.0
 """… and up to which rate (bytes per second): pings carry some 300 kB/s without any cap."""
 GLANCE_GROWTH_SECONDS = 0.050
 """What a single ping over an untouched pair may take longer than before without being conspicuous."""
+HELD_BURSTS = 3
+"""Over how many touched pairs a full look sends bursts, one after the other, when the fault was proven before: those
+that something speaks against first, then others in turn. A phase must not wait for a second over each of thirty."""
 SUSPECTS = 8
 """How many conspicuous pairs a full look measures beside its controls."""
 GLANCED_AT_MOST = 64
@@ -282,6 +285,8 @@ class LinkEvidence:
         """Nodes that do not run, in looks at whether the fault still holds."""
         self._holding = False
         self._suspects: list[Pair] = []
+        self._doubts: list[Pair] = []
+        self._few_now: list[Pair] = []
         self._turns = itertools.count()
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
@@ -406,6 +411,22 @@ class LinkEvidence:
     def suspect(self, pairs: Sequence[Pair]) -> None:
         named = [pair for pair in pairs if pair in self._candidates]
         self._suspects = list(dict.fromkeys([*self._suspects, *named]))[-SUSPECTS:]
+        doubts = [pair for each in pairs for pair in (each, each[::-1]) if pair in self.touched]
+        self._doubts = list(dict.fromkeys([*doubts, *self._doubts]))[:HELD_BURSTS]
+
+    def _few(self, touched: list[Pair]) -> list[Pair]:
+        """All of them until it is proven; then some, the same ones until they have shown it."""
+        if not self._holding:
+            return touched
+        first = next(self._turns) * HELD_BURSTS
+        turn = [touched[(first + n) % len(touched)] for n in range(len(touched))]
+        chosen = [pair for pair in self._few_now or [*self._doubts, *turn] if pair in touched]
+        self._few_now = list(dict.fromkeys(chosen))[:HELD_BURSTS]
+        return self._few_now
+
+    def _few_shown(self, proven: bool) -> None:
+        if proven:
+            self._few_now, self._doubts = [], []
 
     def still(self, lab: Lab) -> Look | None:
         silent = silent_nodes(lab)
@@ -513,13 +534,14 @@ class BandwidthEvidence(LinkEvidence):
     def in_effect(self, lab: Lab) -> Look:
         expected = self._expected_seconds
         probes = []
-        for pair in self._free(self.touched):  # one at a time: together they would compete for the processor
+        for pair in self._few(self._free(self.touched)):  # one at a time: together they would compete for the processor
             seconds, measured = self._flood(lab, pair)
             least = max(0.85 * expected, 1.5 * self._before.get(pair, math.inf))
             ok = seconds is not None and least <= seconds <= 1.3 * expected + 0.3
             probes.append(self._burst(pair, measured, ok))
         controls = self._controls(lab)
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
+        self._few_shown(shown == len(probes))
         return Look(
             bool(probes) and shown == len(probes) and calm == len(controls),
             f"{shown} of {len(probes)} touched pairs carry what was asked; "
@@ -560,14 +582,15 @@ class SlicerEvidence(LinkEvidence):
     def before(self, lab: Lab) -> Look:
         look = super().before(lab)
         for pair, line in zip(self.touched, self._existing, strict=True):
-            seconds, echo = self._pings(line)
-            if echo.reply is Reply.ANSWERED:
-                self._before[pair] = seconds
+            rows = [self._pings(line) for _ in range(3)]
+            answered = [seconds for seconds, echo in rows if echo.reply is Reply.ANSWERED]
+            if answered:
+                self._before[pair] = min(answered)  # noise only ever adds, and what it adds would hide the pauses
         return look
 
     def in_effect(self, lab: Lab) -> Look:
         probes = []
-        touched = self._free(self.touched)
+        touched = self._few(self._free(self.touched))
         for line in self._lines(touched):
             probes += self.glance(lab, [line.pair])
             row, ended = self._row(line.pair, "existing", line)
@@ -587,6 +610,7 @@ class SlicerEvidence(LinkEvidence):
             )
         controls = self._controls(lab)
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
+        self._few_shown(shown == len(probes))
         return Look(
             bool(probes) and shown == len(probes) and calm == len(controls),
             f"{shown} of {len(probes)} measurements show the slices; {calm} of {len(controls)} untouched are as before",

@@ -324,8 +324,8 @@ class Lifecycle:
         self._note("fault.look", t=t, fault=active.fault.id, proven=True, says=look.says)
 
     def _hint(self, actives: Sequence[Active], hosts: Sequence[str]) -> set[str]:
-        """What the proxies of these hosts say: the ids of faults that they do not show. Of what nobody put there,
-        the faults on links are told, so that their next full look goes there."""
+        """What the proxies of these hosts say: the ids of faults that they do not show. The faults on links are told
+        of what is missing and of what nobody put there, so that their next full look goes there."""
         on_links = [each for each in actives if each.fault.links]
         odd: set[str] = set()
         answers = _each(lambda host: told(self._lab, host), hosts) if on_links else []
@@ -335,8 +335,9 @@ class Lifecycle:
             extra = says - frozenset().union(*known.values()) if says is not None else frozenset()
             for each in on_links:
                 mine = {fact for fact in known.get(each.fault.id, ()) if fact[0] == host}
-                each.evidence.suspect([pair for fact in sorted(extra) for pair in pairs_of(self._lab, fact)])
-                if extra or says is None or mine - says:
+                wrong = extra | (mine - says if says is not None else mine)
+                each.evidence.suspect([pair for fact in sorted(wrong) for pair in pairs_of(self._lab, fact)])
+                if wrong or says is None:
                     odd.add(each.fault.id)
         return odd
 

@@ -498,3 +498,30 @@ def test_a_process_that_is_not_named_and_does_not_run_any_more_has_been_spread_t
         assert [p.what for p in seen.probes if not p.ok and p.control] == ["untouched: process of a-data"]
     look.beside(frozenset(), frozenset({"a-data"}))  # another fault, as was planned
     assert look.held(lab).proven
+
+
+def test_bursts_are_sent_over_a_few_pairs_those_in_doubt_first_until_they_have_shown_it(
+    network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = [(a, "c-data") for a in ("a-data", "b-data", "a-cm", "b-cm", "c-cm", "client-a", "client-b")]
+    look, lab, slow = evidence.BandwidthEvidence(every, UNTOUCHED, 64000.0), FakeLab(), 0.1
+    asked: list[Pair] = []
+
+    def flood(self: Any, lab: Any, pair: Pair, part: float = 1.0) -> tuple[float, str]:
+        asked.append(pair)
+        return slow, "as told"
+
+    monkeypatch.setattr(evidence.BandwidthEvidence, "_flood", flood)
+    assert look.before(lab).proven
+    slow = 1.0
+    assert look.in_effect(lab).proven and asked[-len(every) :] == every
+    asked.clear()
+    look.suspect([("client-b", "c-data"), ("a-data", "b-data")])
+    assert look.held(lab).proven
+    assert len(asked) == evidence.HELD_BURSTS and asked[0] == ("client-b", "c-data")
+    asked.clear()
+    assert look.held(lab).proven and len(set(asked)) == evidence.HELD_BURSTS
+    slow = 0.1
+    asked.clear()
+    assert not look.held(lab).proven and not look.held(lab).proven
+    assert asked[: evidence.HELD_BURSTS] == asked[evidence.HELD_BURSTS :]  # the same ones again

@@ -311,6 +311,15 @@ def test_what_nobody_of_us_put_there_is_where_the_next_full_look_goes(lab: FakeL
     assert ("a-data", "c-data") not in evidence.suspected
 
 
+def test_what_a_proxy_does_not_show_any_more_is_where_the_next_full_look_goes(lab: FakeLab, cycle: Lifecycle) -> None:
+    evidence = FakeEvidence()
+    cycle.inject(replace(a_fault("f1", [SLOW], evidence), links=(("a-data", "c-data"),)))
+    assert SLOW.inverse is not None
+    SLOW.inverse.apply(lab)
+    cycle.undo_all()
+    assert evidence.suspected == [("a-data", "c-data")]
+
+
 def test_what_proxies_must_say_of_moves() -> None:
     lab = FakeLab()
     moves = [SLOW.move, refuse("client-a", "to-c-data-http").move, block("a-data", "b-data").move, Move("nothing")]

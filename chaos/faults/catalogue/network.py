@@ -185,8 +185,8 @@ class NetworkBandwidth(OnLinks):
     undoing = "the toxics go; connections stay"
     proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
     holding = (
-        "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo all of "
-        "its proof, and a glance at every other pair. "
+        "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo bursts over "
+        "three of them, first those of which a proxy says something else, and a glance at every other pair. "
         "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
     )
     colour = AMBER
@@ -220,6 +220,11 @@ class NetworkSlicer(OnLinks):
     mechanism = "Toxiproxy slicer: halved until a slice is small enough, a pause after each slice of each connection"
     undoing = "the toxics go; connections stay"
     proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
+    holding = (
+        "every two seconds pings in a row over two of its pairs, in turn; before the undo all of its proof over three "
+        "of them, first those of which a proxy says something else, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
     colour = AMBER
     size: Annotated[PositiveSize, at_least(Size(16), "is less than one message's header")] = Field(
         description="of a slice at most, for example 512B"
