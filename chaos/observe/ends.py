@@ -69,6 +69,8 @@ class Ends:
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._absent: dict[tuple[str, str], tuple[Resident, int]] = {}
         """Who was there last, and where its log ended: what comes after is its successor's."""
+        self._told = False
+        """Whether the kernel tells of ends here; else an engine is asked, which takes longer."""
         self._looked = 0.0
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -121,6 +123,7 @@ class Ends:
         with self._lock:
             self._watched[of.what, of.name] = each
         if descriptor is not None:
+            self._told = True
             self._poll.register(descriptor, select.POLLIN)
 
     def _run(self) -> None:
@@ -145,8 +148,7 @@ class Ends:
                 dead = not self._lives(each.of)
             if dead:
                 self._ended(key, each, gone)
-        told = any(each.descriptor is not None for _, each in watched)
-        if self._absent and now - self._looked >= (ASK_AGAIN_SECONDS if told else ASK_AN_ENGINE_SECONDS):
+        if self._absent and now - self._looked >= (ASK_AGAIN_SECONDS if self._told else ASK_AN_ENGINE_SECONDS):
             self._looked = now
             self._look_for_others()
 
