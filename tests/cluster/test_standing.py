@@ -100,7 +100,7 @@ def judged(found: dict, out: Path, stops: list[Stop]) -> None:
         verdict, says = said[stop.phase]
         name = WHO[stop.who]
         if name is None:
-            # where no processor was free for long, or reads were not healthy before, that may decide; no instrument may
+            # where no processor was free, or reads were not healthy before, that may decide: never an instrument
             assert "stood still" not in says, said
             ours = not found["validity"]["valid"] or "none of this machine's" in says
             assert verdict == "fail" or (verdict == "inconclusive" and ours), said

@@ -232,7 +232,7 @@ def test_pulses_that_were_not_taken_leave_the_run_open(change, measured) -> None
     for event in history.driver:
         change(event)
     (condition,) = [each for each in validity.conditions(Record(history)) if each.id == "pulse"]
-    assert standing.measured(Record(history)) == pytest.approx(measured, abs=0.01)
+    assert standing.measured(Record(history)) == pytest.approx(measured, abs=0.02)
     assert condition.ok is (measured > 0.9)
     assert evaluate(history).outcome is (Outcome.PASS if condition.ok else Outcome.INCONCLUSIVE)
 

@@ -7,15 +7,24 @@ import os
 import signal
 import time
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from load_stub import serving
 from test_load_driver import config, drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
 
+from chaos.definitions import load_topology
 from chaos.history import History
+from chaos.lab.base import Manifest
+from chaos.lab.local import LocalLab
+from chaos.lab.wiring import TOXIPROXY
 from chaos.load.config import ClientConfig, ClientHost, Instrument, ProbeConfig
 from chaos.load.pulse import BEAT_S, EACH, LATE_NS
+from chaos.places import ProcessIdentity
+from chaos.run import Execution
 
+ROOT = Path(__file__).parents[2]
 SECOND = 1_000_000_000
 ASKED_EVERY_S = BEAT_S * EACH
 
@@ -126,3 +135,43 @@ def test_pulses_are_taken_without_a_break_and_say_nothing_about_what_is_ordinary
     assert all(one["until"] == other["since"] for one, other in itertools.pairwise(found))
     assert found[-1]["until"] > found[0]["since"] + 2 * SECOND
     assert sum(len(pulse.get("own", ())) + len(pulse.get("late", ())) for pulse in found) < 20
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making a network namespace needs root")
+def test_a_toxiproxy_is_asked_where_it_lives(run, drive):  # noqa: F811
+    """In its host's network namespace, as in a local lab; nothing listens at that address anywhere else."""
+    from pyroute2 import IPRoute, netns
+
+    name = f"pulse-test-{os.getpid()}"  # not as labs are named: those of the dead are taken away
+    netns.create(name)
+    try:
+        with IPRoute(netns=name) as ip:
+            ip.link("set", index=1, state="up")
+        with serving() as server, serving(netns=name) as proxy:
+            there = Instrument(name="a-data", host=proxy.host, port=proxy.port, netns=f"/run/netns/{name}")
+            driver = drive(config(run, server, kind="pinned", instruments=(there,)))
+            wait_for_load(driver)
+            with stopped(proxy.process.pid, 1.0) as moments:
+                pass
+            begin, end = moments
+            wait_for(lambda: driver.status["t"] > end + SECOND)
+            assert driver.stop()
+    finally:
+        netns.remove(name)
+    late = [each for pulse in pulses(run) for each in pulse.get("late", ()) if each[1] < end and each[3] > begin]
+    assert late and min(each[1] for each in late) <= begin + LATE_NS and max(each[3] for each in late) >= end
+    silent = [each for pulse in pulses(run) for each in pulse.get("late", ()) if each[3] - each[2] > 2 * SECOND]
+    assert silent == []  # it was reached all the other time
+
+
+def test_a_run_has_every_toxiproxy_on_its_load_s_way_watched_where_it_lives():
+    topology = load_topology("3az-standby", near=ROOT / "experiments" / "x.yaml")
+    lab = LocalLab(Manifest("t1", "local", ProcessIdentity.me(), False, None, 0.0), topology)  # type: ignore[arg-type]
+    fake = SimpleNamespace(lab=lab, experiment=SimpleNamespace(client_zones=("a", "b")))
+    fake.pulsed = Execution.pulsed.fget(fake)
+    nodes = {node.name: None for node in topology.nodes}
+    assert fake.pulsed == nodes | {"client-a": "a", "client-b": "b"}
+    for host, client in fake.pulsed.items():
+        found = Execution.instrument(fake, host)  # type: ignore[arg-type]
+        assert (found.name, found.client, found.host, found.port) == (host, client, *TOXIPROXY)
+        assert found.netns == f"/run/netns/oschaos-t1-{host}"
