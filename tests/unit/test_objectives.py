@@ -332,8 +332,9 @@ def test_an_old_run_without_such_an_operation_is_refused(folder: Path) -> None:
     written = json.loads((folder / "plan.json").read_text())
     del written["experiment"]["load"]["write"]
     (folder / "plan.json").write_text(json.dumps(written))
-    with pytest.raises(InvalidInput, match=r"write=1s: the load of .*run has no writes"):
-        rejudge(folder, None, objectives.parse(["write=1s"]))
+    for by in (None, load_experiment(SHIPPED[0])):
+        with pytest.raises(InvalidInput, match=r"--objective for writes: the load of .*run has none; leave write= out"):
+            rejudge(folder, by, objectives.parse(["write=1s"]))
 
 
 def test_the_file_s_objective_again_is_no_other_one(folder: Path) -> None:
