@@ -1016,9 +1016,12 @@ def python_execution(
         phases=(),
         expect=(),
     )
-    experiment = overriding.override(experiment, *objectives)
+    given, option = objectives
+    experiment = overriding.override(experiment, given, option)
+    command = [f"pytest -m chaos {file.name}::{name}", *(f"{option}={each}" for each in overriding.options(experiment))]
+    experiment = experiment.model_copy(update={"good_in_file": {}})  # the test states none that would be replaced
     space.refuse_scarce(space.wanted([experiment], out, own_lab=False))
-    options = RunOptions(out=out, command=f"pytest -m chaos {file.name}::{name}", seed=seed, lab=lab)
+    options = RunOptions(out=out, command=" ".join(command), seed=seed, lab=lab)
     folder = new_folder(out, experiment.name)
     return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())
 

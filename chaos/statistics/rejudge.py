@@ -30,7 +30,10 @@ def rejudge(
         history = History.open(run)
         plan = copy.deepcopy(history.plan)
         old = plan.setdefault("experiment", {})
-        new = experiment.to_json() if experiment is not None else _with_objectives(old, good or {}, run)
+        for name in good or {}:
+            if name and not (old.get("load") or {}).get(name):
+                raise InvalidInput(f"--objective for {name}s: the load of {run} has none", remedy=f"leave {name}= out")
+        new = experiment.to_json() if experiment is not None else _with_objectives(old, good or {})
         notes = _notes(new, old)
         old["expect"] = new.get("expect") or []
         stated = old["good_in_file"] = dict(new.get("good_in_file") or {})
@@ -53,13 +56,10 @@ def rejudge(
         raise InvalidInput(str(error), remedy="name a run's folder") from None
 
 
-def _with_objectives(old: dict[str, Any], good: Mapping[str, Duration], run: Path) -> dict[str, Any]:
+def _with_objectives(old: dict[str, Any], good: Mapping[str, Duration]) -> dict[str, Any]:
     """The run's own experiment, in normal form, with these objectives."""
     new = copy.deepcopy(old)
     load, stated = new.get("load") or {}, dict(new.get("good_in_file") or {})
-    for name in good:
-        if name and not load.get(name):
-            raise InvalidInput(f"--objective {name}={good[name].text}: the load of {run} has no {name}s")
     for op in ("read", "write"):
         wanted = good.get(op, good.get(""))
         if wanted is None or not load.get(op):

@@ -6,11 +6,12 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import synthetic
-from fakes import ROOT
+from fakes import PARTS, ROOT, topology
 from hypothesis import given
 from hypothesis import strategies as st
 from test_plan import SHIPPED
@@ -18,6 +19,7 @@ from test_plan import SHIPPED
 from chaos import cli as module
 from chaos import plan
 from chaos import run as running
+from chaos.console import Reporter
 from chaos.definitions import Duration, Experiment, load_experiment, objectives, writing
 from chaos.errors import Exit, InvalidInput
 from chaos.lab import network
@@ -209,6 +211,35 @@ def test_runs_that_are_made_already_are_compared_as_they_are(
     assert code == Exit.USAGE and "judge RUN --objective" in err and err.count("\n") == 1
 
 
+def test_a_load_in_python_takes_the_option_and_its_command_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "Execution", lambda experiment, options, *_: (experiment, options))
+    lab = SimpleNamespace(topology=topology("3az"), manifest=SimpleNamespace(parts=PARTS))
+
+    def made(given: list[str], write: str | None = "10/s") -> Any:
+        return running.python_execution(
+            name="test_x",
+            lab=lab,  # type: ignore[arg-type]
+            out=tmp_path,
+            rates={"read": "10/s", "write": write},
+            good="1s",
+            client={},
+            seed=1,
+            file=Path("test_x.py"),
+            reporter=Reporter(quiet=True),
+            objectives=(objectives.parse(given), "--chaos-objective"),
+        )
+
+    experiment, options = made(["read=250ms"])
+    assert (experiment.load.read.good_within, experiment.load.write.good_within) == (0.25, 1.0)
+    assert options.command == "pytest -m chaos test_x.py::test_x --chaos-objective=read=250ms"
+    assert not experiment.good_in_file  # the test said nothing that would be replaced
+    assert made([])[1].command == "pytest -m chaos test_x.py::test_x"
+    with pytest.raises(InvalidInput, match=r"--chaos-objective write=2s: the load of test_x.py has no writes"):
+        made(["write=2s"], write=None)
+
+
 # ---- faults that must bite -------------------------------------------------------------------------------
 
 
@@ -301,8 +332,9 @@ def test_an_old_run_without_such_an_operation_is_refused(folder: Path) -> None:
     written = json.loads((folder / "plan.json").read_text())
     del written["experiment"]["load"]["write"]
     (folder / "plan.json").write_text(json.dumps(written))
-    with pytest.raises(InvalidInput, match=r"write=1s: the load of .*run has no writes"):
-        rejudge(folder, None, objectives.parse(["write=1s"]))
+    for by in (None, load_experiment(SHIPPED[0])):
+        with pytest.raises(InvalidInput, match=r"--objective for writes: the load of .*run has none; leave write= out"):
+            rejudge(folder, by, objectives.parse(["write=1s"]))
 
 
 def test_the_file_s_objective_again_is_no_other_one(folder: Path) -> None:
