@@ -210,7 +210,7 @@ def test_a_disk_that_fills_up_while_a_fault_holds_ends_the_run_at_once(tiny, tmp
         code, output = cli("run", file, "--out", out, "--on", tiny.id, "--dry-run")
         assert code == 0 and output.rstrip().endswith("for the record"), output  # its lab has its room already
         running = Cli("run", file, "--out", out, "--on", tiny.id)
-        await_event(running, out, in_effect)
+        await_event(running, out, in_effect, 240)
         fill(small)
         code, output = running.end(120)
         assert code == 5 and "Traceback" not in output, output
@@ -231,7 +231,7 @@ def test_a_disk_that_fills_up_while_a_fault_holds_ends_the_run_at_once(tiny, tmp
 def test_a_load_driver_that_falls_silent_or_dies_ends_the_run(tiny, out, number):
     """Whoever records nothing any more must not go on for the four minutes that were planned."""
     running = Cli("run", held(out, "4m"), "--out", out, "--on", tiny.id)
-    await_event(running, out, in_effect)
+    await_event(running, out, in_effect, 240)
     lines = (run_folder(out) / "history" / "driver.jsonl").read_text().splitlines()
     driver = ProcessIdentity.of(next(e["pid"] for e in map(json.loads, lines) if e["kind"] == "driver.start"))
     os.kill(driver.pid, number)
