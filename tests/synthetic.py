@@ -575,28 +575,24 @@ class Story:
         if not self.self_samples:
             return []
         last = self.dies_at or self.seconds
-        steered = [
+        told = self._health() + [
             {"t": T0 - S, "wall": WALL - 1, "kind": "steered", "client_zone": zone, "nodes": ["a-data", "b-data"]}
             for zone in self.controllers
         ]
-        return (
-            self._health()
-            + steered
-            + [
-                {
-                    "t": T0 + second * S,
-                    "wall": WALL + second,
-                    "kind": "self",
-                    "cpu": self.cpu + 0.02 * (second % 3),
-                    "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
-                    **({"pulse": self._pulse(second)} if self.pulsed else {}),
-                    "lag_p99_ms": 1.2,
-                    "in_flight": 2,
-                    "dropped": 0,
-                }
-                for second in range(int(last))
-            ]
-        )
+        return told + [
+            {
+                "t": T0 + second * S,
+                "wall": WALL + second,
+                "kind": "self",
+                "cpu": self.cpu + 0.02 * (second % 3),
+                "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
+                **({"pulse": self._pulse(second)} if self.pulsed else {}),
+                "lag_p99_ms": 1.2,
+                "in_flight": 2,
+                "dropped": 0,
+            }
+            for second in range(int(last))
+        ]
 
     def _health(self) -> list[dict[str, Any]]:
         """What the load balancers' first probes said: c is the standby, whose node takes no clients."""
