@@ -206,7 +206,8 @@ def impact(ladder: Ladder) -> Measure:
 
 def node_left(ladder: Ladder) -> Measure:
     """When the first node was out of the cluster: that is when the cluster noticed."""
-    left = ladder.during("cluster.node_left")
+    # those that left at one moment have no order but their names'
+    left = sorted(ladder.during("cluster.node_left"), key=lambda event: (int(event["t"]), str(event.get("node"))))
     if not left:
         return ladder.not_seen("no node left the cluster")
     names = list(dict.fromkeys(str(event.get("node")) for event in left))

@@ -80,7 +80,7 @@ def spawn(host: Host, command: list[str], *, log: Path, identity: Path, cwd: Pat
     assert shell.stdin is not None and shell.stdout is not None
     codes = shlex.quote(str(identity.with_suffix(CODES)))
     pid, noted = 0, False
-    with shell.stdin as script, shell.stdout as told, suppress(BrokenPipeError):
+    with suppress(BrokenPipeError), shell.stdin as script, shell.stdout as told:
         script.write(_START.format(command=shlex.join(command)).encode())
         script.flush()
         said = told.readline().strip()

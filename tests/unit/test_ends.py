@@ -14,11 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import PARTS, topology
 
 from chaos.errors import LabError
 from chaos.history import ends
 from chaos.lab import processes
 from chaos.lab.base import Resident
+from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.observe.ends import Ends, Ours
 from chaos.places import ProcessIdentity
@@ -349,3 +351,27 @@ def test_a_program_that_is_not_there_is_said(bench):
     text.write_text("no program\n")
     with pytest.raises(LabError, match="permission denied"):
         at.lab.start("a-data", [str(text)])
+
+
+@pytest.mark.parametrize("move", ["kill_node", "stop_node"])
+def test_a_local_lab_knows_which_ends_it_asked_for(tmp_path, monkeypatch, move):
+    """That process and no other: the one that takes its place is nobody's to end."""
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
+    lab = LocalLab.create(topology("3az"), PARTS, id="play")
+    children = []
+
+    def started() -> Resident:
+        children.append(subprocess.Popen(SLEEP))
+        assert processes.note(children[-1].pid, lab._identity_file("a-data"))
+        (resident,) = lab.residents()
+        return resident
+
+    first = started()
+    assert lab.lives(first) and not lab.was_commanded(first)
+    getattr(lab, move)("a-data")
+    assert lab.was_commanded(first) and not lab.lives(first)
+    second = started()
+    assert (second.what, second.name) == ("node", "a-data") and not lab.was_commanded(second)
+    for child in children:
+        child.kill()
+        child.wait()
