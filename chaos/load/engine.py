@@ -462,7 +462,7 @@ class Engine:
         target: Target = zone.targets[number]
         probe = self._config.client.probe
         connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
-        ok, says = False, f"no answer within {probe.timeout_s:g} s"
+        ok, says = False, (silent := f"no answer within {probe.timeout_s:g} s")
         began = time.monotonic_ns()
         try:
             with Timeout(probe.timeout_s, False):
@@ -474,7 +474,7 @@ class Engine:
             says = _short(error)
         finally:
             connection.close()
-        if not ok and time.monotonic_ns() - began > probe.timeout_s * 1e9 + LATE_NS:
+        if says is silent and time.monotonic_ns() - began > probe.timeout_s * 1e9 + LATE_NS:
             return  # its own timer came late: this process stood still, and nobody looked whether the node answered
         if zone.balancer.observe(number, ok) and not self._closed:
             self._events.write("balancer", client_zone=zone.host.zone, node=target.node, healthy=ok, says=says)
