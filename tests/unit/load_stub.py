@@ -74,7 +74,7 @@ _KEEP: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: _with(b""),
     "list": lambda _: _with(b"[]"),
     "object": lambda _: _with(b"{}"),
-    "mistyped": lambda body: _with(re.sub(rb":(\d+|true|false)", rb":null", body).replace(b'"created"', b"1")),
+    "mistyped": lambda body: _with(re.sub(rb": ?(\d+|true|false)", rb":null", body).replace(b'"created"', b"1")),
     "nested": lambda _: _with(b"[" * 100_000),
     "shorter": lambda body: _with(body, len(body) - 1),
     "longer": lambda body: _with(body, len(body) + 1),

@@ -195,10 +195,11 @@ def drawn_at(begin: int, end: int, params: FaultParams, on: Topology) -> Drawn:
         (("node.kill", {"target": "node c-data"}), ("network.drop", {"links": "to node c-data"}), False),
         # it could not come back while its links to the managers are cut
         (("node.kill", {"target": "node c-data"}), ("network.drop", {"links": "to zone c"}), False),
+        # right before its end, when it is to be looked at again, its node stands still
         (
             ("network.hang", {"links": "from node a-data to node c-data"}),
             ("node.pause", {"target": "node c-data"}),
-            True,
+            False,
         ),
     ],
 )

@@ -205,11 +205,12 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     driver = SimpleNamespace(stop=lambda: True, error=None)
     sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None, status="yellow")
     made.driver, made.sampler, made.folder, made.index = driver, sampler, tmp_path, "chaos"
+    made.seed = 1
     made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None))
     monkeypatch.setattr(running, "await_green", settling)
     monkeypatch.setattr(running.History, "open", lambda folder: None)
     monkeypatch.setattr(running.Written, "of", lambda history, **_: None)
-    monkeypatch.setattr(running, "read_back", lambda *_: {"complete": True})
+    monkeypatch.setattr(running, "read_back", lambda *_, **__: {"complete": True})
     monkeypatch.setattr(Execution, "await_known_dead", lambda self: waited.append(0.0))
     if when == "in a phase":
         made.unasked(end())
