@@ -227,7 +227,13 @@ def test_a_disk_that_fills_up_while_a_fault_holds_ends_the_run_at_once(tiny, tmp
         assert problems(tiny) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["silent", "killed"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGSTOP, id="silent"),
+        pytest.param(signal.SIGKILL, id="killed", marks=pytest.mark.full),
+    ],
+)
 def test_a_load_driver_that_falls_silent_or_dies_ends_the_run(tiny, out, number):
     """Whoever records nothing any more must not go on for the four minutes that were planned."""
     running = Cli("run", held(out, "4m"), "--out", out, "--on", tiny.id)

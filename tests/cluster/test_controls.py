@@ -66,6 +66,7 @@ def changed(tiny, out: Path) -> tuple[set[str], dict]:
     return set(told), json.loads((run_folder(out) / "history" / "readback.json").read_text())
 
 
+@pytest.mark.full
 def test_a_letter_that_is_changed_on_the_way_to_the_cluster_is_found_on_every_copy(tiny, out):
     """Both numbers of the documents are right, and so are their ids: only the source and what was indexed is not."""
     found = lied_to(tiny, out, "letter")["acknowledged.lost"]

@@ -68,6 +68,7 @@ def test_one_toxic_that_goes_is_seen_in_between_and_the_run_need_not_wait_for_th
     assert odd and all(touched in what for what in odd), (touched, odd)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["network.latency", "network.drop"])
 def test_a_fault_that_is_on_a_link_that_it_does_not_name_has_spread(tiny, tmp_path, kind):
     cycle = lifecycle(tiny, tmp_path)
@@ -91,6 +92,7 @@ def test_a_fault_that_is_on_a_link_that_it_does_not_name_has_spread(tiny, tmp_pa
     assert problems(tiny) == []
 
 
+@pytest.mark.full
 def test_what_nobody_touches_holds_through_a_long_phase(tiny, tmp_path):
     """The control of the above: cheap looks for twenty seconds, none of them an accusation."""
     cycle = lifecycle(tiny, tmp_path)

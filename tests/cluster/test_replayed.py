@@ -32,12 +32,8 @@ def _topologies() -> dict[str, Topology]:
 
 
 TOPOLOGIES = _topologies()
-DEFAULT = (SHARED, "b-data")
-"""The node that was never read while reads and writes had one counter: the other got every read."""
 CASES = [
-    pytest.param(
-        name, node.name, id=f"{name}-{node.name}", marks=[] if (name, node.name) == DEFAULT else pytest.mark.full
-    )
+    pytest.param(name, node.name, id=f"{name}-{node.name}", marks=pytest.mark.full)
     for name, topology in TOPOLOGIES.items()
     for node in topology.data_nodes
 ]

@@ -59,6 +59,7 @@ def test_a_sabotaged_injection_is_inconclusive(tiny, out):
     assert problems(tiny) == []
 
 
+@pytest.mark.full
 def test_what_is_inconclusive_is_run_once_more_and_the_second_run_names_the_first(tiny, out):
     given = ("--objective", "read=500ms", "--retry-inconclusive", "10m")
     code, output = cli("run", FEW, "--out", out, "--on", tiny.id, *given)

@@ -112,6 +112,7 @@ def judged(found: dict, out: Path, stops: list[Stop]) -> None:
         assert spans[stop.phase].seconds < stop.lasts + 2
 
 
+@pytest.mark.full
 def test_who_stood_still_is_named_and_a_node_that_did_is_the_cluster_s_own(tiny, out, tmp_path):
     stops = [Stop("driver", 0.8), Stop("client", 0.8), Stop("node", 0.8)]
     judged(carry_out(tiny, out, tmp_path, stops, faulty=False), out, stops)
