@@ -30,7 +30,10 @@ from chaos.provision.toxiproxy import find_toxiproxy
 SECOND = 1_000_000_000
 TARGET = 0.995
 FOUND = find_toxiproxy()
-pytestmark = pytest.mark.skipif(FOUND is None, reason="Toxiproxy has not been built here yet")
+pytestmark = [
+    pytest.mark.full,  # who stands still for how long is shown on a machine that is not busy
+    pytest.mark.skipif(FOUND is None, reason="Toxiproxy has not been built here yet"),
+]
 WHO = {
     "driver": "the load driver",
     "client-a": "the Toxiproxy of client zone a",
