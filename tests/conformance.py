@@ -123,9 +123,12 @@ def conforms(
         if fault.links:  # exactly those links: its evidence has shown each of them, and every other one is as before
             others = untouched(lab.wiring, pairs_both(lab.wiring, frozenset(fault.links)))
             assert disturbed(lab, others, base) == []
-        if told(folder, "fault.command")[0]["held"]:
+        held_back = told(folder, "fault.command")[0]["held"]
+        if held_back:
             holds_until_a_third_hand(cycle, lab, folder, fault)
         gone = cycle.undo("f1")
+        if held_back and fault.worker is not None:  # stopped by that hand, it was not at work over its whole time
+            gone = look(folder, "gone")["proven"]
     finally:
         cycle.undo_all()
 
