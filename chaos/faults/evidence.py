@@ -269,8 +269,12 @@ class LinkEvidence:
         expected_existing: Callable[[Pair, Echo | None], str] | None = None,
         shows_existing: Callable[[Pair, Echo | None, Echo], bool] | None = None,
         silence: float = SILENCE_SECONDS,
+        adds: float = 0.0,
     ) -> None:
+        """``adds``: seconds that a round trip takes longer, at the least, wherever this fault is."""
         self.touched = touched
+        self._growth = max(CONTROL_GROWTH_SECONDS, adds / 2)
+        """By how much an untouched link may be slower: a leak shows more, and a busy machine mostly less."""
         self.control_pairs = spread(untouched, CONTROLS)
         self._expected, self._shows = expected, shows
         self._expected_existing = expected_existing or expected
@@ -338,7 +342,7 @@ class LinkEvidence:
         for pair, echo in together(lines, 2.0, pings=5).items():
             base = self._base(pair)
             if base is not None:
-                probes.append(self._untouched(pair, base, echo, CONTROL_GROWTH_SECONDS))
+                probes.append(self._untouched(pair, base, echo, self._growth))
         for line in lines:
             line.close()
         return probes
@@ -406,7 +410,9 @@ class LinkEvidence:
         self._suspects = list(dict.fromkeys([*self._suspects, *odd]))[-SUSPECTS:]
 
     def _inconspicuous(self, pair: Pair, echo: Echo) -> bool:
-        return echo.seconds is not None and echo.seconds - (self._base(pair) or 0.0) <= GLANCE_GROWTH_SECONDS
+        return echo.seconds is not None and echo.seconds - (self._base(pair) or 0.0) <= max(
+            GLANCE_GROWTH_SECONDS, self._growth
+        )
 
     def suspect(self, pairs: Sequence[Pair]) -> None:
         named = [pair for pair in pairs if pair in self._candidates]
@@ -442,7 +448,9 @@ class LinkEvidence:
             echo = glances(lab, [pair])[pair]
             if not self._inconspicuous(pair, echo):
                 self.suspect([pair])
-            probes.append(self._untouched(pair, self._base(pair) or 0.0, echo, GLANCE_GROWTH_SECONDS))
+            probes.append(
+                self._untouched(pair, self._base(pair) or 0.0, echo, max(GLANCE_GROWTH_SECONDS, self._growth))
+            )
         well = sum(probe.ok for probe in probes)
         return Look(well == len(probes), f"{well} of {len(probes)} pairs in their turn are as they must be", probes)
 
@@ -460,7 +468,7 @@ class LinkEvidence:
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
             base = self._baseline.get((a, b))
-            limit = CONTROL_GROWTH_SECONDS + (base.seconds if base and base.seconds else 0.0)
+            limit = self._growth + (base.seconds if base and base.seconds else 0.0)
             probes.append(
                 Probe(
                     f"round trip {a} → {b}",

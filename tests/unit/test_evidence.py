@@ -416,6 +416,24 @@ def test_what_spread_to_a_link_that_is_not_named_is_seen_wherever_it_is(network:
     assert look.held(lab).proven
 
 
+@pytest.mark.parametrize(("adds", "slower", "calm"), [(3.0, 0.3, True), (3.0, 1.6, False), (0.1, 0.3, False)])
+def test_a_link_that_is_a_little_slower_than_before_has_not_been_spread_to(
+    network: Callable[[Answers], None], adds: float, slower: float, calm: bool
+) -> None:
+    """A leak shows at least half of what the fault adds; a busy machine shows less."""
+    lab = FakeLab()
+    late = Echo(Reply.ANSWERED, slower)
+    look = LinkEvidence(
+        [PAIR], UNTOUCHED, lambda *_: "silent", lambda _p, _b, echo: echo.reply is Reply.SILENT, adds=adds
+    )
+    network(lambda pair: NEAR)
+    assert look.before(lab).proven
+    network(lambda pair: Echo(Reply.SILENT) if pair == PAIR else late)
+    assert look.in_effect(lab).proven is calm and look.held(lab).proven is calm
+    network(lambda pair: late)
+    assert look.gone(lab).proven is calm
+
+
 def test_cheap_looks_come_to_every_untouched_link_too(network: Callable[[Answers], None]) -> None:
     lab = FakeLab()
     look = in_effect_on(network, lab)

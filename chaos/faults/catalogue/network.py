@@ -75,6 +75,11 @@ LEAST_SLICE_OVER_TLS = 256
 """Bytes; a client's ping is some 190 of them."""
 
 
+ANSWERED_WITHIN = 2.0
+"""Seconds for which an untouched link is waited for: of a fault that lets nothing through, any answer says that it is
+not there."""
+
+
 class OnLinks(NetworkFault):
     """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
 
@@ -169,7 +174,7 @@ class NetworkLatency(OnLinks):
 
         silence = 2 * (delay + jitter) + 2.0
         return toxics(wiring, links, id, "latency", attributes), lambda: LinkEvidence(
-            touched, untouched(wiring, touched), expected, shows, silence=silence
+            touched, untouched(wiring, touched), expected, shows, silence=silence, adds=max(0.0, delay - jitter)
         )
 
 
@@ -302,6 +307,7 @@ class _Silencing(OnLinks):
             lambda *_: "silent",
             lambda _pair, _base, echo: echo.reply is Reply.SILENT,
             silence=self.silence,
+            adds=ANSWERED_WITHIN,
         )
 
 
@@ -350,6 +356,7 @@ def turned_away(wiring: Wiring, links: Links, new: Reply, *existing: Reply) -> L
         lambda _pair, _base, echo: echo.is_(new),
         expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
         shows_existing=lambda _pair, _base, echo: any(echo.is_(end) for end in ends),
+        adds=ANSWERED_WITHIN,
     )
 
 
