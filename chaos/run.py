@@ -443,10 +443,7 @@ class Execution:
             except Aborted as error:
                 self.aborted(error)
                 raise
-            except Unproven as error:
-                self.note("note", says=str(error))
-                raise
-            except Unasked as error:
+            except (Unproven, Unasked) as error:
                 self.ended_early(error)
                 raise
             except BaseException as error:

@@ -18,21 +18,21 @@ def suite_page(runs: Sequence[Facts], file: Path) -> Path:
     for run in sorted(runs, key=lambda run: (overview.experiment(run), overview.started(run))):
         key = (overview.experiment(run), overview.topology(run), overview.version(run))
         groups.setdefault(key, []).append(run)
-    rows = [_row(key, members, file) for key, members in groups.items()]
-    worst = min((run.outcome for run in runs), key=_rank, default="inconclusive")
+    again = _repeated(runs)
+    rows = [_row(key, members, file, again) for key, members in groups.items()]
     tally = {name: sum(run.outcome == name for run in runs) for name in overview.WORST}
     dirty = [run.name for run in runs if run.clean is False]
-    second = sum(isinstance(run.plan.get("second_of"), dict) for run in runs)
+    second = sum(_is_second(run) for run in runs)
     return overview.write(
         "suite.html.j2",
         file,
-        outcome=worst,
+        outcome=_worst(runs, again),
         heading=f"{text.plural(len(runs), 'run')} of {text.plural(len({key[0] for key in groups}), 'experiment')}: "
         + text.listed([f"{number} {name}" for name, number in tally.items() if number])
         + (f"; {text.plural(second, 'of them repeats', 'of them repeat')} one that was inconclusive" if second else ""),
         dirty=dirty,
         rows=rows,
-        matrix=_matrix(groups),
+        matrix=_matrix(groups, again),
         figure=_figure(groups),
     )
 
@@ -41,7 +41,20 @@ def _rank(outcome: str) -> int:
     return overview.WORST.index(outcome) if outcome in overview.WORST else 0
 
 
-def _row(key: tuple[str, str, str], runs: list[Facts], file: Path) -> dict[str, Any]:
+def _is_second(run: Facts) -> bool:
+    return isinstance(run.plan.get("second_of"), dict)
+
+
+def _repeated(runs: Sequence[Facts]) -> set[str]:
+    """The names of the inconclusive runs that another of these repeats: the second of two is the one that counts."""
+    return {str(run.plan["second_of"].get("run")) for run in runs if _is_second(run)}
+
+
+def _worst(runs: Sequence[Facts], again: set[str]) -> str:
+    return min((run.outcome for run in runs if run.name not in again), key=_rank, default="inconclusive")
+
+
+def _row(key: tuple[str, str, str], runs: list[Facts], file: Path, again: set[str]) -> dict[str, Any]:
     served = [pair for run in runs if (pair := overview.served(run)) is not None]
     least = min(served, key=lambda pair: pair[0] / pair[1], default=None)
     outages = {
@@ -53,7 +66,7 @@ def _row(key: tuple[str, str, str], runs: list[Facts], file: Path) -> dict[str, 
         "experiment": key[0],
         "topology": key[1],
         "version": key[2],
-        "outcome": min((run.outcome for run in runs), key=_rank),
+        "outcome": _worst(runs, again),
         "dirty": any(run.clean is False for run in runs),
         "share": text.percent(least[0] / least[1]) if least else text.NO_VALUE,
         "nines": overview.nines(*least) if least else "-",
@@ -66,14 +79,14 @@ def _row(key: tuple[str, str, str], runs: list[Facts], file: Path) -> dict[str, 
                 "outcome": run.outcome,
                 "link": overview.link(run, file),
                 "summary": str(run.findings.get("summary") or ""),
-                "second": isinstance(run.plan.get("second_of"), dict),
+                "part": "second of two" if _is_second(run) else "first of two, repeated" if run.name in again else "",
             }
             for run in runs
         ],
     }
 
 
-def _matrix(groups: dict[tuple[str, str, str], list[Facts]]) -> dict[str, Any]:
+def _matrix(groups: dict[tuple[str, str, str], list[Facts]], again: set[str]) -> dict[str, Any]:
     """A row per experiment, a column per topology and version, the worst outcome and the number of runs in each."""
     columns = sorted({key[1:] for key in groups})
     rows = []
@@ -81,9 +94,7 @@ def _matrix(groups: dict[tuple[str, str, str], list[Facts]]) -> dict[str, Any]:
         cells = []
         for column in columns:
             runs = groups.get((name, *column))
-            cells.append(
-                {"outcome": min((run.outcome for run in runs), key=_rank), "runs": len(runs)} if runs else None
-            )
+            cells.append({"outcome": _worst(runs, again), "runs": len(runs)} if runs else None)
         rows.append({"experiment": name, "cells": cells})
     return {"columns": columns, "rows": rows}
 

@@ -248,3 +248,21 @@ def test_report_summary_junit_and_suite_name_the_first_run_and_its_reason(tmp_pa
     page = suite_page(runs, tmp_path / "suite.html").read_text()
     assert "1 of them repeats one that was inconclusive" in page and page.count(", second of two") == 1
     assert "second of two" not in suite_page(runs[:1], tmp_path / "one.html").read_text()
+
+
+def test_of_two_runs_the_second_counts_on_the_suite_page(tmp_path: Path) -> None:
+    first, second = (synthetic.slow_zone().write(tmp_path / name) for name in ("first", "second"))
+    plan = json.loads((second / "plan.json").read_text())
+    plan["second_of"] = {"run": "first", "outcome": "inconclusive", "option": "--retry-inconclusive"}
+    (second / "plan.json").write_text(json.dumps(plan))
+    for folder in (first, second):
+        render(folder)
+    found = json.loads((first / "findings.json").read_text())
+    (first / "findings.json").write_text(json.dumps(found | {"outcome": "inconclusive"}))
+
+    def page(runs: list[facts.Facts]) -> str:
+        return suite_page(runs, tmp_path / "suite.html").read_text()
+
+    both = [facts.of_folder(folder) for folder in (first, second)]
+    assert '<div class="verdict inconclusive">' in page(both[:1])
+    assert '<div class="verdict pass">' in page(both) and ", first of two, repeated" in page(both)
