@@ -105,6 +105,7 @@ def verdict_of(folder: Path) -> dict[str, Any]:
         "decides": (found["tables"].get("echo") or {}).get("says"),
         "opensearch": plan["versions"]["opensearch"],
         "run": folder.name,
+        **({"repeats": first["run"]} if (first := found["run"].get("second_of")) else {}),
     }
 
 
@@ -134,8 +135,7 @@ def run_once(series: str, what: str) -> dict[str, Any]:
     found: dict[str, Any] = {"exit_code": done.returncode, "seconds": seconds}
     if series == "smoke":
         found |= junit_of(junit) | {"runs": [verdict_of(folder) for folder in folders]}
-        repeated = Counter(run["run"].split("-", 1)[1].rsplit("-", 1)[0] for run in found["runs"])
-        found["repeated"] = sorted(name for name, times in repeated.items() if times > 1)
+        found["repeated"] = sorted(run["repeats"] for run in found["runs"] if "repeats" in run)
     elif folders:
         found |= verdict_of(folders[-1])
     else:
