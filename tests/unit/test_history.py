@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import resource
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -176,41 +178,40 @@ PHASES = (
 )
 
 
-@pytest.fixture
-def room():
-    """``room(n)``: regular files may grow to n bytes, as on a disk that is full then; undone at the end."""
+@contextmanager
+def room(size: int) -> Iterator[None]:
+    """Regular files may grow to ``size`` bytes, as on a disk that is full then. pytest writes to a file too: be short."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_an_event_that_does_not_fit_is_told_and_leaves_no_half_line(tmp_path, room):
+def test_an_event_that_does_not_fit_is_told_and_leaves_no_half_line(tmp_path):
     told: list[str] = []
     path = tmp_path / "events.jsonl"
     writer = EventWriter(path, told.append)
     writer.write("first")
     whole = path.read_bytes()
-    room(len(whole) + 10)  # the kernel takes ten bytes of the second
-    with pytest.raises(OSError):
+    with room(len(whole) + 10), pytest.raises(OSError):  # the kernel takes ten bytes of the second
         writer.write("second")
-    room(len(whole) + 1000)
     assert told == ["the record cannot be written: events.jsonl: File too large"]
     assert path.read_bytes() == whole
     writer.write("third")
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["first", "third"]
 
 
-def test_rows_that_do_not_fit_are_told_and_leave_no_half_row(tmp_path, room):
+def test_rows_that_do_not_fit_are_told_and_leave_no_half_row(tmp_path):
     told: list[str] = []
     path = tmp_path / "arrivals.bin"
     writer = RowWriter(path, told.append)
     writer.add(b"a" * 40)
     writer.flush()
-    room(60)
     writer.add(b"b" * 40)
-    with pytest.raises(OSError):
+    with room(60), pytest.raises(OSError):
         writer.flush()
-    room(1000)
     assert told == ["the record cannot be written: arrivals.bin: File too large"]
     writer.add(b"c" * 40)
     writer.close()
