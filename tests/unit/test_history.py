@@ -180,7 +180,7 @@ PHASES = (
 
 @contextmanager
 def room(size: int) -> Iterator[None]:
-    """Regular files may grow to ``size`` bytes, as on a disk that is full then. pytest writes to a file too: be short."""
+    """Regular files may grow to ``size`` bytes, as on a full disk. For moments only: pytest writes to a file too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
