@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 import urllib3
 
-from chaos.faults.probes import ENDED, Echo, Line, Pair, Reply, direct, together
+from chaos.faults.probes import ENDED, Echo, Line, Pair, Reply, at_rest, direct, together
 from chaos.lab.protocol import Lab
 
 SILENCE_SECONDS = 1.0
@@ -325,7 +325,7 @@ class LinkEvidence:
             return Look(False, "other faults hold every node behind these links: there is nothing to prove it on")
         self._existing = [Line(lab, pair) for pair in self.touched]
         controls = [Line(lab, pair) for pair in self.control_pairs]
-        self._baseline = together([*self._existing, *controls], 5.0, pings=3)
+        self._baseline = at_rest([*self._existing, *controls], 5.0)
         for line in controls:
             line.close()
         probes = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from chaos.lab import network, supply, traces
 from chaos.lab.local import LocalLab
 from chaos.observe.proof import problems
 from chaos.run import new_lab_id
+
+FAILED = pytest.StashKey[bool]()
 
 
 class Shared:
@@ -124,11 +126,20 @@ def tiny() -> LocalLab:
     return SHARED["tiny"].sound()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
 @pytest.fixture
-def out(tmp_path: Path) -> Iterator[Path]:
+def out(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Where runs go; kept of a test that fails, as pytest keeps temporary folders."""
     folder = tmp_path / "reports"
     yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    if not request.node.stash.get(FAILED, False):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from fakes import FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.faults import evidence
+from chaos.faults import evidence, probes
 from chaos.faults.catalogue.network import untouched
 from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
-from chaos.faults.probes import PING, Echo, Line, Pair, Reply, direct, together
+from chaos.faults.probes import PING, ROUNDS, Echo, Line, Pair, Reply, at_rest, direct, together
 
 PAIR = ("a-data", "c-data")
 
@@ -120,6 +120,33 @@ def test_clients_ask_over_http_and_wait_for_the_whole_body(lab: SocketLab) -> No
     assert line.ping(1.0).reply is Reply.ANSWERED
     assert far.recv(1000).startswith(b"GET /")
     line.close()
+
+
+@pytest.mark.parametrize(
+    ("took", "best", "rounds"),
+    [
+        ([0.002], 0.002, 1),
+        ([0.148, 0.060, 0.009, 0.001], 0.009, 3),  # calm now: nobody asks any more
+        ([0.148, 0.060, 0.070] + [0.065] * 20, 0.060, ROUNDS),  # a long way: the fastest of all
+        ([0.148, None, 0.001], None, 2),  # it was silent once: no baseline
+    ],
+)
+def test_what_a_line_takes_at_rest_is_not_what_it_took_in_a_burst_of_work(
+    monkeypatch: pytest.MonkeyPatch, took: list[float | None], best: float | None, rounds: int
+) -> None:
+    left, asked = iter(took), []
+
+    class Slow:
+        pair = PAIR
+
+    def together(lines: list[Any], *_: Any, **__: Any) -> dict[Pair, Echo]:
+        asked.append([line.pair for line in lines])
+        return {PAIR: Echo(Reply.SILENT) if (s := next(left)) is None else Echo(Reply.ANSWERED, s)}
+
+    monkeypatch.setattr(probes, "together", together)
+    monkeypatch.setattr(probes, "PAUSE_SECONDS", 0.0)
+    assert at_rest([Slow()], 1.0)[PAIR].seconds == best  # type: ignore[list-item]
+    assert len(asked) == rounds
 
 
 def test_of_several_pings_the_fastest_counts_but_silence_beats_them_all(lab: SocketLab) -> None:
@@ -239,8 +266,10 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
             return {each.pair: table(each.pair) for each in lines}
 
         monkeypatch.setattr(evidence, "together", together)
+        monkeypatch.setattr(probes, "together", together)
 
     monkeypatch.setattr(evidence, "Line", FakeLine)
+    monkeypatch.setattr(probes, "PAUSE_SECONDS", 0.0)
     answers(lambda pair: NEAR)
     return answers
 
