@@ -47,6 +47,11 @@ CONTROLS = 4
 HELD_SECONDS = 5.0
 """For so long a full look at a fault that was proven is repeated, until each of its signs has been seen once: a single
 look can be unlucky on a busy machine. What fails all that time is not so any more."""
+DEAF_SECONDS = 1.0
+"""A node that has not answered a ping from inside its host by then is silent itself."""
+DEAF_LINES = 8
+"""How many connections a node is asked over: no fewer than the workers of a small node."""
+UNANSWERABLE = "no node behind these links answers without another fault: nothing can be looked at"
 OTHER_DISK_SECONDS = 2.0
 """A disk that nothing is wrong with writes and fsyncs a block within this, on a busy machine too."""
 GLANCES = 2
@@ -286,7 +291,7 @@ class LinkEvidence:
         self._links: frozenset[Pair] = frozenset()
         self._nodes: frozenset[str] = frozenset()
         self._silent_nodes: frozenset[str] = frozenset()
-        """Nodes that do not run, in looks at whether the fault still holds."""
+        """Nodes that do not run, or do not answer themselves, in looks at whether the fault still holds."""
         self._holding = False
         self._suspects: list[Pair] = []
         self._doubts: list[Pair] = []
@@ -398,9 +403,16 @@ class LinkEvidence:
     def held(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = silent_nodes(lab), True
         if not self._free(self.touched):
-            return Look(False, "no node behind these links runs without another fault: nothing can be looked at")
+            return Look(False, UNANSWERABLE)
         self._glance_around(lab)
-        return self.in_effect(lab)
+        look = self.in_effect(lab)
+        if look.proven:
+            return look
+        deaf = deaf_nodes(lab, {b for _, b in self._free([*self.touched, *self._candidates])})
+        if not deaf:
+            return look
+        self._silent_nodes |= deaf
+        return self.in_effect(lab) if self._free(self.touched) else Look(False, UNANSWERABLE)
 
     def _glance_around(self, lab: Lab) -> None:
         """One ping over every other pair; those that it makes conspicuous are measured with the controls."""
@@ -491,6 +503,24 @@ class LinkEvidence:
 def silent_nodes(lab: Lab) -> frozenset[str]:
     """Nodes whose process is gone or stopped: what is not answered by them says nothing of a link."""
     return frozenset(node.name for node in lab.topology.nodes if not running(lab.process_state(node.name)))
+
+
+def deaf_nodes(lab: Lab, nodes: Iterable[str]) -> frozenset[str]:
+    """Nodes that do not answer from inside their own host either, where no proxy is in between.
+
+    A heap that overflows keeps a process silent for a minute before it ends. That is the node's, not the link's: to
+    call it a fault that has spread would end the run before the node does, which is what is to be found. Connections
+    are shared out among a node's workers in turn, and one worker may be silent while another answers: so several are
+    made, and one that is silent is enough.
+    """
+    lines = [Line(lab, (node, node)) for node in sorted(nodes) for _ in range(DEAF_LINES)]
+    if not lines:
+        return frozenset()
+    with ThreadPoolExecutor(min(len(lines), 64)) as pool:
+        echoes = list(pool.map(lambda line: line.ping(DEAF_SECONDS), lines))
+    for line in lines:
+        line.close()
+    return frozenset(line.pair[0] for line, echo in zip(lines, echoes, strict=True) if echo.reply is Reply.SILENT)
 
 
 def glances(lab: Lab, pairs: list[Pair]) -> dict[Pair, Echo]:

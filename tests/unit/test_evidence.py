@@ -269,6 +269,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
         monkeypatch.setattr(probes, "together", together)
 
     monkeypatch.setattr(evidence, "Line", FakeLine)
+    monkeypatch.setattr(FakeLine, "ping", lambda *_: NEAR, raising=False)
     monkeypatch.setattr(probes, "PAUSE_SECONDS", 0.0)
     answers(lambda pair: NEAR)
     return answers
@@ -490,6 +491,26 @@ def test_what_another_fault_holds_by_now_and_a_node_that_does_not_run_say_nothin
     lab.states = {}
     network(lambda pair: NEAR)
     assert look.gone(lab).proven and len(look.gone(lab).probes) == len(hit) + len(UNTOUCHED)  # all of them count again
+
+
+@pytest.mark.parametrize("deaf", [True, False])
+def test_a_node_that_is_silent_itself_says_nothing_of_its_links(
+    network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch, deaf: bool
+) -> None:
+    """Its heap overflows, say: nobody has to be accused of a fault that spread. If it answers itself, somebody has."""
+    lab = FakeLab()
+    look = in_effect_on(network, lab)
+    network(lambda pair: Echo(Reply.SILENT) if pair == PAIR or pair[1] == "b-data" else NEAR)
+    pinged: list[str] = []
+
+    def ping(line: Any, _seconds: float) -> Echo:
+        pinged.append(line.pair[0])
+        return Echo(Reply.SILENT) if deaf and line.pair[0] == "b-data" and pinged.count("b-data") == 3 else NEAR
+
+    monkeypatch.setattr(evidence.Line, "ping", ping, raising=False)  # one worker of it is stuck
+    held = look.held(lab)
+    assert held.proven is deaf, held.says
+    assert deaf is not any("b-data" in probe.what for probe in held.probes if not probe.ok)
 
 
 @pytest.mark.parametrize("ended", [Reply.CLOSED, Reply.RESET, Reply.UNREACHABLE])
