@@ -33,11 +33,21 @@ demo: $(READY)
 		3) echo "the demo is done; its verdict is inconclusive: open the report";; \
 		*) exit 1;; esac
 
+# What needs no cluster is shared out among WORKERS; a cluster has the machine for itself. Both parts are run whatever
+# the first says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
+WORKERS ?= 2
+UNIT := tests/unit tests/browser
+junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml -o junit_family=xunit2)
+pytest-parts = status=0; \
+	$(BIN)/python -m pytest $(UNIT) -m $(1) -n $(WORKERS) --dist worksteal $(call junit,unit) $(PYTEST_ARGS) || status=1; \
+	$(BIN)/python -m pytest $(UNIT:%=--ignore=%) -m $(1) $(call junit,cluster) $(PYTEST_ARGS) || status=1; \
+	exit $$status
+
 test: $(READY)
-	$(BIN)/python -m pytest -m "not full and not docker" $(PYTEST_ARGS)
+	$(call pytest-parts,"not full and not docker")
 
 test-full: $(READY)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(call pytest-parts,"")
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)
 
 # installs and starts an engine where there is none (root on Debian); fails where none can be had

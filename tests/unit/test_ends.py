@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -147,9 +148,9 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     if os.geteuid() != 0:
         pytest.skip("processes of a lab run under another uid: needs root")
-    os.chmod(tmp_path, 0o755)
-    for parent in (tmp_path.parent, tmp_path.parent.parent):
-        os.chmod(parent, 0o755)
+    tops = Path(tempfile.gettempdir())
+    for folder in (tmp_path, *(parent for parent in tmp_path.parents if tops in parent.parents)):
+        os.chmod(folder, 0o755)  # for the uid of a lab's processes
     made: list[Bench] = []
 
     def make(**options: bool) -> Bench:

@@ -69,7 +69,7 @@ def shapes() -> Iterator[Shape]:
     load = load_experiment(ROOT / "experiments" / "data-promises.yaml").load
     for file in sorted((ROOT / "topologies").glob("*.yaml")):
         topology = load_topology(file.stem, near=ROOT / "experiments" / "x.yaml")
-        for zones in {topology.active_zones, topology.zones, topology.zones[:1]}:
+        for zones in dict.fromkeys((topology.active_zones, topology.zones, topology.zones[:1])):
             yield _shape(f"{file.stem} from {','.join(zones)}", topology, zones, {"read": 20.0, "write": 20.0}, load)
 
 
