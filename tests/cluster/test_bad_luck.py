@@ -121,6 +121,7 @@ def test_a_signal_at_the_end_of_a_run(tiny, out, where):
     assert problems(tiny) == []
 
 
+@pytest.mark.full
 def test_a_kill_switch_ends_a_run_and_everything_is_undone_in_time(tiny, out, tmp_path):
     switch = tmp_path / "stop"
     file = short(out, guards={"stop_file": str(switch), "max": "5m"})

@@ -102,6 +102,7 @@ def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, ou
     assert found["acknowledged.lost"]["counts_as"] == "pass"
 
 
+@pytest.mark.full
 def test_garbled_answers_of_one_node_are_named_and_not_good(tiny, out):
     """One in a hundred of its answers. No instrument is blamed for them, and no write was promised by them."""
     found = lied_to(tiny, out, "garble", DATA / "garbled.yaml", about="b-all")

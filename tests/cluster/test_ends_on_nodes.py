@@ -120,6 +120,7 @@ def too_much(lab: LocalLab) -> None:
     client.close()
 
 
+@pytest.mark.full
 def test_a_node_that_dies_of_its_heap_is_a_weakness(tiny, out):
     """A fatal error of OpenSearch itself: nobody ends the node, it does."""
     code, output = run_until(tiny, out, lambda _: too_much(tiny))

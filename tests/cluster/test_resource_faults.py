@@ -121,6 +121,7 @@ def test_a_kill_is_no_kill_for_want_of_memory(tiny, tmp_path, monkeypatch):
     assert await_green(tiny, 120)[0]
 
 
+@pytest.mark.full
 def test_heap_pressure_holds_the_heap_and_lets_it_go(tiny, tmp_path):
     cycle = lifecycle(tiny, tmp_path)
     fault = made(tiny, "node.heap_pressure", target="node b-all", above="75%")

@@ -22,6 +22,7 @@ from chaos.observe.readback import shard_of
 SLOW, LOSS, FEW = DATA / "slow.yaml", DATA / "loss.yaml", DATA / "few.yaml"
 
 
+@pytest.mark.full
 def test_a_planted_weakness_is_a_weakness_with_exactly_the_lost_ids_named(out, spotless):
     code, output = cli("run", LOSS, "--out", out)
     assert code == 1, output

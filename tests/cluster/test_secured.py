@@ -58,6 +58,7 @@ def test_only_who_has_the_password_or_the_certificate_gets_in_and_knows_where(se
             assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.full
 def test_a_run_proves_its_fault_over_tls_and_leaves_no_secret_in_its_folder(secured, out):
     lab, _ = secured
     code, output = cli("run", SLOW, "--on", lab.id, "--out", out)
