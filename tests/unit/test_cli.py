@@ -217,7 +217,7 @@ def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path, command: str) -> Non
 
 @pytest.mark.parametrize("command", ["run", "plan", "validate"])
 def test_wrong_yaml_is_named_by_file_line_and_column(cli: Cli, tmp_path: Path, command: str) -> None:
-    file = written(tmp_path, EXPERIMENT.read_text().replace("for: 25s", "for: 25 parsecs"))
+    file = written(tmp_path, EXPERIMENT.read_text().replace("for: 30s", "for: 30 parsecs", 1))
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "parsecs" in text)
     code, _, err = cli(command, file)
     assert code == 2 and f"x.yaml:{line}:" in err and "parsecs" in err and "Traceback" not in err
