@@ -259,6 +259,10 @@ def _machine(record: Record) -> list[Condition]:
     ]
 
 
+STOOD_LONGEST = 3
+"""How many of those that stood still are named: who did so for the longest time first."""
+
+
 def _pulse(record: Record) -> list[Condition]:
     """Is it known when an instrument stood still? What that made late or fail: :mod:`.forgiving`."""
     if standing.expected(record) is None:
@@ -267,12 +271,15 @@ def _pulse(record: Record) -> list[Condition]:
     stoppages = [*standing.stoppages(record), *standing.runner(record)]
     stood = [each for each in stoppages if any(s.start < each.end and each.start < s.end for s in record.spans)]
     by_who = {each.who: [other for other in stood if other.who == each.who] for each in stood}
-    found = "; ".join(standing.words(record, some) for some in by_who.values())
+    longest = sorted(by_who.values(), key=lambda some: -sum(each.seconds for each in some))
+    found = "; ".join(standing.words(record, some) for some in longest[:STOOD_LONGEST])
+    if len(longest) > STOOD_LONGEST:
+        found += f"; and {len(longest) - STOOD_LONGEST} more, for less"
     return [
         Condition(
             "pulse",
             "load driver, Toxiproxies and runner that stood still",
-            f"measured for {text.percent(measured)} of the phases: {text.clip(found) or 'none'}",
+            f"measured for {text.percent(measured)} of the phases: {text.clip(found, 400) or 'none'}",
             f"measured for at least {text.percent(MEASURED)} of the phases; a verdict that hangs on it does not count",
             measured >= MEASURED,
         )

@@ -393,3 +393,17 @@ def test_standing_still_never_makes_anything_worse_nor_a_pass(still) -> None:
         after = other.arrivals[op]
         assert (after.good | ~part.good).all() and (part.outcome == after.outcome).all()
     assert evaluate(made.history()).outcome in (Outcome.WEAKNESS, Outcome.INCONCLUSIVE)
+
+
+def test_who_stood_still_the_longest_is_named_first_and_nobody_by_half_a_name() -> None:
+    still = (
+        ("a-data", 1.0, 1.2),
+        ("c-data", 2.0, 2.3),
+        ("driver", 3.0, 3.4),
+        ("b-data", 5.0, 6.2),
+        ("client-a", 8.0, 8.8),
+    )
+    checks = evaluate(story(healthy(), *still).history()).validity["checks"]
+    (pulse,) = (each["measured"] for each in checks if each["id"] == "pulse")
+    named = [words.partition(" stood still")[0] for words in pulse.partition(": ")[2].split("; ")]
+    assert named == [WHO["b-data"], WHO["client-a"], WHO["driver"], "and 2 more, for less"], pulse
