@@ -1,7 +1,8 @@
 """``opensearch-chaos recover``: undo what dead runners left, from the registry, the ledgers and the names alone.
 
-First the ledgers of dead runs are undone on labs that are to live on (a ``lab up``); then every lab without a living
-owner or lease is taken away. Safe to run twice, or in two processes at once.
+First the ledgers of dead runs are undone on labs that are to live on (a ``lab up``), and Toxiproxies of such labs that
+died are started anew; then every lab without a living owner or lease is taken away. Safe to run twice, or in two
+processes at once.
 """
 
 from __future__ import annotations
@@ -51,6 +52,23 @@ def mend(lab: BaseLab) -> tuple[list[str], list[str]]:
         return [], [f"lab {lab.id}: {error}"]
 
 
+def _mend_living(result: Recovered, says: Callable[[str], None]) -> None:
+    """Toxiproxies of labs that live on and that no run uses now: one that died keeps every further run away."""
+    busy = {registration.lab for registration in registrations() if registration.owner.alive()}
+    for record in sweep.known():
+        if not record.lease or record.id in busy:
+            continue
+        try:
+            lab = labs.attach(record.id)
+        except (ChaosError, OSError) as error:
+            says(f"lab {record.id} was left as it is: {error}")
+            continue
+        mended, failed = mend(lab)
+        for what in mended:
+            says(f"{what} of lab {record.id} did not answer and was started anew")
+        result.problems += failed
+
+
 def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
     """Undo and remove everything whose owner is dead."""
     result = Recovered()
@@ -84,6 +102,7 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     if failed:
                         continue
             registration.remove()
+        _mend_living(result, says)
         for id in sorted(orphaned):
             says(f"taking lab {id} away")
             try:
