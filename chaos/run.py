@@ -623,8 +623,13 @@ class Execution:
         self.stop.fail(says)
 
     def driver_failed(self, says: str) -> None:
-        """The load is over, from the moment in which that is known. While a run is ending anyway it means nothing."""
-        if not self.stop.asked:
+        """The load is over, from the moment in which that is known. While a run is ending anyway it means nothing.
+
+        Of a driver that is dead the watch over processes knows more, a moment later: whether somebody has killed it.
+        """
+        if self.driver is not None and not self.driver.alive:
+            wait_until(self.stop.is_over, WORD_SECONDS)
+        if not self.stop.is_over():
             self.broken(says)
 
     def warm_up(self) -> None:

@@ -52,6 +52,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     """An execution without a lab: only what the part under test needs."""
     made = object.__new__(Execution)
+    made.driver = None
     made.stop, made.reporter, made.events = stop or Stop(), Reporter(quiet=True), Log()  # type: ignore[assignment]
     made.lab = FakeLab()  # type: ignore[assignment]
     made.ledger = Ledger(tmp_path / "ledger.jsonl")
