@@ -628,7 +628,7 @@ class Execution:
         Of a driver that is dead the watch over processes knows more, a moment later: whether somebody has killed it.
         """
         if self.driver is not None and not self.driver.alive:
-            wait_until(self.stop.is_over, WORD_SECONDS)
+            self.wait_for_word()
         if not self.stop.is_over():
             self.broken(says)
 
@@ -802,9 +802,13 @@ class Execution:
         return False
 
     def await_word(self) -> None:
-        """A process of ours is dead: who watches it says in a moment how it ended, and that is raised."""
-        wait_until(self.stop.is_over, WORD_SECONDS)
+        """A process of ours is dead: how it ended is raised."""
+        self.wait_for_word()
         self.stop.check()
+
+    def wait_for_word(self) -> None:
+        """Who watches a process of ours that is dead says in a moment how it ended, and stops the run."""
+        wait_until(self.stop.is_over, WORD_SECONDS)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:

@@ -280,6 +280,7 @@ class LinkEvidence:
         self.touched = touched
         self._growth = max(CONTROL_GROWTH_SECONDS, adds / 2)
         """By how much an untouched link may be slower: a leak shows more, and a busy machine mostly less."""
+        self._glance_growth = max(GLANCE_GROWTH_SECONDS, self._growth)
         self.control_pairs = spread(untouched, CONTROLS)
         self._expected, self._shows = expected, shows
         self._expected_existing = expected_existing or expected
@@ -422,9 +423,7 @@ class LinkEvidence:
         self._suspects = list(dict.fromkeys([*self._suspects, *odd]))[-SUSPECTS:]
 
     def _inconspicuous(self, pair: Pair, echo: Echo) -> bool:
-        return echo.seconds is not None and echo.seconds - (self._base(pair) or 0.0) <= max(
-            GLANCE_GROWTH_SECONDS, self._growth
-        )
+        return echo.seconds is not None and echo.seconds - (self._base(pair) or 0.0) <= self._glance_growth
 
     def suspect(self, pairs: Sequence[Pair]) -> None:
         named = [pair for pair in pairs if pair in self._candidates]
@@ -460,9 +459,7 @@ class LinkEvidence:
             echo = glances(lab, [pair])[pair]
             if not self._inconspicuous(pair, echo):
                 self.suspect([pair])
-            probes.append(
-                self._untouched(pair, self._base(pair) or 0.0, echo, max(GLANCE_GROWTH_SECONDS, self._growth))
-            )
+            probes.append(self._untouched(pair, self._base(pair) or 0.0, echo, self._glance_growth))
         well = sum(probe.ok for probe in probes)
         return Look(well == len(probes), f"{well} of {len(probes)} pairs in their turn are as they must be", probes)
 
@@ -513,14 +510,12 @@ def deaf_nodes(lab: Lab, nodes: Iterable[str]) -> frozenset[str]:
     are shared out among a node's workers in turn, and one worker may be silent while another answers: so several are
     made, and one that is silent is enough.
     """
-    lines = [Line(lab, (node, node)) for node in sorted(nodes) for _ in range(DEAF_LINES)]
-    if not lines:
+    asked = [node for node in sorted(nodes) for _ in range(DEAF_LINES)]
+    if not asked:
         return frozenset()
-    with ThreadPoolExecutor(min(len(lines), 64)) as pool:
-        echoes = list(pool.map(lambda line: line.ping(DEAF_SECONDS), lines))
-    for line in lines:
-        line.close()
-    return frozenset(line.pair[0] for line, echo in zip(lines, echoes, strict=True) if echo.reply is Reply.SILENT)
+    with ThreadPoolExecutor(min(len(asked), 64)) as pool:
+        echoes = list(pool.map(lambda node: direct(lab, node, DEAF_SECONDS), asked))
+    return frozenset(node for node, echo in zip(asked, echoes, strict=True) if echo.reply is Reply.SILENT)
 
 
 def glances(lab: Lab, pairs: list[Pair]) -> dict[Pair, Echo]:

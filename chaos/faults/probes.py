@@ -248,24 +248,25 @@ def together(lines: list[Line], timeout: float, *, pings: int = 1) -> dict[Pair,
 
 QUIET_SECONDS = 0.010
 """A round trip within this is taken for what the link takes; a longer one may be the machine's."""
+PINGS_AT_REST = 3
 ROUNDS = 10
 PAUSE_SECONDS = 0.1
 
 
-def at_rest(lines: list[Line], timeout: float, *, pings: int = 3) -> dict[Pair, Echo]:
+def at_rest(lines: list[Line], timeout: float) -> dict[Pair, Echo]:
     """What these lines take when nothing is in their way: :func:`together`, and again for those that took long.
 
     A burst of work holds several pings in a row, and a baseline of 148 ms was seen on a link of 1 ms: nothing that was
     proven against it would have been so. So what took longer than QUIET_SECONDS is asked up to ROUNDS times, some
     PAUSE_SECONDS apart, and the fastest of all counts. A link that takes longer by itself costs that second.
     """
-    found = together(lines, timeout, pings=pings)
+    found = together(lines, timeout, pings=PINGS_AT_REST)
     for _ in range(ROUNDS - 1):
         late = [line for line in lines if (took := found[line.pair].seconds) is not None and took > QUIET_SECONDS]
         if not late:
             break
         time.sleep(PAUSE_SECONDS)
-        for pair, echo in together(late, timeout, pings=pings).items():
+        for pair, echo in together(late, timeout, pings=PINGS_AT_REST).items():
             best = found[pair].seconds
             if echo.seconds is None or (best is not None and echo.seconds < best):
                 found[pair] = echo

@@ -191,28 +191,20 @@ def test_a_toxiproxy_that_a_third_hand_kills(tiny, out):
 
 
 @pytest.mark.full
-def test_a_load_driver_that_a_third_hand_kills(tiny, out):
+@pytest.mark.parametrize(
+    ("word", "what", "experiment"),
+    [
+        ("locust", "load driver", SLOW),
+        ("controller-b", "failover controller of zone b", DATA / "controlled.yaml"),
+    ],
+)
+def test_a_process_of_the_run_that_a_third_hand_kills(tiny, out, word, what, experiment):
     def strike(running: Cli) -> None:
-        children = psutil.Process(running.process.pid).children()
-        (driver,) = [each for each in children if "locust" in each.cmdline()]
-        driver.kill()
+        (ours,) = [each for each in psutil.Process(running.process.pid).children() if word in each.cmdline()]
+        ours.kill()
 
-    code, output = run_until(tiny, out, strike)
+    code, output = run_until(tiny, out, strike, experiment)
     assert code == 3, output
-    told_everywhere(out, "inconclusive", "he load driver was ended from outside (SIGKILL)")
-    ended_at_once(out)
-    back(tiny)
-
-
-@pytest.mark.full
-def test_a_failover_controller_that_a_third_hand_kills(tiny, out):
-    def strike(running: Cli) -> None:
-        children = psutil.Process(running.process.pid).children()
-        (controller,) = [each for each in children if "controller-b" in each.cmdline()]
-        controller.kill()
-
-    code, output = run_until(tiny, out, strike, DATA / "controlled.yaml")
-    assert code == 3, output
-    told_everywhere(out, "inconclusive", "he failover controller of zone b was ended from outside (SIGKILL)")
+    told_everywhere(out, "inconclusive", f"he {what} was ended from outside (SIGKILL)")
     ended_at_once(out)
     back(tiny)

@@ -269,7 +269,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
         monkeypatch.setattr(probes, "together", together)
 
     monkeypatch.setattr(evidence, "Line", FakeLine)
-    monkeypatch.setattr(FakeLine, "ping", lambda *_: NEAR, raising=False)
+    monkeypatch.setattr(evidence, "direct", lambda *_: NEAR)
     monkeypatch.setattr(probes, "PAUSE_SECONDS", 0.0)
     answers(lambda pair: NEAR)
     return answers
@@ -503,11 +503,11 @@ def test_a_node_that_is_silent_itself_says_nothing_of_its_links(
     network(lambda pair: Echo(Reply.SILENT) if pair == PAIR or pair[1] == "b-data" else NEAR)
     pinged: list[str] = []
 
-    def ping(line: Any, _seconds: float) -> Echo:
-        pinged.append(line.pair[0])
-        return Echo(Reply.SILENT) if deaf and line.pair[0] == "b-data" and pinged.count("b-data") == 3 else NEAR
+    def direct(_lab: Any, node: str, _seconds: float) -> Echo:
+        pinged.append(node)
+        return Echo(Reply.SILENT) if deaf and node == "b-data" and pinged.count("b-data") == 3 else NEAR
 
-    monkeypatch.setattr(evidence.Line, "ping", ping, raising=False)  # one worker of it is stuck
+    monkeypatch.setattr(evidence, "direct", direct)  # one worker of it is stuck
     held = look.held(lab)
     assert held.proven is deaf, held.says
     assert deaf is not any("b-data" in probe.what for probe in held.probes if not probe.ok)

@@ -136,6 +136,55 @@ def test_what_cannot_be_mended_is_a_problem_and_the_rest_is_undone_all_the_same(
     assert recover().clean and registrations() == []
 
 
+def mended(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which Toxiproxies of ``lab`` were started anew: the one that is dead, once."""
+    dead, started = ["Toxiproxy of a-data"], []
+
+    def mend() -> list[str]:
+        started.extend(dead)
+        dead.clear()
+        return list(started)
+
+    monkeypatch.setattr(lab, "mend", mend)
+    return started
+
+
+def test_a_dead_toxiproxy_of_a_lab_that_lives_on_is_started_anew_though_no_run_has_died(
+    state: Path, living: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab_on_disk("play", DEAD, lease=True)
+    started, said = mended(living, monkeypatch), []
+    assert recover(said.append).clean and started == ["Toxiproxy of a-data"]
+    assert said == ["Toxiproxy of a-data of lab play did not answer and was started anew"]
+
+
+@pytest.mark.parametrize(("lease", "used"), [(True, True), (False, False)])
+def test_a_lab_that_is_in_use_or_goes_away_is_not_mended(
+    state: Path, living: FakeLab, monkeypatch: pytest.MonkeyPatch, lease: bool, used: bool
+) -> None:
+    lab_on_disk("play", DEAD, lease=lease)
+    if used:
+        registered(state, "run-1", "play", ME)
+    started = mended(living, monkeypatch)
+    assert recover().clean and started == []
+
+
+def test_a_living_lab_that_cannot_be_mended_is_a_problem_and_one_that_cannot_be_read_is_told(
+    state: Path, living: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab_on_disk("play", DEAD, lease=True)
+    lab_on_disk("other", DEAD, lease=True)
+
+    def fails() -> list[str]:
+        raise LabError("Toxiproxy of a-data does not listen")
+
+    monkeypatch.setattr(living, "mend", fails)
+    said: list[str] = []
+    result = recover(said.append)
+    assert result.problems == ["lab play: Toxiproxy of a-data does not listen"]
+    assert said == ["lab other was left as it is: there is no lab named 'other'"]
+
+
 def test_faults_of_a_lab_that_is_gone_are_gone_with_it(state: Path, living: FakeLab) -> None:
     registered(state, "run-1", "vanished", DEAD)
     assert recover().clean and registrations() == [] and living.calls == []
