@@ -304,12 +304,16 @@ class Topology(Strict):
                 return node
         raise KeyError(name)
 
+    @property
+    def zone_aware(self) -> bool:
+        """Whether the cluster knows the zones. Else it has no weights: OpenSearch answers 400 to whoever asks."""
+        settings = {**self.settings.node, **self.settings.cluster}
+        return ZONE_ATTRIBUTE in _words(settings.get(AWARENESS, ""))
+
     def awareness(self) -> frozenset[str]:
         """The values of forced awareness of the zone attribute; empty where there is none."""
         settings = {**self.settings.node, **self.settings.cluster}
-        if ZONE_ATTRIBUTE not in _words(settings.get(AWARENESS, "")):
-            return frozenset()
-        return frozenset(_words(settings.get(FORCED, "")))
+        return frozenset(_words(settings.get(FORCED, ""))) if self.zone_aware else frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """JSON-able; durations in seconds, sizes in bytes. :meth:`from_json` reads it back."""
@@ -508,8 +512,7 @@ def check_weights(weights: Mapping[str, int], topology: Topology, loc: tuple[str
             f"{len(zeros)} of {len(weights)} zones have weight 0 ({', '.join(zeros)}): "
             f"OpenSearch allows at most {allowed}",
         )
-    attributes = {**topology.settings.node, **topology.settings.cluster}.get(AWARENESS, "")
-    if ZONE_ATTRIBUTE not in _words(attributes):
+    if not topology.zone_aware:
         yield Problem(
             loc,
             f"weights need allocation awareness of the zone: expected {AWARENESS}: {ZONE_ATTRIBUTE} "

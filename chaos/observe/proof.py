@@ -95,9 +95,10 @@ def problems(lab: BaseLab) -> list[str]:
         green, _ = await_green(lab, GREEN_SECONDS)
         if not green:
             return ["the cluster is not green"]
-        weights, _ = administration.weights(lab)
-        if weights != lab.topology.weights:
-            found.append(f"the zones' weights are {weights}, not {lab.topology.weights}")
+        if lab.topology.zone_aware:
+            weights, _ = administration.weights(lab)
+            if weights != lab.topology.weights:
+                found.append(f"the zones' weights are {weights}, not {lab.topology.weights}")
         if lab.topology.awareness() and (gone := administration.decommission_status(lab)):
             found.append(f"decommissioned: {gone}")
         wanted = {key: administration.as_text(value) for key, value in lab.topology.settings.cluster.items()}
