@@ -6,15 +6,17 @@
     python benchmarks/results.py record each                 # every shipped experiment that has no run yet
     python benchmarks/results.py page                        # writes docs/results.md
 
-A row belongs to one state of the code: ``code`` is a hash over all tracked files but docs, results and Markdown, and
-nothing of those may be uncommitted. Lines are appended to ``benchmarks/results/SERIES.jsonl`` and never taken out: one
-when a run begins and one when it has ended, so that a run that was cut off is seen too. What counts are the first runs
-of the newest row; the page lists all of them.
+A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
+experiments that it runs, and nothing of those may be uncommitted. Tests, benchmarks, documents and other experiments
+change no run. Lines are appended to ``benchmarks/results/SERIES.jsonl`` and never taken out: one when a run begins and
+one when it has ended, so that a run that was cut off is seen too. What counts are the first runs of the newest row; the
+page lists all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -24,7 +26,7 @@ import sys
 import time
 import xml.etree.ElementTree as tree
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,10 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
-NOT_CODE = ("docs/", "benchmarks/results/", "reports/")
+CODE = ("chaos/", "topologies/", "pyproject.toml", "requirements.lock", "Makefile")
+"""What every run is made of; names that end in / are folders."""
+DEMO = "experiments/zone-network-slowdown.yaml"
+NO_FAULT = "experiments/no-fault.yaml"
 LONG = ("noise-hour",)
 """Experiments that are not in ``each``."""
 RETRY = "30m"
@@ -54,17 +59,30 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def is_code(path: str) -> bool:
-    return not path.startswith(NOT_CODE) and not path.endswith(".md")
+def is_code(path: str, experiments: str = "") -> bool:
+    """Whether a file decides what a run does. ``experiments``: those that it runs, a file or a folder."""
+    part = (*CODE, *([experiments] if experiments else []))
+    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in part)
 
 
-def code() -> str:
-    """The hash of the committed code. Raises SystemExit when some of it is not committed."""
-    changed = [line[3:] for line in git("status", "--porcelain").splitlines() if is_code(line[3:])]
+def experiments_of(series: str, what: str = "") -> str:
+    """What a series runs: one file, or the folder of all where a tag decides."""
+    return {"demo": DEMO, "no-fault": NO_FAULT, "smoke": "experiments/"}.get(series, what or "experiments/")
+
+
+def code(series: str, what: str = "", commit: str = "HEAD") -> str:
+    """The hash of what one run of a series is made of, as it was committed."""
+    part = experiments_of(series, what)
+    listed = [line for line in git("ls-tree", "-r", commit).splitlines() if is_code(line.split("\t", 1)[1], part)]
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()[:12]
+
+
+def refuse_uncommitted(series: str) -> None:
+    """Raises SystemExit when something that decides what a run does is not committed."""
+    part = experiments_of(series)
+    changed = [line[3:] for line in git("status", "--porcelain").splitlines() if is_code(line[3:], part)]
     if changed:
         raise SystemExit(f"uncommitted code: {', '.join(changed[:5])}; commit it first, a row belongs to one state")
-    listed = [line for line in git("ls-tree", "-r", "HEAD").splitlines() if is_code(line.split("\t", 1)[1])]
-    return hashlib.sha256("\n".join(listed).encode()).hexdigest()[:12]
 
 
 def lines(series: str) -> list[dict[str, Any]]:
@@ -155,28 +173,30 @@ def junit_of(file: Path) -> dict[str, Any]:
     return {"outcome": "red" if bad else "green", "items": len(cases), "known": known, "bad": bad}
 
 
-def wanted(series: str, times: int, mine: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What is still to run."""
+def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Callable[[str], str]) -> Iterator[str]:
+    """What is still to run. ``state``: what is run → its code now; lines of other code do not count."""
+    ended = [line for line in known if "ended" in line and line["code"] == state(line["what"])]
     if series == "each":
-        done = {line["what"] for line in mine if "ended" in line}
+        done = {line["what"] for line in ended}
         for path in sorted((ROOT / "experiments").rglob("*.yaml")):
             what = str(path.relative_to(ROOT))
             if path.stem not in LONG and what not in done:
                 yield what
         return
-    for _ in range(max(0, times - sum("ended" in line for line in mine))):
-        yield "experiments/no-fault.yaml" if series == "no-fault" else SERIES[series]
+    for _ in range(max(0, times - len(ended))):
+        yield NO_FAULT if series == "no-fault" else SERIES[series]
 
 
 def record(series: str, times: int, minutes: float) -> None:
-    state, commit = code(), git("rev-parse", "--short", "HEAD").strip()
+    refuse_uncommitted(series)
+    commit = git("rev-parse", "--short", "HEAD").strip()
+    state = functools.cache(lambda what: code(series, what))
     deadline = time.monotonic() + 60 * minutes
-    mine = [line for line in lines(series) if line["code"] == state]
-    for what in wanted(series, times, mine):
+    for what in wanted(series, times, lines(series), state):
         if time.monotonic() > deadline:
             print("time is over; the next call goes on here")
             return
-        where = {"code": state, "commit": commit, "what": what}
+        where = {"code": state(what), "commit": commit, "what": what}
         append(series, where | {"began": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()})
         found = run_once(series, what)
         append(series, where | {"ended": datetime.now(UTC).isoformat(timespec="seconds")} | found)
@@ -189,18 +209,21 @@ def record(series: str, times: int, minutes: float) -> None:
 
 
 def rows(series: str) -> list[dict[str, Any]]:
-    """The runs of the newest row: the lines of a begin and its end as one; a run without an end was cut off."""
+    """The runs of the newest row: the lines of a begin and its end as one; a run without an end was cut off.
+
+    Of each thing that is run the newest code counts: a series but ``each`` runs one.
+    """
     known = lines(series)
-    if not known:
-        return []
-    mine = [line for line in known if line["code"] == known[-1]["code"]]
+    newest = {line["what"]: line["code"] for line in known}
     found: list[dict[str, Any]] = []
-    for line in mine:
+    for line in known:
+        if line["code"] != newest[line["what"]]:
+            continue
         if "began" in line:
             found.append({"outcome": "cut off", **line})
         else:
             found[-1] |= line
-    return found
+    return sorted(found, key=lambda run: run["what"]) if series == "each" else found
 
 
 def share(outcomes: Iterable[str]) -> str:
@@ -219,11 +242,12 @@ def section(series: str) -> list[str]:
         return [f"## {TITLES[series]}", "", f"`{SERIES[series]}`: not run yet.", ""]
     first = runs[0]
     at = first["machine"]
+    of = "" if series == "each" else f"code {first['code']} (commit {first['commit']}), "
     head = [
         f"## {TITLES[series]}",
         "",
-        f"`{SERIES[series]}`, code {first['code']} (commit {first['commit']}), {at['processors']} processors, "
-        f"{at['memory_gib']} GiB: {len(runs)} runs in a row, {share(run['outcome'] for run in runs)}.",
+        f"`{SERIES[series]}`, {of}{at['processors']} processors, {at['memory_gib']} GiB: {len(runs)} runs in a row, "
+        f"{share(run['outcome'] for run in runs)}.",
         "",
     ]
     if series == "smoke":
@@ -241,13 +265,14 @@ def section(series: str) -> list[str]:
             ]
             + [""]
         )
-    head += ["| run | outcome | seconds | busy before | what it says |", "|---|---|---|---|---|"]
+    head += ["| run | outcome | seconds | busy before | commit | what it says |", "|---|---|---|---|---|---|"]
     for number, run in enumerate(runs, 1):
         name = Path(run["what"]).stem if series == "each" else str(number)
         known = run.get("findings", {}).get("known_weakness")
         outcome = run["outcome"] + (f" ({known} known weaknesses)" if known else "")
         why = run.get("summary") or run.get("said") or ""
-        head.append(f"| {name} | {outcome} | {run.get('seconds', '')} | {run['machine']['busy']} | {cell(why)} |")
+        cells = (name, outcome, run.get("seconds", ""), run["machine"]["busy"], run["commit"], cell(why))
+        head.append(f"| {' | '.join(map(str, cells))} |")
     return [*head, ""]
 
 
