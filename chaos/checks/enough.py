@@ -29,7 +29,9 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     found = []
     for span in record.spans:
         due = int(load.rate * span.seconds)
-        sent = sum(int((piece.start > 0).sum()) for piece in record.in_phase("write", span).pieces())
+        # by when they were due: what a fault hits while it is under way counts for that fault's phase
+        due_here = record.arrivals["write"].between(span.start, span.end)
+        sent = sum(int((piece.start > 0).sum()) for piece in due_here.pieces())
         if sent < SENT * due:
             says = f"in {span.name} only {text.count(sent)} of {text.count(due)} writes that were due were sent"
             found.append(Gap(says, None, Spoils.DATA))

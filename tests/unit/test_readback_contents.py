@@ -216,6 +216,21 @@ def test_documents_that_do_not_come_again_with_their_source_are_missed() -> None
     assert "1 documents did not come again" in (read(copy).inside.error or "")
 
 
+def test_a_write_that_comes_while_a_copy_is_read_is_left_alone() -> None:
+    """It had been on its way since the fault: nobody was told that it is there."""
+    late, copy = IDS[-1], FakeCopy.of(IDS[:-1])
+    answer = copy.request
+
+    def comes(method: str, path: str, *, body: Any) -> tuple[int, Any]:
+        if body.get("_source") and len(copy.documents) < len(IDS):
+            copy.documents.append(Document.of(late))
+        return answer(method, path, body=body)
+
+    copy.request = comes  # type: ignore[method-assign]
+    inside = read(copy).inside
+    assert inside.error is None and inside.compared == set(IDS[:-1]) and inside.wrong == {}
+
+
 def test_an_odd_answer_is_no_traceback() -> None:
     copy = FakeCopy.of(IDS)
     answer = copy.request

@@ -56,6 +56,7 @@ def test_each_experiment_is_wanted_until_it_has_ended_once(recorded: Path) -> No
     old = end("old", "pass", every[1])
     left = set(results.wanted("each", 0, [done, old, begin("new", every[0])], now))
     assert set(every) - left == {"experiments/no-fault.yaml"}
+    assert list(results.wanted("each", 0, [done, old], now))[-1] == every[1]  # what was never run comes first
 
 
 def test_an_experiment_that_was_changed_is_shown_by_its_newest_runs_alone(recorded: Path) -> None:
