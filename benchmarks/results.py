@@ -3,7 +3,7 @@
     python benchmarks/results.py record demo --times 20      # goes on where the last call stopped
     python benchmarks/results.py record smoke --times 10
     python benchmarks/results.py record no-fault --times 20
-    python benchmarks/results.py record each                 # every shipped experiment that has no run yet, new ones first
+    python benchmarks/results.py record each                 # every shipped experiment without a run; new ones first
     python benchmarks/results.py page                        # writes docs/results.md
 
 A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
