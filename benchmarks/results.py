@@ -269,6 +269,8 @@ def section(series: str) -> list[str]:
         name = Path(run["what"]).stem if series == "each" else str(number)
         known = run.get("findings", {}).get("known_weakness")
         outcome = run["outcome"] + (f" ({known} known weaknesses)" if known else "")
+        if "/controls/" in run["what"] and run["outcome"] == "weakness":
+            outcome += ", as planted"
         why = run.get("summary") or run.get("said") or ""
         cells = (name, outcome, run.get("seconds", ""), run["machine"]["busy"], run["commit"], cell(why))
         head.append(f"| {' | '.join(map(str, cells))} |")
