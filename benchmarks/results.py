@@ -241,11 +241,13 @@ def section(series: str) -> list[str]:
         return [f"## {TITLES[series]}", "", f"`{SERIES[series]}`: not run yet.", ""]
     first = runs[0]
     at = first["machine"]
-    of = "" if series == "each" else f"code {first['code']} (commit {first['commit']}), "
+    each = series == "each"
+    of = "" if each else f"code {first['code']} (commit {first['commit']}), "
+    row = "the newest of each, of the commits that are named" if each else "in a row"
     head = [
         f"## {TITLES[series]}",
         "",
-        f"`{SERIES[series]}`, {of}{at['processors']} processors, {at['memory_gib']} GiB: {len(runs)} runs in a row, "
+        f"`{SERIES[series]}`, {of}{at['processors']} processors, {at['memory_gib']} GiB: {len(runs)} runs, {row}: "
         f"{share(run['outcome'] for run in runs)}.",
         "",
     ]
