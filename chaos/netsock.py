@@ -159,6 +159,8 @@ class Endpoint:
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What an answer of another shape than expected ends in; the last one thousands of brackets."""
+WORDLESS = frozenset({"/_cluster/voting_config_exclusions"})
+"""Where OpenSearch (3.8.0) answers a request that was done with status 200 and no body."""
 LARGEST = 16 << 20
 """Bytes that an answer may have, decoded. A cluster state of ours has some 100 kB, a page of the read-back 2 MB."""
 _AT_ONCE = 1 << 20
@@ -323,8 +325,9 @@ class Client:
     def request(self, method: str, path: str, *, body: Any = None, timeout: float | None = None) -> tuple[int, Any]:
         """Status and decoded JSON body. Raises ``urllib3.exceptions.HTTPError``.
 
-        Under status 2xx the body is an object, of ``_cat`` a list; anything else raises :class:`Garbled`, so that it
-        is for everybody who asks what no answer is. Under others it is text where it is no JSON, None without any.
+        Under status 2xx the body is an object, of ``_cat`` a list, of :data:`WORDLESS` none; anything else raises
+        :class:`Garbled`, so that it is for everybody who asks what no answer is. Under others it is text where it is no
+        JSON, None without any.
         """
         options: dict[str, Any] = {} if body is None else {"json": body}
         if isinstance(body, bytes | str):
@@ -339,6 +342,8 @@ class Client:
             if well:
                 raise Garbled(f"{method} {path}: no JSON: {answer.data[:40]!r}", answer.status) from error
             return answer.status, answer.data.decode(errors="replace")
+        if well and not answer.data and path.partition("?")[0] in WORDLESS:
+            return answer.status, None
         if well and not isinstance(said, list if path.startswith("/_cat/") else dict):
             raise Garbled(f"{method} {path}: JSON of another kind: {answer.data[:40]!r}", answer.status)
         return answer.status, said

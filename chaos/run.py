@@ -61,6 +61,7 @@ from chaos.load.workload import preload
 from chaos.netsock import opensearch
 from chaos.observe import echo, proof
 from chaos.observe.cluster import administer, await_green, elected, newest, views
+from chaos.observe.configuration import Configuration
 from chaos.observe.ends import Ends, Fact, Ours
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
@@ -332,6 +333,7 @@ class Execution:
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
+        self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.steered)
         self.controllers = controllers.Controllers(experiment, self.lab, folder)
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
@@ -403,6 +405,11 @@ class Execution:
         says = ends.sentence(fact)
         self.reporter.line(f"{says}: undoing, reading back what is there, and ending")
         self.stop.cut(says, failed=fact["what"] in ("driver", "controller") and fact["how"] == ends.ITSELF)
+
+    def steered(self, says: str) -> None:
+        """Somebody else has changed what steers the cluster: in the watch's thread."""
+        self.reporter.line(f"{says}: undoing, reading back what is there, and ending")
+        self.stop.cut(says)
 
     def failed(self, says: str) -> None:
         self.outcome = "error"
@@ -485,6 +492,7 @@ class Execution:
                 },
                 "machine": plan.machine(),
                 "watched": True,  # an end of a process is an event; without events of the watch nothing passes
+                "configuration_watched": True,  # and so is a change of settings that is not ours
                 "differences": plan.differences(self.experiment, self.parts.notes),
                 "client": self.driver_config(planned=True).model_dump(
                     mode="json", exclude={"out", "access", "instruments"}
@@ -594,6 +602,7 @@ class Execution:
             with suppress(LabError):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
+        self.configuration.start()
         self.sampler = Sampler(self.lab, self.events, self.index)
         self.sampler.start()
         if self.experiment.controller is not None:
@@ -897,6 +906,7 @@ class Execution:
         if not self.driver.stop():
             self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
         self.sampler.stop()
+        self.configuration.stop()
         self.check_late_stop()
         if self.outcome == "finished":
             written = Written.of(
@@ -935,6 +945,7 @@ class Execution:
             self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
         if self.sampler is not None:
             self.sampler.stop()
+        self.configuration.stop(patient=self.outcome == "finished")
         self.lab.write_logs()
         self.keep_logs()
         if self.own_lab:

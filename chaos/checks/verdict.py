@@ -21,6 +21,7 @@ from typing import Any
 
 from chaos.checks import (
     availability,
+    configuration,
     coverage,
     data,
     deciding,
@@ -192,7 +193,7 @@ def evaluate(history: HistoryLike) -> Findings:
     record = Record(history)
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
-    gaps = [*ends.gaps(record), *(gap for fault in faults for gap in fault.gaps)]
+    gaps = [*ends.gaps(record), *configuration.gaps(record), *(gap for fault in faults for gap in fault.gaps)]
     gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
     gaps += [*enough.gaps(record), *leaving.gaps(record), *validity.gaps(conditions)]
     reasons = [*_run_reasons(record), *(Reason(Outcome.WEAKNESS, says) for says in ends.weaknesses(record))]

@@ -132,6 +132,12 @@ def standing(path: Path) -> list[Entry]:
     return [found[number] for number in sorted(found, reverse=True)]
 
 
+def moves(path: Path) -> list[Move]:
+    """Every move that was ever intended, undone or not, and every inverse."""
+    found = [row[key] for row in _rows(path) if row["state"] == "intent" for key in ("move", "inverse")]
+    return [Move.from_json(each) for each in found if each]
+
+
 @dataclass(frozen=True)
 class Registration:
     """A run that may have something to undo."""

@@ -44,7 +44,7 @@ PAGE = 5000
 NAMED = 1000
 """How many ids of each kind are written out; the counts are always exact."""
 AGAIN_S = (2.0, 5.0, 10.0)
-"""Pauses before copies that differ are read again."""
+"""Pauses before copies that differ, or could not be read, are read again: a node joins before it answers HTTP."""
 
 
 @dataclass(eq=False)
@@ -161,9 +161,10 @@ def read_back(
     for pause in AGAIN_S:
         odd = [*(item["id"] for item in result["diverged"]), *result["wrong_content"]]
         differing = {shard_of(id, shards, routing_shards) for id in odd}
+        differing |= {read.copy.shard for read in reads if read.error is not None}
         if not differing:
             break
-        says(f"{len(differing)} shards have copies that differ or are wrong: reading them again in {pause:g} s")
+        says(f"{len(differing)} shards have copies that differ, are wrong or unread: reading them again in {pause:g} s")
         sleep(pause)
         try:
             _refresh(lab, index, patient=False)

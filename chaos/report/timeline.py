@@ -17,7 +17,7 @@ import numpy as np
 from chaos.checks import latency as latency_check
 from chaos.checks import text
 from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
-from chaos.history import ends
+from chaos.history import configuration, ends
 from chaos.history.format import Outcome
 
 WIDTH, LEFT, RIGHT = 1120.0, 84.0, 14.0
@@ -373,6 +373,7 @@ def _events(record: Record) -> list[Moment]:
         "cluster.shard_started",
         "guard.tripped",
         ends.KIND,
+        configuration.CHANGED,
     )
     for event in record.of_kind(*kinds):
         at = record.since_start(int(event["t"])) or 0.0
@@ -385,6 +386,9 @@ def _events(record: Record) -> list[Moment]:
             found.append((at, text.clip(words, 44), text.clip(words), "leader" if leader else "no-leader"))
         elif kind == "guard.tripped":
             words = f"guard {event.get('guard')}: {event.get('says')}"
+            found.append((at, text.clip(words, 44), text.clip(words), "guard"))
+        elif kind == configuration.CHANGED:
+            words = configuration.sentence(event)
             found.append((at, text.clip(words, 44), text.clip(words), "guard"))
         elif kind == ends.KIND:
             if event.get("commanded") is not True:

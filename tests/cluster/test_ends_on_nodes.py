@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -98,9 +99,14 @@ def test_a_node_that_a_third_hand_ends(tiny, out, number):
     back(tiny)
 
 
+NO_BREAKERS = """
+  slow:     {for: 20s, inject: {network.latency: {links: around zone c, delay: 200ms}, settings.change: {scope: cluster,
+             settings: {indices.breaker.total.limit: 100gb, network.breaker.inflight_requests.limit: 100gb}}}}"""
+"""Of the phase that lasts: the breakers must be off by the run's own hand, or a third one has changed settings."""
+
+
 def too_much(lab: LocalLab) -> None:
     """More than a heap of 256 MiB holds, in requests of less than HTTP takes at most, and no breaker in the way."""
-    names = ["indices.breaker.total.limit", "network.breaker.inflight_requests.limit"]
     body = '{}\n{"query": {"ids": {"values": ["' + "x" * (95 << 20) + '"]}}}\n'
 
     def ask() -> None:
@@ -109,21 +115,27 @@ def too_much(lab: LocalLab) -> None:
             client.request("POST", "/_msearch", body=body)
         client.close()
 
-    client = lab.client("a-all", timeout=60.0)
-    assert client.request("PUT", "/_cluster/settings", body={"persistent": dict.fromkeys(names, "100gb")})[0] == 200
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert client.request("PUT", "/_cluster/settings", body={"persistent": dict.fromkeys(names)})[0] == 200
-    client.close()
+
+
+@pytest.fixture
+def without_breakers(tmp_path):
+    """The slow experiment, in which no breaker is in the way."""
+    text = re.sub(r"\n  slow: .*", lambda _: NO_BREAKERS, SLOW.read_text())
+    file = tmp_path / "in" / SLOW.name
+    file.parent.mkdir()
+    file.write_text(text.replace("undo: network.latency", "undo: all"))
+    return file
 
 
 @pytest.mark.full
-def test_a_node_that_dies_of_its_heap_is_a_weakness(tiny, out):
+def test_a_node_that_dies_of_its_heap_is_a_weakness(tiny, out, without_breakers):
     """A fatal error of OpenSearch itself: nobody ends the node, it does."""
-    code, output = run_until(tiny, out, lambda _: too_much(tiny))
+    code, output = run_until(tiny, out, lambda _: too_much(tiny), without_breakers)
     assert code == 1, output
     told_everywhere(
         out, "weakness", f"Node {NODE} ended by itself (exit code 127; fatal error in thread", "OutOfMemory"
@@ -134,7 +146,7 @@ def test_a_node_that_dies_of_its_heap_is_a_weakness(tiny, out):
 
 
 @pytest.mark.full
-def test_a_fatal_error_of_the_jvm_is_a_weakness(tiny, out, monkeypatch):
+def test_a_fatal_error_of_the_jvm_is_a_weakness(tiny, out, without_breakers, monkeypatch):
     """The JVM itself gives up: its report goes with the run, and nobody sent the signal that it names."""
     command = tiny._command
     tiny.kill_node(NODE)
@@ -144,7 +156,7 @@ def test_a_fatal_error_of_the_jvm_is_a_weakness(tiny, out, monkeypatch):
     tiny.start_node(NODE)
     monkeypatch.undo()
     assert await_green(tiny, 120)[0]
-    code, output = run_until(tiny, out, lambda _: too_much(tiny))
+    code, output = run_until(tiny, out, lambda _: too_much(tiny), without_breakers)
     assert code == 1, output
     told_everywhere(out, "weakness", f"Node {NODE} ended by itself (SIGABRT")
     fact = ended(out)

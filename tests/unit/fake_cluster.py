@@ -8,6 +8,8 @@ from typing import Any
 import urllib3
 from fakes import FakeLab
 
+from chaos.observe.administration import DECOMMISSION, WEIGHTS
+
 
 class FakeCluster(FakeLab):
     """A FakeLab whose nodes answer HTTP. ``stale``: nodes that do not take new settings. ``dead``: no answer."""
@@ -18,6 +20,10 @@ class FakeCluster(FakeLab):
         self.persistent: dict[str, Any] = {}
         self.transient: dict[str, Any] = {}
         self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
+        self.weights: dict[str, str] = {}
+        self.decommissioned: dict[str, str] = {}
+        self.votes: list[str] = []
+        """Of nodes that have none."""
         self.pending: list[str] = []
         self.refused: set[str] = set()
         self.stale: dict[str, dict[str, Any]] = {}
@@ -42,6 +48,10 @@ class FakeCluster(FakeLab):
             return 200, [{"node": self.believes.get(node, self.leader) or "-"}]
         if name == "/_cluster/settings" or name.endswith("/_settings"):
             return self._settings(node, method, name, query, body)
+        if name == WEIGHTS:
+            return 200, {"weights": self.weights, "_version": 0} if self.weights else {}
+        if name == f"{DECOMMISSION}/zone/_status":
+            return 200, self.decommissioned
         if name == "/_cluster/pending_tasks":
             return 200, {"tasks": [{"source": source, "time_in_queue_millis": 7} for source in self.pending]}
         if found := re.fullmatch(r"/_cluster/state/metadata/(.*)\*", name):
@@ -70,6 +80,10 @@ class FakeCluster(FakeLab):
             "cluster_manager_node": self.leader,
             "nodes": nodes,
             "routing_table": {"indices": tables},
+            "metadata": {
+                "indices": {index: {"settings": dict(settings)} for index, settings in self.indices.items()},
+                "cluster_coordination": {"voting_config_exclusions": [{"node_name": name} for name in self.votes]},
+            },
         }
 
     def _settings(self, node: str, method: str, name: str, query: str, body: Any) -> tuple[int, Any]:

@@ -17,6 +17,7 @@ from opensearchpy.exceptions import OpenSearchException, TransportError
 from test_load_driver import GARBLED
 from test_load_outcomes import ABSENT, places, put
 
+from chaos import netsock
 from chaos.errors import ChaosError, FaultError, LabError
 from chaos.faults.catalogue import cluster_manager
 from chaos.faults.catalogue.node import _await_back
@@ -58,6 +59,17 @@ def test_an_answer_that_cannot_be_read_is_none(server: Server, client: Client, m
     assert caught.value.status == GARBLED.get(mode, 200)
     server.mode("ok")
     assert client.request("GET", PATH) == (200, {"found": True})  # over a connection that nothing was left on
+
+
+def test_a_request_that_opensearch_answers_with_nothing_has_been_done(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netsock, "WORDLESS", frozenset({PATH}))
+    server.mode("empty")
+    assert client.request("DELETE", f"{PATH}?wait_for_removal=false") == (200, None)
+    server.mode("html")
+    with pytest.raises(Garbled):
+        client.request("DELETE", PATH)
 
 
 @pytest.mark.parametrize("mode", ["trickle", "longer"])

@@ -420,6 +420,22 @@ def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypa
     assert always.found()["wrong_content"] == ["w-3"] and always.slept == [2.0, 5.0, 10.0]
 
 
+def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node joins, and the cluster is green, before it answers HTTP."""
+
+    class Deaf(Late):
+        def read(self, lab: Any, copy: ShardCopy, wanted: Any, seed: int) -> CopyRead:
+            if copy.node == "b" and len(self.slept) < self.times:
+                return CopyRead(copy, set(), error="cannot connect")
+            return CopyRead(copy, {"w-1", "w-2"}, total=2)
+
+    once = Deaf(monkeypatch, 1)
+    assert once.found()["complete"] and once.slept == [2.0]
+    always = Deaf(monkeypatch, 9)
+    found = always.found()
+    assert not found["complete"] and "cannot connect" in found["reason"] and always.slept == [2.0, 5.0, 10.0]
+
+
 # ---- what the load has tried to write -----------------------------------------------------------------------
 
 

@@ -59,6 +59,7 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
     made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
     made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
+    made.configuration = SimpleNamespace(start=lambda: None, stop=lambda **_: None)  # type: ignore[assignment]
     made.for_undo = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
     for name, value in given.items():
         setattr(made, name, value)
@@ -266,9 +267,10 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     experiment = load_experiment(ROOT / "experiments" / "data-promises.yaml")
     made = execution(tmp_path, experiment=experiment, seed=1, folder=tmp_path, index="chaos")
     made.lab = FakeLab("3az")
-    told = made.driver_config(planned=True)
-    assert (told.cas.rate, told.cas.keys, made.cas_keys) == (10.0, 5, 5)
-    assert (told.visibility.rate, told.visibility.within_s) == (2.0, 30.0)
+    told, asked_for = made.driver_config(planned=True), experiment.load
+    assert told.cas.keys == made.cas_keys == asked_for.cas.keys > 1 and told.cas.rate == asked_for.cas.rate > 1
+    assert told.visibility.rate == asked_for.visibility.rate >= 1
+    assert told.visibility.within_s == asked_for.visibility.within > 1
 
     (tmp_path / "plan.json").write_text("{}")
     (tmp_path / "history").mkdir()
@@ -288,7 +290,9 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     made.sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None)
     made.settle_and_read_back()
     (written,) = asked
-    assert {"c-0", "c-4", "p-0"} <= written.acknowledged and written.open == {"v-0"} == written.probes
+    assert {"c-0", f"c-{made.cas_keys - 1}", "p-0"} <= written.acknowledged and written.open == {
+        "v-0"
+    } == written.probes
     assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
 
 

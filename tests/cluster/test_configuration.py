@@ -1,0 +1,60 @@
+"""A third hand steers the cluster in mid-run: on a real cluster it is seen within seconds, named, and the run ends."""
+
+from __future__ import annotations
+
+import pytest
+from clusterkit import DATA, Cli, await_event, events, findings, in_effect, nothing_left
+
+from chaos.history import configuration
+from chaos.observe.administration import WEIGHTS
+from chaos.observe.cluster import administer, await_green
+from chaos.observe.proof import problems
+
+SLOW = DATA / "slow.yaml"
+VOTES = "/_cluster/voting_config_exclusions"
+HANDS = {
+    "cluster": (
+        ("PUT", "/_cluster/settings", {"persistent": {"cluster.routing.allocation.enable": "none"}}),
+        ("PUT", "/_cluster/settings", {"persistent": {"cluster.routing.allocation.enable": None}}),
+        "the cluster's setting cluster.routing.allocation.enable from unset to none",
+    ),
+    "index": (
+        ("PUT", "/{index}/_settings", {"index.refresh_interval": "30s"}),
+        None,
+        "the load's index's setting index.refresh_interval from unset to 30s",
+    ),
+    "weights": (
+        ("PUT", WEIGHTS, {"weights": {"a": "1", "b": "1", "c": "0"}, "_version": -1}),
+        ("DELETE", WEIGHTS, {"_version": 0}),
+        "the zones' weights from unset to a 1, b 1, c 0",
+    ),
+    "votes": (
+        ("POST", f"{VOTES}?node_names=b-all", None),
+        ("DELETE", f"{VOTES}?wait_for_removal=false", None),
+        "which nodes have no vote from unset to b-all",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "hand", [each if each == "cluster" else pytest.param(each, marks=pytest.mark.full) for each in HANDS]
+)
+def test_who_steers_the_cluster_in_mid_run_is_found(tiny, out, hand):
+    there, back, says = HANDS[hand]
+    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    try:
+        await_event(running, out, in_effect)
+        (made,) = [event["index"] for event in events(out) if event["kind"] == "index.routing"]
+        method, path, body = there
+        assert administer(tiny, method, path.format(index=made), body)[0] == 200
+        code, output = running.end()
+    finally:
+        if back is not None:
+            assert administer(tiny, *back)[0] == 200
+    assert code == 3, output
+    found = findings(out)
+    assert found["outcome"] == "inconclusive" and found["clean"] is True
+    assert f"omebody else changed {says}, between " in found["summary"], found["summary"]
+    (event,) = [event for event in events(out) if event["kind"] == configuration.CHANGED]
+    assert 0 < event["t"] - event["since"] < 30e9
+    assert await_green(tiny, 60)[0] and problems(tiny) == [] and nothing_left() == []
