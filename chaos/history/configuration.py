@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 WATCHED, CHANGED, UNWATCHED = "configuration.watched", "configuration.changed", "configuration.unwatched"
+HAND = "somebody else changed"
 SCOPES = {
     "cluster": "the cluster's setting {name}",
     "index": "the load's index's setting {name}",
@@ -33,4 +34,4 @@ def sentence(event: Mapping[str, Any]) -> str:
     scope, name = str(event.get("scope")), str(event.get("name"))
     what = SCOPES.get(scope, "{name}").format(name=ZONES.get(name, name) if scope == "zones" else name)
     before, now = ("unset" if event.get(key) is None else str(event[key]) for key in ("before", "now"))
-    return f"somebody else changed {what} from {before} to {now}"
+    return f"{HAND} {what} from {before} to {now}"

@@ -12,6 +12,7 @@ from typing import Any
 from chaos.checks import ends, text
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
+from chaos.history import configuration
 from chaos.report.meanings import Remedy, group_of, meanings
 
 WORDS = {
@@ -405,6 +406,8 @@ def _why(findings: dict[str, Any]) -> str:
 
 def _prove(findings: dict[str, Any]) -> str:
     """What would make an inconclusive run a conclusive one."""
+    if any(configuration.HAND in reason["says"].lower() for reason in findings["reasons"]):
+        return "Find out who changed the cluster's settings, then run it again"
     if any(fault.get("vanished") for fault in findings["faults"]):
         return "Find out who changed the fault while it was to hold, then run it again"
     if any(not fault["proven"] for fault in findings["faults"]):

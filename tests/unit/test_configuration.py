@@ -15,11 +15,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from synthetic import Chapter, Story, expect
 
 from chaos.checks import evaluate
+from chaos.checks.record import Record
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
 from chaos.history import configuration as events
 from chaos.observe import configuration as module
 from chaos.observe.configuration import OWN, Configuration
+from chaos.report.answers import answers
 
 ENABLE = "cluster.routing.allocation.enable"
 
@@ -202,10 +204,13 @@ def test_nobody_changed_anything_and_the_run_passes() -> None:
 
 
 def test_a_third_hand_spoils_what_came_after_and_is_the_headline() -> None:
-    findings = evaluate(story(changed).history())
+    history = story(changed).history()
+    findings = evaluate(history)
     assert findings.outcome == "inconclusive"
     assert f"somebody else changed the cluster's setting {ENABLE} from unset to none" in findings.summary
     assert "between 23.0 s and 28.0 s of the run" in findings.summary
+    (do,) = [each for each in answers(Record(history), findings.to_json()) if each.question == "What to do?"]
+    assert do.answer == "Find out who changed the cluster's settings, then run it again"
     counts = {(finding.metric, finding.phase): finding.counts_as for finding in findings.findings}
     assert counts["read.good", "healthy"] == "pass"  # it was over before
     assert counts["read.good", "slow"] == counts["shards.moved", "slow"] == "inconclusive"
