@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from chaos.checks import text
+import numpy as np
+
+from chaos.checks import starved, text
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
 
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
 
 STEPS = ("noticed", "decided", "acted")
 """The steps of a recovery that are a controller's."""
+KINDS = 2
+"""How many kinds of evidence a step needs (:class:`chaos.failover.decide.Policy`)."""
+_LATE = re.compile(r", late$|Timeout")
+"""How a controller says that an answer came late, or not in time."""
 TOGETHER = 30
 """Seconds within which the same step of several controllers is one."""
 
@@ -37,12 +44,17 @@ def missing(record: Record) -> str | None:
     return None
 
 
-def count(record: Record, span: Span) -> Measure:
-    """How many times controllers led traffic away from a zone in a phase, or would have: rotations do not count."""
+def count(record: Record, span: Span, *, own: bool = False) -> Measure:
+    """How many times controllers led traffic away from a zone in a phase, or would have: rotations do not count.
+
+    ``own``: without those that rest on what this machine made late (:func:`hurried`).
+    """
     if says := missing(record):
         return Measure.missing("count", says)
     steps = [event for event in record.within(span, "failover.done") if event.get("against")]
     steps += [event for event in record.within(span, "failover.recommends") if event.get("evidence")]
+    if own:
+        steps = [event for event in steps if not hurried(record, event)]
     last: dict[tuple[Any, Any], int] = {}
     words = []
     for event in sorted(steps, key=lambda event: int(event["t"])):
@@ -51,6 +63,39 @@ def count(record: Record, span: Span) -> Measure:
             words.append(str(event.get("says") or event.get("because")))
         last[what] = at
     return Measure(float(len(words)), "count", "; ".join(words) or "no controller led anything away", evidence={})
+
+
+def hurried(record: Record, event: dict[str, Any]) -> bool:
+    """Whether a step that was done, or recommended, rests on late answers while no processor of this machine was free.
+
+    So it does where fewer kinds of evidence than a step needs are left without those of which the last word is a late
+    answer or none in time, and of whose time more than half had no free processor.
+    """
+    if not starved.applies(record):
+        return False
+    why = event
+    if event["kind"] == "failover.done":
+        same = [
+            step
+            for step in record.of_kind("failover.step")
+            if (step.get("controller"), *_step(step)) == (event.get("controller"), *_step(event))
+            and int(step["t"]) <= int(event["t"])
+        ]
+        why = same[-1] if same else event
+    found, at, clock = why.get("evidence") or [], int(why["t"]), starved.Clock(record)
+    if not found:
+        return False
+
+    def starving(seconds: float) -> bool:
+        start, end = np.array([at - round(seconds * SECOND)]), np.array([at])
+        return bool(seconds and clock.between(start, end)[0] >= starved.MOSTLY * seconds)
+
+    left = [
+        each
+        for each in found
+        if not (_LATE.search(str(each.get("says"))) and starving(float(each.get("seconds") or 0.0)))
+    ]
+    return len(left) < min(KINDS, len(found))
 
 
 def noticed(ladder: Ladder) -> Measure:

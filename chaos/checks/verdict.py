@@ -417,6 +417,12 @@ def _judged(
     decided = verdict is not Verdict.INCONCLUSIVE
     if decided and expectation.metric in OF_COPIES and (pushed := leaving.pushed(record, span)):
         return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {pushed}"
+    if decided and expectation.metric == "failovers":
+        own = failovers.count(record, span, own=True)
+        if judge(own, expectation.comparison, expectation.value) is not verdict:
+            says = f"{measure.says}; does not count, because it would be {own.text} without steps that rest on answers"
+            says += " that were late while none of this machine's processors was free"
+            return measure, Verdict.INCONCLUSIVE, says
     if verdict is Verdict.PASS and (unasked := coverage.of_phase(record, expectation.op, expectation.metric, span)):
         return measure, Verdict.INCONCLUSIVE, f"{unasked}; so {measure.says} does not count"
     return _undermined(measure, verdict, span, [gap for gap in gaps if _spoils(gap, expectation.metric)])

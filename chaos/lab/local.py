@@ -19,7 +19,7 @@ from chaos.lab.demanding import EXHAUSTED_ROOM, Demanding
 from chaos.lab.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.lab.limits import Limits, MemoryUse, ProcessorUse, untouched
 from chaos.lab.protocol import CAPABILITIES
-from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.toxiproxy import ToxiproxyServer, environment
 from chaos.lab.wiring import BLACK_HOLE, TOXIPROXY
 from chaos.netsock import Endpoint
 from chaos.places import ProcessIdentity
@@ -129,7 +129,7 @@ class LocalLab(BaseLab):
             log=self.folder / "logs" / f"{log}.log",
             identity=self.folder / "run" / f"{log}.json",
             cwd=self.folder / "run",
-            env={"LOG_LEVEL": "warn", "PATH": "/usr/bin:/bin"},
+            env={"PATH": "/usr/bin:/bin", **environment(len(self.wiring.hosts))},
         )
         self._children[log] = process
         self.groups.place(process.pid, cgroups.INSTRUMENTS)

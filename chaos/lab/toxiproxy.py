@@ -8,6 +8,7 @@ while: an undo of many moves on a host whose Toxiproxy hangs must end, and say s
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -45,6 +46,16 @@ def _cause(error: BaseException) -> str:
 def _consumer(host: str, port: int) -> type[APIConsumer]:
     """The library keeps its address in class attributes: a class of its own for each address."""
     return type("Consumer", (APIConsumer,), {"host": host, "port": port})
+
+
+def environment(servers: int) -> dict[str, str]:
+    """Variables of each of so many Toxiproxies that share this machine.
+
+    A Go program has a scheduler for each processor, and those without work look for some: on few processors that is
+    time which the nodes need.
+    """
+    share = (os.cpu_count() or 1) // max(1, servers)
+    return {"LOG_LEVEL": "warn", "GOMAXPROCS": str(max(1, share))}
 
 
 class ToxiproxyServer:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import synthetic
-from synthetic import T0, S, Story, expect, mixed
+from synthetic import T0, Chapter, S, Story, expect, mixed
 
-from chaos.checks import Outcome, evaluate
+from chaos.checks import Outcome, evaluate, failovers
 from chaos.checks.forgiving import causes, without
 from chaos.checks.record import Record
 from chaos.checks.starved import Clock, share, slices
+from chaos.failover.decide import Policy
 from chaos.history.format import Outcome as Arrival
 
 LATE = mixed((3.0, 3.2, 1.0, Arrival.OK, 0.25))
@@ -118,3 +119,57 @@ def test_a_busy_machine_is_charged_with_the_time_in_which_certainly_nothing_was_
             event["processors"] = [[a, b, busy] for a, b, _ in event["processors"]]
     found = Clock(Record(history)).between(start[:1], end[-1:])[0]
     assert found == pytest.approx(sure * (end - start).sum() / S, rel=1e-6)
+
+
+# ---- what a failover controller took for a bad zone ------------------------------------------------------------
+
+LATE_READS = {"kind": "read", "seconds": 3.0, "paths": ["b-data"], "says": "b-data: HTTP 200 after 315 ms, late"}
+NO_WRITES = {"kind": "write", "seconds": 2.6, "paths": ["canary"], "says": "canary: ReadTimeout after 502 ms"}
+REFUSED = {"kind": "read", "seconds": 3.0, "paths": ["b-data"], "says": "b-data: NewConnection after 2 ms"}
+STEP = {"controller": "controller-a", "step": "weights", "zone": "b"}
+
+
+def failover(*evidence: dict[str, object], starved: tuple[tuple[float, float], ...], kind: str = "done") -> Story:
+    """A controller leads reads away from zone b 10 s into a phase in which nothing is wrong with it."""
+    calm = Chapter("calm", 30)
+    if kind == "done":
+        calm.event(10.0, "failover.step", **STEP, evidence=list(evidence))
+        calm.event(12.5, "failover.done", **STEP, against="b", says="weights: done")
+    else:
+        calm.event(10.0, "failover.recommends", **STEP, evidence=list(evidence), because="zone b is bad")
+    made = Story(chapters=[calm], expect=[expect("failovers", "==", 0, ("calm",))], controllers=("a",))
+    made.starved = starved
+    return made
+
+
+BUSY = ((6.0, 13.0),)
+
+
+@pytest.mark.parametrize("kind", ["done", "recommends"])
+@pytest.mark.parametrize(
+    ("evidence", "starved", "verdict"),
+    [
+        ((LATE_READS, NO_WRITES), BUSY, "inconclusive"),
+        ((LATE_READS, NO_WRITES), (), "fail"),
+        ((LATE_READS, NO_WRITES), ((12.6, 20.0),), "fail"),  # busy later
+        ((LATE_READS, NO_WRITES), ((9.5, 13.0),), "fail"),  # busy for less than half of the time
+        ((REFUSED, NO_WRITES), BUSY, "inconclusive"),  # one kind alone is too little for a step
+        ((REFUSED, NO_WRITES | {"says": "canary: HTTP 503 after 20 ms"}), BUSY, "fail"),
+        ((REFUSED, LATE_READS | {"kind": "peer"}, NO_WRITES | {"says": "canary: HTTP 503"}), BUSY, "fail"),
+        ((), BUSY, "fail"),
+    ],
+)
+def test_a_failover_on_late_answers_is_in_doubt_where_no_processor_was_free(
+    kind: str, evidence: tuple[dict[str, object], ...], starved: tuple[tuple[float, float], ...], verdict: str
+) -> None:
+    if kind == "recommends" and not evidence:
+        return  # a rotation
+    (finding,) = evaluate(failover(*evidence, starved=starved, kind=kind).history()).findings
+    assert finding.verdict == verdict, finding.says
+    assert ("no processor" in finding.says or "none of this machine's processors" in finding.says) is (
+        verdict == "inconclusive"
+    )
+
+
+def test_a_step_needs_as_many_kinds_as_the_controller_says() -> None:
+    assert Policy.kinds == failovers.KINDS

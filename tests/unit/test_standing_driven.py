@@ -21,7 +21,7 @@ from chaos.checks.forgiving import Doubt
 from chaos.checks.measure import Verdict, judge
 from chaos.checks.record import Record
 from chaos.history import EventWriter, History
-from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.toxiproxy import ToxiproxyServer, environment
 from chaos.lab.wiring import Proxy
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, Instrument, OperationConfig, Target
 from chaos.netsock import Endpoint
@@ -152,3 +152,11 @@ def configured(folder: Path, port: int, api: int, api_out: int) -> DriverConfig:
             Instrument(name="a-data", host="127.0.0.1", port=api),
         ),
     )
+
+
+@pytest.mark.parametrize(("processors", "servers", "share"), [(2, 9, "1"), (64, 9, "7"), (4, 1, "4"), (None, 0, "1")])
+def test_toxiproxies_share_the_processors(
+    monkeypatch: pytest.MonkeyPatch, processors: int | None, servers: int, share: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    assert environment(servers)["GOMAXPROCS"] == share

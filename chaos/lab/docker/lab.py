@@ -37,7 +37,7 @@ from chaos.lab.limits import PERIOD_MICROSECONDS, Limits, MemoryUse, ProcessorUs
 from chaos.lab.parts import Parts
 from chaos.lab.processes import wait_until
 from chaos.lab.protocol import CAPABILITIES
-from chaos.lab.toxiproxy import ToxiproxyServer
+from chaos.lab.toxiproxy import ToxiproxyServer, environment
 from chaos.lab.wiring import BLACK_HOLE, HTTP, TRANSPORT, Host, Proxy, Wiring
 from chaos.netsock import Endpoint, Namespace
 from chaos.places import PREFIX, ProcessIdentity, write_json
@@ -135,7 +135,7 @@ class DockerLab(BaseLab):
             address=(self.network_name, host.bridge_address),
             ports=ports,
             hostname=host.name,
-            environment={"LOG_LEVEL": "warn"},
+            environment=environment(len(self.wiring.hosts)),
             sysctls=_sysctls(),
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
