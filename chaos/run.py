@@ -143,7 +143,8 @@ class Stop:
     at: int | None = None
     """When it was asked for, in monotonic ns: abort latency counts from here."""
     ended: str | None = None
-    """Which process ended that nobody had asked to: nothing more is begun, and what is in effect is undone."""
+    """What happened that nobody had asked for (a process ended, settings changed): nothing more is begun, and what is
+    in effect is undone."""
     failed: bool = False
     """It was one of ours that failed by itself."""
     # one thread may come twice: a second signal's handler interrupts the first one's
@@ -156,7 +157,7 @@ class Stop:
                 self.reason, self.guard = reason, guard
 
     def cut(self, ended: str, *, failed: bool = False) -> None:
-        """A process has ended that nobody had asked to. The first one stays."""
+        """Something has happened that nobody had asked for. The first one stays."""
         with self._lock:
             if self.ended is None:
                 self.ended, self.failed = ended, failed
@@ -333,7 +334,7 @@ class Execution:
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
         self.labels: dict[str, list[str]] = {}
-        self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.steered)
+        self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
         self.controllers = controllers.Controllers(experiment, self.lab, folder)
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
@@ -402,14 +403,13 @@ class Execution:
 
     def unasked(self, fact: Fact) -> None:
         """A process has ended that no move had asked to: in the watch's thread, at once."""
-        says = ends.sentence(fact)
-        self.reporter.line(f"{says}: undoing, reading back what is there, and ending")
-        self.stop.cut(says, failed=fact["what"] in ("driver", "controller") and fact["how"] == ends.ITSELF)
+        failed = fact["what"] in ("driver", "controller") and fact["how"] == ends.ITSELF
+        self.cut(ends.sentence(fact), failed=failed)
 
-    def steered(self, says: str) -> None:
-        """Somebody else has changed what steers the cluster: in the watch's thread."""
+    def cut(self, says: str, *, failed: bool = False) -> None:
+        """Something has happened that no move had asked for: in the thread of whoever watches it."""
         self.reporter.line(f"{says}: undoing, reading back what is there, and ending")
-        self.stop.cut(says)
+        self.stop.cut(says, failed=failed)
 
     def failed(self, says: str) -> None:
         self.outcome = "error"
@@ -1055,7 +1055,10 @@ class Unreported(ChaosError):
 
 
 class Unasked(ChaosError):
-    """A process of the run ended that nobody had asked to: the run ends early, and its checks say what that means."""
+    """Something happened that nobody had asked for, a process ended or settings changed.
+
+    The run ends early, and its checks say what that means.
+    """
 
 
 class Unproven(ChaosError):

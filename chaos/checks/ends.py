@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.checks import text
-from chaos.checks.evidence import Gap, faults
+from chaos.checks.evidence import Gap, faults, unwatched
 from chaos.checks.record import Record
 from chaos.history import ends
 
@@ -29,7 +29,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
         for event in _unasked(record)
         if not _is_weakness(record, event) and not _is_error(event)
     ]
-    return (*found, *_unwatched(record))
+    return (*found, *unwatched(record, "watched", ends.WATCHED, ends.UNWATCHED, "whether a process ended"))
 
 
 def weaknesses(record: Record) -> tuple[str, ...]:
@@ -94,20 +94,3 @@ def _says(record: Record, event: dict[str, Any]) -> str:
     if _overshot(record, event):
         words += ", which was to fill its heap and not to end it"
     return words[:1].upper() + words[1:]
-
-
-def _unwatched(record: Record) -> list[Gap]:
-    """Nobody watched, or not to the end. A history from before this was recorded says nothing about it."""
-    if not record.plan.get("watched"):
-        return []
-    began = record.first(ends.WATCHED)
-    if began is None:
-        if record.first("load.start") is None:
-            return []  # there was nothing to watch yet
-        return [Gap("Nobody watched whether a process ended", None)]
-    over = record.first(ends.UNWATCHED)
-    if over is not None and over.get("because"):
-        return [Gap(f"From some time on nobody watched whether a process ended ({over['because']})", int(began["t"]))]
-    if over is None and record.first("run.end") is not None:
-        return [Gap("Nobody knows until when it was watched whether a process ended", int(began["t"]))]
-    return []

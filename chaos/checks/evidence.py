@@ -204,6 +204,25 @@ def step_gaps(record: Record) -> tuple[Gap, ...]:
     return tuple(gaps)
 
 
+def unwatched(record: Record, due: str, watched: str, until: str, what: str) -> list[Gap]:
+    """Nobody watched ``what``, or not to the end.
+
+    ``watched`` and ``until`` are the kinds of the events that say from when and until when. ``due`` is the plan's word
+    that they must be there; a history from before they were recorded says nothing about it.
+    """
+    if not record.plan.get(due):
+        return []
+    began, over = record.first(watched), record.first(until)
+    if began is None:
+        # before the load there was nothing to watch yet
+        return [] if record.first("load.start") is None else [Gap(f"Nobody watched {what}", None)]
+    if over is not None and over.get("because"):
+        return [Gap(f"From some time on nobody watched {what} ({over['because']})", int(began["t"]))]
+    if over is None and record.first("run.end") is not None:
+        return [Gap(f"Nobody knows until when it was watched {what}", int(began["t"]))]
+    return []
+
+
 def vacuous_operations(record: Record) -> tuple[Gap, ...]:
     """Operations that never once succeeded: whatever holds for them holds for nothing."""
     return tuple(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chaos.checks import starved, text
+from chaos.checks.clocks import Clock
+from chaos.checks.forgiving import MACHINE
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
 
@@ -44,17 +47,29 @@ def missing(record: Record) -> str | None:
     return None
 
 
-def count(record: Record, span: Span, *, own: bool = False) -> Measure:
-    """How many times controllers led traffic away from a zone in a phase, or would have: rotations do not count.
+def count(record: Record, span: Span) -> Measure:
+    """How many times controllers led traffic away from a zone in a phase, or would have: rotations do not count."""
+    return _counted(record, _away(record, span))
 
-    ``own``: without those that rest on what this machine made late (:func:`hurried`).
-    """
+
+def in_doubt(record: Record, span: Span, same: Callable[[Measure], bool]) -> tuple[Measure, str] | None:
+    """The count without steps that rest on what this machine made late, and why; None where the verdict is the same."""
+    if not starved.applies(record):
+        return None
+    clock = starved.Clock(record)
+    own = _counted(record, [event for event in _away(record, span) if not _hurried(record, event, clock)])
+    return None if same(own) else (own, f"without steps that rest on answers that were late while {MACHINE}")
+
+
+def _away(record: Record, span: Span) -> list[dict[str, Any]]:
+    """The steps that led traffic away from a zone, or would have."""
+    steps = [event for event in record.within(span, "failover.done") if event.get("against")]
+    return [*steps, *(event for event in record.within(span, "failover.recommends") if event.get("evidence"))]
+
+
+def _counted(record: Record, steps: list[dict[str, Any]]) -> Measure:
     if says := missing(record):
         return Measure.missing("count", says)
-    steps = [event for event in record.within(span, "failover.done") if event.get("against")]
-    steps += [event for event in record.within(span, "failover.recommends") if event.get("evidence")]
-    if own:
-        steps = [event for event in steps if not hurried(record, event)]
     last: dict[tuple[Any, Any], int] = {}
     words = []
     for event in sorted(steps, key=lambda event: int(event["t"])):
@@ -65,37 +80,31 @@ def count(record: Record, span: Span, *, own: bool = False) -> Measure:
     return Measure(float(len(words)), "count", "; ".join(words) or "no controller led anything away", evidence={})
 
 
-def hurried(record: Record, event: dict[str, Any]) -> bool:
-    """Whether a step that was done, or recommended, rests on late answers while no processor of this machine was free.
+def _hurried(record: Record, event: dict[str, Any], clock: Clock) -> bool:
+    """Whether a step rests on late answers while no processor of this machine was free (``clock``).
 
     So it does where fewer kinds of evidence than a step needs are left without those of which the last word is a late
     answer or none in time, and of whose time more than half had no free processor.
     """
-    if not starved.applies(record):
-        return False
-    why = event
-    if event["kind"] == "failover.done":
-        same = [
+    asked = [event]
+    if event["kind"] == "failover.done":  # its evidence is where it was decided
+        asked = [
             step
             for step in record.of_kind("failover.step")
             if (step.get("controller"), *_step(step)) == (event.get("controller"), *_step(event))
             and int(step["t"]) <= int(event["t"])
         ]
-        why = same[-1] if same else event
-    found, at, clock = why.get("evidence") or [], int(why["t"]), starved.Clock(record)
+    found = asked[-1].get("evidence") or [] if asked else []
     if not found:
         return False
+    at = int(asked[-1]["t"])
 
     def starving(seconds: float) -> bool:
         start, end = np.array([at - round(seconds * SECOND)]), np.array([at])
         return bool(seconds and clock.between(start, end)[0] >= starved.MOSTLY * seconds)
 
-    left = [
-        each
-        for each in found
-        if not (_LATE.search(str(each.get("says"))) and starving(float(each.get("seconds") or 0.0)))
-    ]
-    return len(left) < min(KINDS, len(found))
+    late = [each for each in found if _LATE.search(str(each.get("says"))) and starving(float(each.get("seconds") or 0))]
+    return len(found) - len(late) < min(KINDS, len(found))
 
 
 def noticed(ladder: Ladder) -> Measure:

@@ -400,29 +400,26 @@ def _judged(
     measure = _measure(record, expectation, span)
     verdict = judge(measure, expectation.comparison, expectation.value)
     of_load = expectation.op in record.arrivals or expectation.metric.startswith(OF_MOMENTS)
-    if of_load and verdict is not Verdict.INCONCLUSIVE:
+    decided = verdict is not Verdict.INCONCLUSIVE
 
-        def same(other: Measure) -> bool:
-            return judge(other, expectation.comparison, expectation.value) is verdict
+    def same(other: Measure) -> bool:
+        return judge(other, expectation.comparison, expectation.value) is verdict
 
+    hangs = None
+    if decided and of_load:
         hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
-        if hangs is not None:
-            says = f"{measure.says}; does not count, because it would be {hangs[0].text} {hangs[1]}"
-            return measure, Verdict.INCONCLUSIVE, says
+    elif decided and expectation.metric == "failovers":
+        hangs = failovers.in_doubt(record, span, same)
+    if hangs is not None:
+        says = f"{measure.says}; does not count, because it would be {hangs[0].text} {hangs[1]}"
+        return measure, Verdict.INCONCLUSIVE, says
     if hopeful is not None and of_load and verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
-        if judge(other, expectation.comparison, expectation.value) is not verdict:
+        if not same(other):
             says = f"{measure.says}; does not count, because it would be {other.text} if the arrivals were good"
             return measure, Verdict.INCONCLUSIVE, f"{says} that the driver dropped or recorded no outcome of"
-    decided = verdict is not Verdict.INCONCLUSIVE
     if decided and expectation.metric in OF_COPIES and (pushed := leaving.pushed(record, span)):
         return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {pushed}"
-    if decided and expectation.metric == "failovers":
-        own = failovers.count(record, span, own=True)
-        if judge(own, expectation.comparison, expectation.value) is not verdict:
-            says = f"{measure.says}; does not count, because it would be {own.text} without steps that rest on answers"
-            says += " that were late while none of this machine's processors was free"
-            return measure, Verdict.INCONCLUSIVE, says
     if verdict is Verdict.PASS and (unasked := coverage.of_phase(record, expectation.op, expectation.metric, span)):
         return measure, Verdict.INCONCLUSIVE, f"{unasked}; so {measure.says} does not count"
     return _undermined(measure, verdict, span, [gap for gap in gaps if _spoils(gap, expectation.metric)])

@@ -3,6 +3,8 @@
 All idempotent, so that they can stand in the ledger: asking for what already holds is fine. Facts of the API are
 those of OpenSearch 3.8.0: weight values are strings, ``_version`` is a number that must be current, a decommission
 answers before it is done.
+
+``through``, of what only asks: the node to ask, where the elected manager is known; ``timeout`` in seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from chaos.load.workload import MAPPING
 from chaos.netsock import UNREADABLE
 from chaos.observe.cluster import administer, elected
 
+ASK_SECONDS = 60.0
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
 DECOMMISSION_SECONDS = 260.0
@@ -34,9 +37,9 @@ def reading(what: str) -> Iterator[None]:
         raise LabError(f"{what} cannot be read: {type(error).__name__} {error}") from error
 
 
-def weights(lab: Lab) -> tuple[dict[str, int] | None, int]:
+def weights(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> tuple[dict[str, int] | None, int]:
     """The zones' weights (None when unset) and the version that the next change must name."""
-    status, answer = administer(lab, "GET", WEIGHTS)
+    status, answer = administer(lab, "GET", WEIGHTS, timeout=timeout, through=through)
     if status != 200:
         raise LabError(f"reading the weights answered {status}: {str(answer)[:200]}")
     if not answer or "_version" not in answer:
@@ -59,12 +62,9 @@ def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
         raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
 
 
-def decommission_status(lab: Lab, through: str | None = None) -> dict[str, str]:
-    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned.
-
-    ``through``: the node to ask, where the elected manager is known.
-    """
-    status, answer = administer(lab, "GET", f"{DECOMMISSION}/zone/_status", through=through)
+def decommission_status(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
+    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
+    status, answer = administer(lab, "GET", f"{DECOMMISSION}/zone/_status", timeout=timeout, through=through)
     if status != 200:
         raise LabError(f"the decommission's status answered {status}: {str(answer)[:200]}")
     return {str(zone): str(state) for zone, state in (answer or {}).items()}
@@ -94,9 +94,9 @@ def recommission(lab: Lab, zone: str) -> None:
         raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
 
 
-def excluded(lab: Lab) -> list[str]:
+def excluded(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
     """The names of the nodes whose votes are excluded."""
-    status, answer = administer(lab, "GET", EXCLUDED)
+    status, answer = administer(lab, "GET", EXCLUDED, timeout=timeout, through=through)
     if status != 200:
         raise LabError(f"reading the exclusions of votes answered {status}: {str(answer)[:300]}")
     with reading("the answer with the exclusions of votes"):
@@ -151,15 +151,23 @@ def settings_path(index: str | None) -> str:
     return "/_cluster/settings" if index is None else f"/{index}/_settings"
 
 
-def explicit_settings(lab: Lab, index: str | None) -> dict[str, Text] | None:
-    """Every setting that is set, by its full name; of the cluster the persistent ones. None: there is no such index.
+def explicit_settings(
+    lab: Lab,
+    index: str | None,
+    layer: str = "persistent",
+    *,
+    through: str | None = None,
+    timeout: float = ASK_SECONDS,
+) -> dict[str, Text] | None:
+    """Every setting that is set, by its full name; of the cluster those of a layer. None: there is no such index.
 
-    Raises LabError.
+    ``layer``: persistent or transient. Raises LabError.
     """
-    status, answer = administer(lab, "GET", f"{settings_path(index)}?flat_settings=true")
+    path = f"{settings_path(index)}?flat_settings=true"
+    status, answer = administer(lab, "GET", path, timeout=timeout, through=through)
     if index is not None and status == 404:
         return None
     if status != 200:
         raise LabError(f"reading the settings answered {status}: {str(answer)[:200]}")
     with reading("the answer with the settings"):
-        return dict(answer["persistent"] if index is None else answer[index]["settings"])
+        return dict(answer[layer] if index is None else answer[index]["settings"])

@@ -18,15 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import urllib3
-
+from chaos.errors import LabError
 from chaos.faults.ledger import moves
 from chaos.faults.moves import Events, Move
 from chaos.history import configuration
 from chaos.lab.processes import wait_until
 from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE
-from chaos.observe.administration import DECOMMISSION, WEIGHTS, as_text
+from chaos.observe import administration
+from chaos.observe.administration import Text
 from chaos.observe.cluster import elected
 
 LOOK_SECONDS = 5.0
@@ -49,64 +48,42 @@ Fact = tuple[str, str]
 Facts = dict[Fact, str | None]
 
 
-def read(lab: Lab, index: str, through: str) -> Facts | None:
-    """What one node says; None when it does not answer, or knows no elected cluster manager."""
-    client = lab.client(through, timeout=TIMEOUT_SECONDS)
-
-    def ask(path: str) -> Any:
-        status, answer = client.request("GET", path)
-        if status != 200:
-            raise LookupError(f"{path} answered {status}")
-        return answer
-
-    try:
-        found: Facts = {}
-        settings = ask("/_cluster/settings?flat_settings=true&local=true")
-        for layer in ("persistent", "transient"):  # a transient one outweighs its persistent twin
-            found |= {("cluster", key): _text(value) for key, value in settings[layer].items()}
-        parts = "metadata.indices.*.settings,metadata.cluster_coordination.voting_config_exclusions.node_name"
-        metadata = ask(f"/_cluster/state/metadata/{index}?local=true&flat_settings=true&filter_path={parts}")[
-            "metadata"
-        ]
-        own = metadata["indices"][index]["settings"]
-        found |= {("index", key): _text(value) for key, value in own.items()}
-        excluded = metadata.get("cluster_coordination", {}).get("voting_config_exclusions", ())
-        found["zones", "votes"] = ", ".join(sorted(str(each["node_name"]) for each in excluded)) or None
-        if lab.topology.zone_aware:
-            weights = ask(f"{WEIGHTS}?local=true").get("weights", {})
-            out = ask(f"{DECOMMISSION}/zone/_status")
-            found["zones", "weights"] = _said({zone: f"{float(weight):g}" for zone, weight in weights.items()})
-            found["zones", "decommissioned"] = ", ".join(sorted(map(str, out))) or None
-        return {fact: value for fact, value in found.items() if fact[1] not in OWN}
-    except (urllib3.exceptions.HTTPError, *UNREADABLE):
-        return None
-    finally:
-        client.close()
+def read(lab: Lab, index: str, through: str) -> Facts:
+    """How things are, by the word of one node. Raises LabError when nobody says it in time."""
+    way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
+    settings: dict[Fact, Text] = {}
+    for layer in ("persistent", "transient"):  # a transient one outweighs its persistent twin
+        of_cluster = administration.explicit_settings(lab, None, layer, **way) or {}
+        settings |= {("cluster", key): value for key, value in of_cluster.items()}
+    of_index = administration.explicit_settings(lab, index, **way)
+    if of_index is None:  # it may have been lost, and whose doing that is is not for us to say
+        raise LabError(f"there is no index {index}")
+    settings |= {("index", key): value for key, value in of_index.items()}
+    found: Facts = {fact: _said(value) for fact, value in settings.items() if fact[1] not in OWN}
+    found["zones", "votes"] = ", ".join(sorted(administration.excluded(lab, **way))) or None
+    if lab.topology.zone_aware:
+        weights, _ = administration.weights(lab, **way)
+        found["zones", "weights"] = ", ".join(f"{zone} {n}" for zone, n in sorted((weights or {}).items())) or None
+        found["zones", "decommissioned"] = ", ".join(sorted(administration.decommission_status(lab, **way))) or None
+    return found
 
 
-def _text(value: Any) -> str:
-    text = as_text(value)
-    return ", ".join(text) if isinstance(text, list) else str(text)
+def _said(value: Text) -> str | None:
+    return ", ".join(value) if isinstance(value, list) else value
 
 
-def _said(values: dict[str, str]) -> str | None:
-    return ", ".join(f"{key} {value}" for key, value in sorted(values.items())) or None
-
-
-def ours(made: Iterable[Move]) -> dict[Fact, set[str | None] | None]:
-    """Facts that these moves change, with the values that they give them; None: whatever is said."""
-    found: dict[Fact, set[str | None] | None] = {}
+def ours(made: Iterable[Move]) -> tuple[set[tuple[Fact, str | None]], set[Fact]]:
+    """What these moves set, as facts with their values; and facts that they steer, whatever is said of them then."""
+    given: set[tuple[Fact, str | None]] = set()
+    steered: set[Fact] = set()
     for move in made:
         if move.operation in ("settings.change", "settings.restore"):
             scope = "cluster" if move.arguments["index"] is None else "index"
             values = move.arguments["settings" if move.operation == "settings.change" else "before"]
-            for key, value in values.items():
-                allowed = found.setdefault((scope, key), set())
-                if allowed is not None:
-                    allowed.add(None if value is None else _text(value))
+            given |= {((scope, key), _said(value)) for key, value in values.items()}
         elif move.operation in STEERING:
-            found |= {("zones", name): None for name in configuration.ZONES}
-    return found
+            steered |= {("zones", name) for name in configuration.ZONES}
+    return given, steered
 
 
 class Configuration:
@@ -153,17 +130,20 @@ class Configuration:
     def _look(self) -> bool:
         began = time.monotonic_ns()
         through = elected(self._lab)
-        now = read(self._lab, self._index, through) if through is not None else None
-        if now is None:
+        if through is None:
+            return False
+        try:
+            now = read(self._lab, self._index, through)
+        except LabError:
             return False
         before, since = self._before, self._last
         self._before, self._last = now, began
         if before is None or since is None:
             return True
         different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
-        allowed = ours(moves(self._ledger)) if different else {}
+        given, steered = ours(moves(self._ledger)) if different else (set(), set())
         for fact in different:
-            if fact in allowed and ((values := allowed[fact]) is None or now.get(fact) in values):
+            if fact in steered or (fact, now.get(fact)) in given:
                 continue
             scope, name = fact
             told: dict[str, Any] = {"scope": scope, "name": name, "before": before.get(fact), "now": now.get(fact)}

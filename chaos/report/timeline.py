@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -326,6 +327,12 @@ GROUPED = {
     "cluster.shard_started": ("active", "copies"),
 }
 """Events of which several within a second share one tick: what happened, and to how many of what."""
+UNASKED: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "guard.tripped": lambda event: f"guard {event.get('guard')}: {event.get('says')}",
+    configuration.CHANGED: configuration.sentence,
+    ends.KIND: ends.sentence,
+}
+"""Events that nobody had planned, in words."""
 
 Moment = tuple[float, str, str, str]
 """(second, label, full words, mark)."""
@@ -371,9 +378,7 @@ def _events(record: Record) -> list[Moment]:
         "cluster.primary_promoted",
         "cluster.shard_unassigned",
         "cluster.shard_started",
-        "guard.tripped",
-        ends.KIND,
-        configuration.CHANGED,
+        *UNASKED,
     )
     for event in record.of_kind(*kinds):
         at = record.since_start(int(event["t"])) or 0.0
@@ -384,15 +389,11 @@ def _events(record: Record) -> list[Moment]:
             leader = event.get("leader")
             words = f"cluster manager: {leader}" if leader else "no cluster manager"
             found.append((at, text.clip(words, 44), text.clip(words), "leader" if leader else "no-leader"))
-        elif kind == "guard.tripped":
-            words = f"guard {event.get('guard')}: {event.get('says')}"
+        elif kind == ends.KIND and event.get("commanded") is True:
+            continue
+        elif kind in UNASKED:
+            words = UNASKED[kind](event)
             found.append((at, text.clip(words, 44), text.clip(words), "guard"))
-        elif kind == configuration.CHANGED:
-            words = configuration.sentence(event)
-            found.append((at, text.clip(words, 44), text.clip(words), "guard"))
-        elif kind == ends.KIND:
-            if event.get("commanded") is not True:
-                found.append((at, text.clip(ends.sentence(event), 44), text.clip(ends.sentence(event)), "guard"))
         else:
             what, many = GROUPED[kind]
             name = str(event.get("node"))

@@ -198,13 +198,20 @@ def over(**given: Any) -> Callable[[list[dict[str, Any]]], None]:
     return mutation
 
 
+def recorded(*mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True) -> Any:
+    """The history of :func:`story`, whose plan says that the watch must be there."""
+    history = story(*mutations, watched=watched).history()
+    history.plan["configuration_watched"] = True
+    return history
+
+
 def test_nobody_changed_anything_and_the_run_passes() -> None:
-    findings = evaluate(story().history())
+    findings = evaluate(recorded())
     assert findings.outcome == "pass", findings.reasons
 
 
 def test_a_third_hand_spoils_what_came_after_and_is_the_headline() -> None:
-    history = story(changed).history()
+    history = recorded(changed)
     findings = evaluate(history)
     assert findings.outcome == "inconclusive"
     assert f"somebody else changed the cluster's setting {ENABLE} from unset to none" in findings.summary
@@ -225,15 +232,13 @@ def test_a_third_hand_spoils_what_came_after_and_is_the_headline() -> None:
     ],
 )
 def test_a_watch_that_saw_nothing_proves_nothing(given: dict[str, Any], says: str) -> None:
-    findings = evaluate(story(over(**given)).history())
+    findings = evaluate(recorded(over(**given)))
     assert findings.outcome == "inconclusive"
     assert any(says in reason.says for reason in findings.reasons)
 
 
 def test_without_a_watch_nothing_passes_and_old_records_are_as_they_were() -> None:
-    history = story(watched=False).history()
-    assert evaluate(history).outcome == "pass"
-    history.plan["configuration_watched"] = True
-    findings = evaluate(history)
+    assert evaluate(story(watched=False).history()).outcome == "pass"
+    findings = evaluate(recorded(watched=False))
     assert findings.outcome == "inconclusive"
     assert any("Nobody watched whether somebody else" in reason.says for reason in findings.reasons)
