@@ -1,0 +1,241 @@
+"""Somebody else changes settings, weights or votes in mid-run: seen, told from our own changes, and what it spoils."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_cluster import FakeCluster
+from fakes import Log
+from synthetic import Chapter, Story, expect
+
+from chaos.checks import evaluate
+from chaos.checks.record import Record
+from chaos.faults.ledger import Ledger
+from chaos.faults.moves import Move, Reversible
+from chaos.history import configuration as events
+from chaos.observe import configuration as module
+from chaos.observe.configuration import OWN, Configuration
+from chaos.report.answers import answers
+
+ENABLE = "cluster.routing.allocation.enable"
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster("3az-standby")
+
+
+@pytest.fixture
+def watch(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One that has seen how things are; ``told``: what it says, ``log``: its events, ``ledger``: of the run."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.1)
+    log, told, ledger = Log(), [], Ledger(tmp_path / "ledger.jsonl")
+    made: Any = Configuration(cluster, log, "chaos", ledger.path, told.append)  # type: ignore[arg-type]
+    assert made.look()
+    made.log, made.told, made.ledger = log, told, ledger
+    return made
+
+
+def intend(watch: Any, operation: str, **arguments: Any) -> None:
+    watch.ledger.intend("f1", [Reversible(Move(operation, arguments), None)])
+
+
+CHANGES: dict[str, tuple[Callable[[FakeCluster], Any], str]] = {
+    "persistent": (
+        lambda c: c.persistent.update({ENABLE: "none"}),
+        f"somebody else changed the cluster's setting {ENABLE} from unset to none",
+    ),
+    "transient": (
+        lambda c: c.transient.update({ENABLE: "none"}),
+        f"somebody else changed the cluster's setting {ENABLE} from unset to none",
+    ),
+    "index": (
+        lambda c: c.indices["chaos"].update({"index.number_of_replicas": "0"}),
+        "somebody else changed the load's index's setting index.number_of_replicas from 2 to 0",
+    ),
+    "unset": (
+        lambda c: c.indices["chaos"].clear(),
+        "somebody else changed the load's index's setting index.number_of_replicas from 2 to unset",
+    ),
+    "weights": (
+        lambda c: c.weights.update({"a": "1.0", "b": "0.0"}),
+        "somebody else changed the zones' weights from unset to a 1, b 0",
+    ),
+    "decommission": (
+        lambda c: c.decommissioned.update({"c": "SUCCESSFUL"}),
+        "somebody else changed which zone is decommissioned from unset to c",
+    ),
+    "votes": (
+        lambda c: c.votes.append("c-cm"),
+        "somebody else changed which nodes have no vote from unset to c-cm",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_third_hand_changes_is_told_once(watch: Any, cluster: FakeCluster, change: str) -> None:
+    hand, says = CHANGES[change]
+    assert watch.look() and watch.told == []
+    hand(cluster)
+    assert watch.look() and watch.told == [says]
+    (event,) = watch.log.of(events.CHANGED)
+    assert events.sentence(event) == says and event["since"] > 0
+    assert watch.look() and watch.told == [says]
+
+
+def test_what_a_fault_of_ours_sets_and_restores_is_no_news_and_another_value_is(
+    watch: Any, cluster: FakeCluster
+) -> None:
+    intend(watch, "settings.change", index=None, settings={ENABLE: "primaries"})
+    intend(watch, "settings.restore", index=None, changed={ENABLE: "primaries"}, before={ENABLE: None})
+    for value in ("primaries", None):
+        cluster.persistent = {ENABLE: value} if value else {}
+        assert watch.look() and watch.told == []
+    cluster.persistent = {ENABLE: "none"}
+    assert watch.look() and len(watch.told) == 1
+    cluster.indices["chaos"][ENABLE] = "primaries"  # ours is the cluster's, not the index's
+    assert watch.look() and len(watch.told) == 2
+
+
+@pytest.mark.parametrize("operation", ["zone.weights", "zone.recommission", "failover.away"])
+def test_zones_that_we_steer_are_left_alone_and_settings_are_not(
+    watch: Any, cluster: FakeCluster, operation: str
+) -> None:
+    intend(watch, operation)
+    for change in ("weights", "decommission", "votes"):
+        CHANGES[change][0](cluster)
+    assert watch.look() and watch.told == []
+    CHANGES["persistent"][0](cluster)
+    assert watch.look() and len(watch.told) == 1
+
+
+@pytest.mark.parametrize("key", sorted(OWN))
+def test_what_opensearch_sets_by_itself_is_no_news(watch: Any, cluster: FakeCluster, key: str) -> None:
+    (cluster.indices["chaos"] if key.startswith("index.") else cluster.persistent)[key] = "true"
+    assert watch.look() and watch.told == []
+
+
+def test_while_nobody_answers_nothing_is_known_and_afterwards_it_is_seen(watch: Any, cluster: FakeCluster) -> None:
+    cluster.dead = {node.name for node in cluster.topology.nodes}
+    CHANGES["persistent"][0](cluster)
+    assert not watch.look() and watch.told == []
+    cluster.dead = set()
+    assert watch.look() and len(watch.told) == 1
+
+
+def test_the_watch_looks_as_it_begins_and_as_it_ends_and_says_how_far_it_saw(watch: Any, cluster: FakeCluster) -> None:
+    watch.start()
+    CHANGES["votes"][0](cluster)
+    watch.stop()
+    watch.stop()
+    assert len(watch.told) == 1
+    (over,) = watch.log.of(events.UNWATCHED)
+    assert over["last"] > 0 and over["because"] is None
+
+
+def test_a_watch_that_breaks_says_so(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(module, "read", broken)
+    watch.start()
+    watch.stop()
+    (over,) = watch.log.of(events.UNWATCHED)
+    assert over["because"] == "RuntimeError: broken"
+
+
+# ---- the verdict ------------------------------------------------------------------------------------------
+
+SECOND = 1_000_000_000
+
+
+def story(*mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True) -> Story:
+    """A slow zone that everything bears, and somebody's hand in its second phase."""
+    told = Story(
+        name="configuration",
+        chapters=[
+            Chapter("healthy", 20),
+            Chapter("slow", 30).fault(targets=("a-data", "c-data")),
+            Chapter("returned", 20).lift(),
+        ],
+        expect=[
+            expect("read.good", ">=", 0.9, ("healthy",)),
+            expect("read.good", ">=", 0.9, ("slow",)),
+            expect("shards.moved", "==", 0, ("slow",)),
+        ],
+    )
+
+    def mutate(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        first = next(int(event["t"]) for event in history if event["kind"] == "load.start")
+        last = max(int(event["t"]) for event in history)
+        if watched:
+            history.append({"t": first, "kind": events.WATCHED})
+            history.append({"t": last, "kind": events.UNWATCHED, "last": last, "because": None})
+        for each in mutations:
+            each(history)
+        return sorted(history, key=lambda event: int(event["t"]))
+
+    told.mutate = mutate
+    return told
+
+
+def changed(history: list[dict[str, Any]]) -> None:
+    start = next(int(event["t"]) for event in history if event.get("phase") == "slow")
+    told = {"scope": "cluster", "name": ENABLE, "before": None, "now": "none"}
+    history.append({"t": start + 8 * SECOND, "kind": events.CHANGED, "since": start + 3 * SECOND, **told})
+
+
+def over(**given: Any) -> Callable[[list[dict[str, Any]]], None]:
+    def mutation(history: list[dict[str, Any]]) -> None:
+        next(event for event in history if event["kind"] == events.UNWATCHED).update(given)
+
+    return mutation
+
+
+def recorded(*mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True) -> Any:
+    """The history of :func:`story`, whose plan says that the watch must be there."""
+    history = story(*mutations, watched=watched).history()
+    history.plan["configuration_watched"] = True
+    return history
+
+
+def test_nobody_changed_anything_and_the_run_passes() -> None:
+    findings = evaluate(recorded())
+    assert findings.outcome == "pass", findings.reasons
+
+
+def test_a_third_hand_spoils_what_came_after_and_is_the_headline() -> None:
+    history = recorded(changed)
+    findings = evaluate(history)
+    assert findings.outcome == "inconclusive"
+    assert f"somebody else changed the cluster's setting {ENABLE} from unset to none" in findings.summary
+    assert "between 23.0 s and 28.0 s of the run" in findings.summary
+    (do,) = [each for each in answers(Record(history), findings.to_json()) if each.question == "What to do?"]
+    assert do.answer == "Find out who changed the cluster's settings, then run it again"
+    counts = {(finding.metric, finding.phase): finding.counts_as for finding in findings.findings}
+    assert counts["read.good", "healthy"] == "pass"  # it was over before
+    assert counts["read.good", "slow"] == counts["shards.moved", "slow"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"because": "RuntimeError: broken"}, "nobody watched whether somebody else"),
+        ({"last": None}, "Nobody could look whether somebody else"),
+        ({"last": 1}, "Nobody looked again"),
+    ],
+)
+def test_a_watch_that_saw_nothing_proves_nothing(given: dict[str, Any], says: str) -> None:
+    findings = evaluate(recorded(over(**given)))
+    assert findings.outcome == "inconclusive"
+    assert any(says in reason.says for reason in findings.reasons)
+
+
+def test_without_a_watch_nothing_passes_and_old_records_are_as_they_were() -> None:
+    assert evaluate(story(watched=False).history()).outcome == "pass"
+    findings = evaluate(recorded(watched=False))
+    assert findings.outcome == "inconclusive"
+    assert any("Nobody watched whether somebody else" in reason.says for reason in findings.reasons)
