@@ -440,7 +440,7 @@ def table(record: Record) -> dict[str, Any]:
 
     Harm that did not come of a phase that only gives back is no step that was not reached: it has no value. A step is
     ``needed`` or not: a leader that stayed need not be elected, and where users had no harm, or theirs was over without
-    it, no node needs to leave and no controller to act.
+    it, no node needs to leave and no controller to act; nor need it be green while the fault holds.
     """
     found = {}
     for span in record.spans:
@@ -456,9 +456,10 @@ def table(record: Record) -> dict[str, Any]:
         }
         back = measured["regained"].value is not None and measured["regained"].bound is Bound.EXACT
         for name, each in measured.items():
-            missing = each.bound is Bound.MORE_THAN
             needed = each.evidence.get("needed", True)
-            if missing and (name == "impact" or (name in (*OF_HARM, *failovers.STEPS) and (back or harmless))):
+            spared = name in (*OF_HARM, *failovers.STEPS) and (back or harmless)
+            held = name == "green" and back and not harmless  # the copies of who is away are away as long
+            if each.bound is Bound.MORE_THAN and (name == "impact" or spared or held):
                 needed = False
             if harmless and name in OF_HARM and each.bound is Bound.MORE_THAN:  # nobody waits for it
                 each = Measure.missing("seconds", each.says)

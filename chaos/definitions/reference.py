@@ -54,9 +54,9 @@ def _page() -> Iterator[str]:
     experiment, topology = schema_of("experiment"), schema_of("topology")
     yield "# The grammar of experiments and topologies"
     yield ""
-    yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test fails when it is not"
-    yield "current. An unknown key is an error, with its file, line and column. [Faults](faults.md) have a page of their"
-    yield "own; how all of it is used is in [Write an experiment](writing.md)."
+    yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
+    yield "fails when it is not current. An unknown key is an error, with file, line and column. [Faults](faults.md)"
+    yield "have a page of their own; how all of it is used is in [Write an experiment](writing.md)."
     yield ""
     yield "| a value | for example |"
     yield "|---|---|"

@@ -520,7 +520,7 @@ def _prove(findings: dict[str, Any], decides: dict[str, Any], cause: Cause) -> s
     """What would make an inconclusive run a conclusive one, where the cause alone does not tell."""
     says = decides["says"].lower()
     if cause is Cause.SETTINGS:
-        if configuration.HAND in says:
+        if says.startswith(configuration.HAND):
             return "Find out who changed the cluster's settings, then run it again"
         return "Find out why nobody watched the cluster's settings, then run it again"
     if cause is Cause.FAULT:

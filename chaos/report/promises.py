@@ -8,6 +8,7 @@ not known.
 
 from __future__ import annotations
 
+import glob
 import json
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def remember(folder: Path, experiment: str) -> None:
     Raises OSError when the folder cannot be written.
     """
     runs = []
-    for other in sorted(folder.parent.glob(f"*-{experiment}-*"), reverse=True):
+    for other in sorted(folder.parent.glob(f"*-{glob.escape(experiment)}-*"), reverse=True):
         if len(runs) == MOST:
             break
         if other.name < folder.name and (found := _read(other / "findings.json")) and _experiment(found) == experiment:

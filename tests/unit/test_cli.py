@@ -358,7 +358,13 @@ def test_a_drawn_experiment_that_is_run_at_once_is_kept(
 
     def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
         ran.append(options.command)
-        return RunResult(tmp_path, {"outcome": "pass", "headline": "", "summary": "", "reasons": [], "findings": [], "exit_code": 0}, True)
+        return RunResult(
+            tmp_path,
+            {"outcome": "pass", "exit_code": 0}
+            | dict.fromkeys(("headline", "summary"), "")
+            | {"reasons": [], "findings": []},
+            True,
+        )
 
     monkeypatch.setattr(running, "run", run)
     code, _, _ = cli("nemesis", "3az-standby", "--for", "60s", "--run", "--reports", tmp_path / "r")

@@ -179,7 +179,13 @@ def test_a_run_gets_the_experiment_with_the_objective_and_the_command_that_repea
 
     def run(experiment: Experiment, options: RunOptions, reporter: Any) -> RunResult:
         seen.append((experiment, options))
-        return RunResult(tmp_path, {"outcome": "pass", "headline": "", "summary": "", "reasons": [], "findings": [], "exit_code": 0}, True)
+        return RunResult(
+            tmp_path,
+            {"outcome": "pass", "exit_code": 0}
+            | dict.fromkeys(("headline", "summary"), "")
+            | {"reasons": [], "findings": []},
+            True,
+        )
 
     monkeypatch.setattr(running, "run", run)
     assert call(["run", file(tmp_path), "--objective", "write=2s", "-q"], monkeypatch, capsys)[0] == 0
