@@ -82,6 +82,8 @@ def _part(title: str, part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iter
 
 
 def _table(part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
+    if "properties" not in part:  # a mapping whose keys are names; what it is for is said above
+        return
     yield ""
     yield "| key | value | default | meaning |"
     yield "|---|---|---|---|"
