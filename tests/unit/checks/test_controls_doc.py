@@ -37,7 +37,7 @@ def test_every_test_and_topology_that_is_named_is_there() -> None:
 
 
 def test_every_planted_mode_of_the_stub_is_listed() -> None:
-    modes = (ROOT / "tests" / "unit" / "load_stub.py").read_text()
+    modes = (ROOT / "tests" / "support" / "load_stub.py").read_text()
     planted = re.findall(r"``(\w+)``\s*\(", modes)
     assert len(planted) >= 7
     assert [mode for mode in planted if f"`{mode}`" not in TEXT] == []
