@@ -31,6 +31,7 @@ from chaos.checks import evidence, failovers, latency, standing, starved, text
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
+from chaos.history import configuration
 
 LAG_P99 = 0.050
 DROPPED = 0.001
@@ -143,8 +144,16 @@ def conditions(record: Record) -> tuple[Condition, ...]:
 
 
 def client_errors(record: Record) -> int:
-    """Requests refused as wrong (4xx but 429): the suite's own mistake, never the cluster's."""
-    return sum(int(part.counts[OUTCOMES["client_error"]].sum()) for part in record.arrivals.values())
+    """Requests refused as wrong (4xx but 429) while nobody else changed what steers the cluster: our own mistake.
+
+    Once a third hand did, nobody can tell: who closes the index has every request refused.
+    """
+    wrong = OUTCOMES["client_error"]
+    found = [part for part in record.arrivals.values() if part.counts[wrong].any()]
+    changes = [int(event["since"]) for event in record.of_kind(configuration.CHANGED)]
+    if not changes:
+        return sum(int(part.counts[wrong].sum()) for part in found)
+    return sum(int(((part.outcome == wrong) & (part.end < min(changes))).sum()) for part in found)
 
 
 def hopeful(record: Record) -> Record | None:

@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 WATCHED, CHANGED, UNWATCHED = "configuration.watched", "configuration.changed", "configuration.unwatched"
-HAND = "somebody else changed"
+HAND = "somebody else"
+UUID = "index.uuid"
+"""Another one, or none: the index that was meant was deleted."""
 SCOPES = {
     "cluster": "the cluster's setting {name}",
     "index": "the load's index's setting {name}",
@@ -32,6 +34,8 @@ ZONES = {
 def sentence(event: Mapping[str, Any]) -> str:
     """``somebody else changed the cluster's setting X from unset to none``."""
     scope, name = str(event.get("scope")), str(event.get("name"))
+    if name == UUID:
+        return f"{HAND} deleted the load's index" + (", and there is a new one of its name" if event.get("now") else "")
     what = SCOPES.get(scope, "{name}").format(name=ZONES.get(name, name) if scope == "zones" else name)
     before, now = ("unset" if event.get(key) is None else str(event[key]) for key in ("before", "now"))
-    return f"{HAND} {what} from {before} to {now}"
+    return f"{HAND} changed {what} from {before} to {now}"

@@ -24,6 +24,8 @@ from chaos.observe.cluster import administer, elected
 ASK_SECONDS = 60.0
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
+GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
+SETTINGS = "the answer with the settings"
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
 
@@ -151,23 +153,54 @@ def settings_path(index: str | None) -> str:
     return "/_cluster/settings" if index is None else f"/{index}/_settings"
 
 
-def explicit_settings(
-    lab: Lab,
-    index: str | None,
-    layer: str = "persistent",
-    *,
-    through: str | None = None,
-    timeout: float = ASK_SECONDS,
-) -> dict[str, Text] | None:
-    """Every setting that is set, by its full name; of the cluster those of a layer. None: there is no such index.
+def cluster_settings(
+    lab: Lab, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, dict[str, Text]]:
+    """The cluster's settings that are set, by layer (persistent, transient) and full name. Raises LabError.
 
-    ``layer``: persistent or transient. Raises LabError.
+    A transient one outweighs its persistent twin.
     """
+    answer = _settings(lab, None, through, timeout)
+    with reading(SETTINGS):
+        return {layer: dict(answer[layer]) for layer in ("persistent", "transient")}
+
+
+def explicit_settings(
+    lab: Lab, index: str | None, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, Text] | None:
+    """Every setting that is set, by its full name; of the cluster the persistent ones. None: there is no such index.
+
+    Raises LabError.
+    """
+    if index is None:
+        return cluster_settings(lab, through=through, timeout=timeout)["persistent"]
+    answer = _settings(lab, index, through, timeout)
+    if answer is None:
+        return None
+    with reading(SETTINGS):
+        return dict(answer[index]["settings"])
+
+
+def _settings(lab: Lab, index: str | None, through: str | None, timeout: float) -> Any:
+    """The answer with the settings; None when there is no such index."""
     path = f"{settings_path(index)}?flat_settings=true"
     status, answer = administer(lab, "GET", path, timeout=timeout, through=through)
     if index is not None and status == 404:
         return None
     if status != 200:
         raise LabError(f"reading the settings answered {status}: {str(answer)[:200]}")
-    with reading("the answer with the settings"):
-        return dict(answer[layer] if index is None else answer[index]["settings"])
+    return answer
+
+
+def deleted(lab: Lab, uuid: str, *, through: str | None = None, timeout: float = ASK_SECONDS) -> bool:
+    """Whether an index was deleted by a request: then the cluster state keeps a tombstone of it, by its UUID.
+
+    An index that a cluster lost has none. OpenSearch keeps the last 500 (``cluster.indices.tombstones.size``). Raises
+    LabError.
+    """
+    status, answer = administer(lab, "GET", GRAVEYARD, timeout=timeout, through=through)
+    if status != 200:
+        raise LabError(f"reading the deleted indices answered {status}: {str(answer)[:200]}")
+    with reading("the answer with the deleted indices"):
+        buried = answer.get("metadata", {}).get("index-graveyard", {}).get("tombstones", [])
+        return any(each["index"]["index_uuid"] == uuid for each in buried)

@@ -43,21 +43,24 @@ OWN = frozenset(
 STEERING = ("zone.weights", "zone.decommission", "zone.recommission", "failover.away")
 """Moves after which zones are steered by us; a decommission takes votes too."""
 
+UUID = ("index", configuration.UUID)
+"""Which index it is: one that was deleted and made anew has another."""
+
 Fact = tuple[str, str]
 """(scope, name), see :mod:`chaos.history.configuration`."""
 Facts = dict[Fact, str | None]
 
 
 def read(lab: Lab, index: str, through: str) -> Facts:
-    """How things are, by the word of one node. Raises LabError when nobody says it in time."""
+    """How things are, by the word of one node; an index that is not there has no facts.
+
+    Raises LabError when nobody says it in time.
+    """
     way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
-    settings: dict[Fact, Text] = {}
-    for layer in ("persistent", "transient"):  # a transient one outweighs its persistent twin
-        of_cluster = administration.explicit_settings(lab, None, layer, **way) or {}
-        settings |= {("cluster", key): value for key, value in of_cluster.items()}
-    of_index = administration.explicit_settings(lab, index, **way)
-    if of_index is None:  # it may have been lost, and whose doing that is is not for us to say
-        raise LabError(f"there is no index {index}")
+    layers = administration.cluster_settings(lab, **way)
+    of_cluster = layers["persistent"] | layers["transient"]
+    settings: dict[Fact, Text] = {("cluster", key): value for key, value in of_cluster.items()}
+    of_index = administration.explicit_settings(lab, index, **way) or {}
     settings |= {("index", key): value for key, value in of_index.items()}
     found: Facts = {fact: _said(value) for fact, value in settings.items() if fact[1] not in OWN}
     found["zones", "votes"] = ", ".join(sorted(administration.excluded(lab, **way))) or None
@@ -134,13 +137,11 @@ class Configuration:
             return False
         try:
             now = read(self._lab, self._index, through)
+            different = self._different(now, through)
         except LabError:
             return False
-        before, since = self._before, self._last
+        before, since = self._before or {}, self._last
         self._before, self._last = now, began
-        if before is None or since is None:
-            return True
-        different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
         given, steered = ours(moves(self._ledger)) if different else (set(), set())
         for fact in different:
             if fact in steered or (fact, now.get(fact)) in given:
@@ -150,3 +151,19 @@ class Configuration:
             self._events.write(configuration.CHANGED, since=since, **told)
             self._changed(configuration.sentence(told))
         return True
+
+    def _different(self, now: Facts, through: str) -> list[Fact]:
+        """Facts that are not as they were. Raises LabError.
+
+        Another index, or none, is one fact: and none at all where nobody asked for it, for then the cluster lost it.
+        """
+        if self._before is None:
+            return []
+        before = self._before
+        different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
+        if UUID not in different:
+            return different
+        different = [fact for fact in different if fact[0] != UUID[0]]
+        uuid = before.get(UUID)
+        asked = uuid and administration.deleted(self._lab, uuid, through=through, timeout=TIMEOUT_SECONDS)
+        return [*different, *([UUID] if asked else [])]

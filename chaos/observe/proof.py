@@ -102,8 +102,11 @@ def problems(lab: BaseLab) -> list[str]:
         if lab.topology.awareness() and (gone := administration.decommission_status(lab)):
             found.append(f"decommissioned: {gone}")
         wanted = {key: administration.as_text(value) for key, value in lab.topology.settings.cluster.items()}
-        if (have := administration.explicit_settings(lab, None)) != wanted:
-            found.append(f"the cluster's settings are {have}, not {wanted}")
+        have = administration.cluster_settings(lab)
+        if have["persistent"] != wanted:
+            found.append(f"the cluster's settings are {have['persistent']}, not {wanted}")
+        if have["transient"]:
+            found.append(f"the cluster has transient settings: {have['transient']}")
     except ChaosError as error:
         found.append(str(error))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import urllib3
 from fakes import FakeLab
 
-from chaos.observe.administration import DECOMMISSION, WEIGHTS
+from chaos.observe.administration import DECOMMISSION, GRAVEYARD, WEIGHTS
 
 
 class FakeCluster(FakeLab):
@@ -20,6 +20,8 @@ class FakeCluster(FakeLab):
         self.persistent: dict[str, Any] = {}
         self.transient: dict[str, Any] = {}
         self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
+        self.tombstones: list[str] = []
+        """UUIDs of indices that somebody deleted."""
         self.weights: dict[str, str] = {}
         self.decommissioned: dict[str, str] = {}
         self.votes: list[str] = []
@@ -57,6 +59,9 @@ class FakeCluster(FakeLab):
         if found := re.fullmatch(r"/_cluster/state/metadata/(.*)\*", name):
             mine = {index: {"state": "open"} for index in self.indices if index.startswith(found[1])}
             return 200, {"metadata": {"indices": mine}} if mine else {}
+        if path == GRAVEYARD:
+            buried = [{"index": {"index_name": "chaos", "index_uuid": uuid}} for uuid in self.tombstones]
+            return 200, {"metadata": {"index-graveyard": {"tombstones": buried}}} if buried else {}
         if name.startswith("/_cluster/state"):
             state = self._state()
             if node in self.believes:

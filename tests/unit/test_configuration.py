@@ -12,13 +12,16 @@ from fake_cluster import FakeCluster
 from fakes import Log
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from synthetic import Chapter, Story, expect
+from synthetic import Behaviour, Chapter, Story, expect, healthy, mixed
 
-from chaos.checks import evaluate
+from chaos.checks import evaluate, validity
 from chaos.checks.record import Record
+from chaos.errors import LabError
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
 from chaos.history import configuration as events
+from chaos.history.format import Outcome
+from chaos.observe import administration
 from chaos.observe import configuration as module
 from chaos.observe.configuration import OWN, Configuration
 from chaos.report.answers import answers
@@ -28,7 +31,9 @@ ENABLE = "cluster.routing.allocation.enable"
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    return FakeCluster("3az-standby")
+    made = FakeCluster("3az-standby")
+    made.indices["chaos"][events.UUID] = "one"
+    return made
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ CHANGES: dict[str, tuple[Callable[[FakeCluster], Any], str]] = {
         "somebody else changed the load's index's setting index.number_of_replicas from 2 to 0",
     ),
     "unset": (
-        lambda c: c.indices["chaos"].clear(),
+        lambda c: c.indices["chaos"].pop("index.number_of_replicas"),
         "somebody else changed the load's index's setting index.number_of_replicas from 2 to unset",
     ),
     "weights": (
@@ -101,6 +106,41 @@ def test_what_a_fault_of_ours_sets_and_restores_is_no_news_and_another_value_is(
     assert watch.look() and len(watch.told) == 1
     cluster.indices["chaos"][ENABLE] = "primaries"  # ours is the cluster's, not the index's
     assert watch.look() and len(watch.told) == 2
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_an_index_that_somebody_deletes_is_told_once_whatever_its_successor_is_like(
+    watch: Any, cluster: FakeCluster, anew: bool
+) -> None:
+    successor = {"chaos": {events.UUID: "two", "index.number_of_replicas": "1"}}
+    cluster.indices, cluster.tombstones = (successor if anew else {}), ["zero", "one"]
+    assert watch.look()
+    there = ", and there is a new one of its name" if anew else ""
+    assert watch.told == [f"somebody else deleted the load's index{there}"]
+    cluster.indices = successor
+    assert watch.look() and len(watch.told) == 1
+    successor["chaos"]["index.number_of_replicas"] = "0"
+    assert watch.look() and len(watch.told) == 2
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_an_index_that_the_cluster_lost_is_no_third_hands_doing(watch: Any, cluster: FakeCluster, anew: bool) -> None:
+    cluster.indices = {"chaos": {events.UUID: "two"}} if anew else {}
+    cluster.tombstones = ["zero"]
+    assert watch.look() and watch.told == []
+
+
+def test_while_nobody_says_who_deleted_an_index_it_is_asked_again(
+    watch: Any, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any, **__: Any) -> bool:
+        raise LabError("no answer")
+
+    cluster.indices, cluster.tombstones = {}, ["one"]
+    with monkeypatch.context() as patch:
+        patch.setattr(administration, "deleted", silent)
+        assert not watch.look() and watch.told == []
+    assert watch.look() and watch.told == ["somebody else deleted the load's index"]
 
 
 @pytest.mark.parametrize("operation", ["zone.weights", "zone.recommission", "failover.away"])
@@ -155,13 +195,15 @@ def test_a_watch_that_breaks_says_so(watch: Any, monkeypatch: pytest.MonkeyPatch
 SECOND = 1_000_000_000
 
 
-def story(*mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True) -> Story:
-    """A slow zone that everything bears, and somebody's hand in its second phase."""
+def story(
+    *mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True, reads: Behaviour | None = None
+) -> Story:
+    """A slow zone that everything bears, and somebody's hand in its second phase. ``reads``: how they fare then."""
     told = Story(
         name="configuration",
         chapters=[
             Chapter("healthy", 20),
-            Chapter("slow", 30).fault(targets=("a-data", "c-data")),
+            Chapter("slow", 30, read=reads or healthy()).fault(targets=("a-data", "c-data")),
             Chapter("returned", 20).lift(),
         ],
         expect=[
@@ -198,9 +240,11 @@ def over(**given: Any) -> Callable[[list[dict[str, Any]]], None]:
     return mutation
 
 
-def recorded(*mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True) -> Any:
+def recorded(
+    *mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True, reads: Behaviour | None = None
+) -> Any:
     """The history of :func:`story`, whose plan says that the watch must be there."""
-    history = story(*mutations, watched=watched).history()
+    history = story(*mutations, watched=watched, reads=reads).history()
     history.plan["configuration_watched"] = True
     return history
 
@@ -217,10 +261,30 @@ def test_a_third_hand_spoils_what_came_after_and_is_the_headline() -> None:
     assert f"somebody else changed the cluster's setting {ENABLE} from unset to none" in findings.summary
     assert "between 23.0 s and 28.0 s of the run" in findings.summary
     (do,) = [each for each in answers(Record(history), findings.to_json()) if each.question == "What to do?"]
-    assert do.answer == "Find out who changed the cluster's settings, then run it again"
+    assert do.answer == "Find out who else works on the cluster, then run it again"
     counts = {(finding.metric, finding.phase): finding.counts_as for finding in findings.findings}
     assert counts["read.good", "healthy"] == "pass"  # it was over before
     assert counts["read.good", "slow"] == counts["shards.moved", "slow"] == "inconclusive"
+
+
+REFUSED = Outcome.CLIENT_ERROR
+
+
+def test_requests_that_are_refused_since_a_third_hand_are_not_our_mistake() -> None:
+    history = recorded(changed, reads=mixed((4, 30, 1.0, REFUSED, 0.01)))
+    findings = evaluate(history)
+    assert validity.client_errors(Record(history)) == 0
+    assert findings.outcome == "inconclusive" and findings.validity["client_errors"] == 0
+    assert f"somebody else changed the cluster's setting {ENABLE}" in findings.summary
+
+
+@pytest.mark.parametrize("hand", [(), (changed,)])
+def test_requests_that_are_refused_before_any_third_hand_are_our_mistake(hand: tuple[Any, ...]) -> None:
+    history = recorded(*hand, reads=mixed((1, 2, 1.0, REFUSED, 0.01), (4, 30, 1.0 if hand else 0.0, REFUSED, 0.01)))
+    findings = evaluate(history)
+    assert findings.outcome == "error"
+    assert 0 < findings.validity["client_errors"] < 2 * 100
+    assert "refused as wrong (4xx)" in findings.summary
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,7 @@ GOOD: dict[str, Any] = {
     },
     "chaos": {"settings": {"a": "1"}, "defaults": {"b": "2"}, "shards": [RECOVERY]},
     "persistent": {"a": "1"},
+    "transient": {},
     "defaults": {"b": "2"},
     "weights": {"a": "2"},
     "_version": 1,

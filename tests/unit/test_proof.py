@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from fakes import FakeLab
 from chaos.errors import LabError
 from chaos.observe import administration, proof
 
+NONE: Mapping[str, str] = {}
 
-def answers(monkeypatch: pytest.MonkeyPatch, lab: FakeLab, weights: dict[str, int] | None) -> None:
+
+def answers(
+    monkeypatch: pytest.MonkeyPatch, lab: FakeLab, weights: dict[str, int] | None, transient: Mapping[str, str] = NONE
+) -> None:
     """A green cluster with the settings of its topology. OpenSearch answers 400 where it does not know the zones."""
 
     def of_zones(_: Any) -> tuple[dict[str, int] | None, int]:
@@ -24,7 +29,8 @@ def answers(monkeypatch: pytest.MonkeyPatch, lab: FakeLab, weights: dict[str, in
     monkeypatch.setattr(administration, "weights", of_zones)
     monkeypatch.setattr(administration, "decommission_status", lambda _: {})
     settings = {key: administration.as_text(value) for key, value in lab.topology.settings.cluster.items()}
-    monkeypatch.setattr(administration, "explicit_settings", lambda *_: settings)
+    layers = {"persistent": settings, "transient": transient}
+    monkeypatch.setattr(administration, "cluster_settings", lambda *_: layers)
 
 
 def test_a_lab_without_awareness_has_no_weights_to_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +46,10 @@ def test_weights_are_those_of_the_topology(
     lab = FakeLab("3az-standby")
     answers(monkeypatch, lab, weights)
     assert (proof.problems(lab) == []) is clean  # type: ignore[arg-type]
+
+
+def test_a_lab_with_a_transient_setting_is_not_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = FakeLab("3az-standby")
+    answers(monkeypatch, lab, lab.topology.weights, {"cluster.routing.allocation.enable": "none"})
+    (found,) = proof.problems(lab)  # type: ignore[arg-type]
+    assert "transient" in found and "allocation.enable" in found
