@@ -102,6 +102,11 @@ class Storm:
         probes = [self.probe(), *self.watched()]
         return Look(all(probe.ok for probe in probes), f"the storm: {self.tally().says()}", probes)
 
+    @property
+    def over(self) -> bool:
+        """Whether it was ended; its tally stands still since."""
+        return self._ended is not None
+
     def tally(self) -> Tally:
         """As it is now."""
         if self._began is None:

@@ -51,6 +51,8 @@ SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN (fs/ext4/ext4.h); XFS has the same."""
 FLUSHED, NO_LOG_FLUSH = 0, 2
 """Its flags: write everything back first; or drop all that is not on disk, the journal's tail included."""
+READ_ONLY = frozenset({"ro", "emergency_ro"})
+"""Mount options of a file system that takes no writes."""
 START_SECONDS = 10.0
 UNMOUNT_SECONDS = 10.0
 BLOCK = 4096
@@ -305,7 +307,7 @@ class LocalDisks:
         return self.path(node) / OURS / "filler"
 
     def is_read_only(self, node: str) -> bool:
-        return bool(os.statvfs(self.path(node)).f_flag & os.ST_RDONLY)
+        return takes_no_writes(Path("/proc/self/mounts").read_text(), self.path(node).resolve())
 
     def still_waits(self, node: str) -> bool:
         return any(each == node and child.poll() is None for each, child in list(self._lost))
@@ -465,6 +467,17 @@ def mounted(mounts: str) -> list[tuple[str, Path]]:
     """What is mounted, and where; ``mounts`` as in /proc/self/mounts, which escapes in octal."""
     rows = [line.split(" ") for line in mounts.splitlines()]
     return [(_unescaped(fields[0]), Path(_unescaped(fields[1]))) for fields in rows if len(fields) > 1]
+
+
+def takes_no_writes(mounts: str, point: Path) -> bool:
+    """Whether what is mounted there last is read-only, by ``mounts`` as in /proc/self/mounts.
+
+    After an error, ext4 of older kernels turns ``ro``. That of newer ones (seen: Linux 6.18) stays ``rw`` with
+    ``emergency_ro``, of which statvfs(3) says nothing.
+    """
+    rows = [line.split(" ") for line in mounts.splitlines()]
+    options = [fields[3].split(",") for fields in rows if len(fields) > 3 and Path(_unescaped(fields[1])) == point]
+    return bool(options) and not READ_ONLY.isdisjoint(options[-1])
 
 
 def mount_points(mounts: str, folder: Path) -> list[Path]:

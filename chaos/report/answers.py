@@ -406,7 +406,7 @@ def _why(findings: dict[str, Any]) -> str:
 
 def _prove(findings: dict[str, Any]) -> str:
     """What would make an inconclusive run a conclusive one."""
-    if any(configuration.HAND in reason["says"].lower() for reason in findings["reasons"]):
+    if any(reason["says"].lower().startswith(configuration.HAND) for reason in findings["reasons"]):
         return "Find out who else works on the cluster, then run it again"
     if any(fault.get("vanished") for fault in findings["faults"]):
         return "Find out who changed the fault while it was to hold, then run it again"

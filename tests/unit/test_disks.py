@@ -52,6 +52,23 @@ def test_every_mount_point_is_read_as_it_was_escaped(name: str) -> None:
     assert disks.mount_points(f"/dev/x /labs/{escaped}z ext4 rw 0 0", Path("/labs")) == [Path(f"/labs/{name}z")]
 
 
+@pytest.mark.parametrize(
+    ("options", "read_only"),
+    [
+        ("rw,noatime,errors=remount-ro", False),
+        ("ro,noatime,errors=remount-ro", True),
+        ("rw,noatime,errors=remount-ro,emergency_ro", True),
+    ],
+)
+def test_a_file_system_that_turned_read_only_is_known_by_its_options(options: str, read_only: bool) -> None:
+    table = f"/dev/a /labs/a ext4 ro 0 0\n/dev/loop0 /labs/a\\040b ext4 {options} 0 0\n"
+    assert disks.takes_no_writes(table, Path("/labs/a b")) is read_only
+    assert not disks.takes_no_writes(table, Path("/labs"))
+    assert disks.takes_no_writes(table, Path("/labs/a"))
+    mounted_over = f"{table}/dev/b /labs/a ext4 rw 0 0\n"
+    assert not disks.takes_no_writes(mounted_over, Path("/labs/a"))
+
+
 def test_loop_devices_by_the_file_behind_them_even_when_that_is_deleted(tmp_path: Path) -> None:
     for name, backing in {
         "loop0": "/labs/ab/disks/a-data.img",

@@ -246,6 +246,9 @@ def test_a_storm_that_ended_does_not_live_on_what_it_did_before(monkeypatch: pyt
     after(110, 1081, 1081, 1081)
     tally, look.number = Tally(111, 1091, 1091), 1091
     assert look.held(lab).proven
+    with monkeypatch.context() as patch:
+        patch.setattr(Storm, "over", True)  # its tally stands still, and would look as well for ever
+        assert seen(look, lab) == (False, False)
     tally, look.number = Tally(114, 1121, 1091), 1091  # they are sent, and nobody answers them well any more
     assert not look.held(lab).proven
     tally, look.number = Tally(118, 1161, 1131), 1091  # answered well, and the cluster counts none of them

@@ -483,6 +483,8 @@ class StormEvidence(Simple):
 
     def _lately(self, lab: Lab, least: float) -> Look | None:
         """Since the sample before that is ``least`` seconds old; None when there is none yet."""
+        if self._storm.over:
+            return Look(False, "the storm has ended", [self._storm.probe()])
         counted, now = self.counted(lab), self._storm.tally()
         if counted is None:
             return Look(False, f"the cluster does not tell its {self._what}")
