@@ -16,8 +16,13 @@ WHAT = "whether somebody else changed the cluster's settings"
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Each change of a third hand, from the last moment at which it was not there; and a watch that broke."""
-    changed = (Gap(_says(record, event), int(event["since"])) for event in record.of_kind(events.CHANGED))
+    """Each change of a third hand, from the last moment at which it was not there; and a watch that broke.
+
+    Who deletes the index, or has its writes confirmed before they are on disk, loses documents that were acknowledged.
+    """
+    changed = (
+        Gap(_says(record, event), int(event["since"]), third_hand=True) for event in record.of_kind(events.CHANGED)
+    )
     nobody = unwatched(record, "configuration_watched", events.WATCHED, events.UNWATCHED, WHAT)
     return (*changed, *(nobody or _unseen(record)))
 

@@ -45,6 +45,8 @@ class Gap:
     says: str
     since: int | None
     spoils: Spoils = Spoils.ALL
+    third_hand: bool = False
+    """Whether somebody else did it who may have broken a promise about data himself: then not even that stands."""
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,9 @@ def evaluate(history: HistoryLike) -> Findings:
     findings, broken = _findings(record, gaps)
     reasons += [Reason(Outcome.ERROR, says) for says in broken]
     reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps if _concerns(gap, findings)]
-    reasons += [Reason(Outcome.WEAKNESS, f"Documents that should not be there: {s}") for s in data.violations(record)]
+    if not any(gap.third_hand for gap in gaps):
+        beyond = data.violations(record)
+        reasons += [Reason(Outcome.WEAKNESS, f"Documents that should not be there: {says}") for says in beyond]
     weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
     for finding in findings:
         if finding.counts_as in weak:
@@ -386,11 +388,14 @@ def _judged(
     gaps: list[evidence.Gap],
 ) -> tuple[Measure, Verdict, str]:
     if phase is None:
-        # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault.
+        # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault, unless
+        # somebody else may have broken it.
         measure = data.of_run(record, expectation.metric)
         verdict = judge(measure, expectation.comparison, expectation.value)
         mine = [gap for gap in gaps if _spoils(gap, expectation.metric)]
-        return _undermined(measure, verdict, None, mine, stands=verdict is Verdict.FAIL)
+        if verdict is Verdict.FAIL:
+            mine = [gap for gap in mine if gap.third_hand]
+        return _undermined(measure, verdict, None, mine)
     span = record.span(phase)
     if span is None:
         return _none(f"the phase {phase} never ran")
@@ -442,10 +447,10 @@ def _none(why: str) -> tuple[Measure, Verdict, str]:
 
 
 def _undermined(
-    measure: Measure, verdict: Verdict, span: Span | None, gaps: list[evidence.Gap], stands: bool = False
+    measure: Measure, verdict: Verdict, span: Span | None, gaps: list[evidence.Gap]
 ) -> tuple[Measure, Verdict, str]:
     """The verdict after the gaps in the evidence have been held against it."""
-    if verdict is Verdict.INCONCLUSIVE or stands:
+    if verdict is Verdict.INCONCLUSIVE:
         return measure, verdict, measure.says
     for gap in gaps:
         if span is None or gap.since is None or span.end > gap.since:

@@ -25,6 +25,7 @@ ASK_SECONDS = 60.0
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
 GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
+WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
 SETTINGS = "the answer with the settings"
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
@@ -190,6 +191,15 @@ def _settings(lab: Lab, index: str | None, through: str | None, timeout: float) 
     if status != 200:
         raise LabError(f"reading the settings answered {status}: {str(answer)[:200]}")
     return answer
+
+
+def cluster_uuid(lab: Lab, *, through: str | None = None, timeout: float = ASK_SECONDS) -> str:
+    """Which cluster it is: one that formed anew, without what it knew, has another UUID. Raises LabError."""
+    status, answer = administer(lab, "GET", WHICH, timeout=timeout, through=through)
+    if status != 200:
+        raise LabError(f"reading the cluster's UUID answered {status}: {str(answer)[:200]}")
+    with reading("the answer with the cluster's UUID"):
+        return str(answer["metadata"]["cluster_uuid"])
 
 
 def deleted(lab: Lab, uuid: str, *, through: str | None = None, timeout: float = ASK_SECONDS) -> bool:

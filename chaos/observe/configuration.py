@@ -94,6 +94,7 @@ class Configuration:
 
     def __init__(self, lab: Lab, events: Events, index: str, ledger: Path, changed: Callable[[str], None]) -> None:
         self._lab, self._events, self._index, self._ledger, self._changed = lab, events, index, ledger, changed
+        self._cluster: str | None = None
         self._before: Facts | None = None
         self._last: int | None = None
         self._why: str | None = None
@@ -153,17 +154,21 @@ class Configuration:
         return True
 
     def _different(self, now: Facts, through: str) -> list[Fact]:
-        """Facts that are not as they were. Raises LabError.
+        """Facts that are not as they were, by somebody's doing. Raises LabError.
 
-        Another index, or none, is one fact: and none at all where nobody asked for it, for then the cluster lost it.
+        Another index, or none, is one fact where somebody deleted it. An index that the cluster lost is none, nor is
+        anything of a cluster that formed anew: what it forgot is its own doing.
         """
-        if self._before is None:
-            return []
+        way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
         before = self._before
+        if before is None:
+            self._cluster = administration.cluster_uuid(self._lab, **way)
+            return []
         different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
+        if different and administration.cluster_uuid(self._lab, **way) != self._cluster:
+            return []
         if UUID not in different:
             return different
         different = [fact for fact in different if fact[0] != UUID[0]]
         uuid = before.get(UUID)
-        asked = uuid and administration.deleted(self._lab, uuid, through=through, timeout=TIMEOUT_SECONDS)
-        return [*different, *([UUID] if asked else [])]
+        return [*different, *([UUID] if uuid and administration.deleted(self._lab, uuid, **way) else [])]

@@ -20,6 +20,7 @@ class FakeCluster(FakeLab):
         self.persistent: dict[str, Any] = {}
         self.transient: dict[str, Any] = {}
         self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
+        self.uuid = "cluster"
         self.tombstones: list[str] = []
         """UUIDs of indices that somebody deleted."""
         self.weights: dict[str, str] = {}
@@ -86,6 +87,7 @@ class FakeCluster(FakeLab):
             "nodes": nodes,
             "routing_table": {"indices": tables},
             "metadata": {
+                "cluster_uuid": self.uuid,
                 "indices": {index: {"settings": dict(settings)} for index, settings in self.indices.items()},
                 "cluster_coordination": {"voting_config_exclusions": [{"node_name": name} for name in self.votes]},
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,13 @@ def test_an_index_that_the_cluster_lost_is_no_third_hands_doing(watch: Any, clus
     assert watch.look() and watch.told == []
 
 
+def test_what_a_cluster_forgot_that_formed_anew_is_no_third_hands_doing(watch: Any, cluster: FakeCluster) -> None:
+    CHANGES["persistent"][0](cluster)
+    assert watch.look() and len(watch.told) == 1
+    cluster.uuid, cluster.persistent, cluster.indices, cluster.tombstones = "another", {}, {}, ["one"]
+    assert watch.look() and len(watch.told) == 1
+
+
 def test_while_nobody_says_who_deleted_an_index_it_is_asked_again(
     watch: Any, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +217,7 @@ def story(
             expect("read.good", ">=", 0.9, ("healthy",)),
             expect("read.good", ">=", 0.9, ("slow",)),
             expect("shards.moved", "==", 0, ("slow",)),
+            expect("acknowledged.lost", "==", 0),
         ],
     )
 
@@ -241,10 +249,16 @@ def over(**given: Any) -> Callable[[list[dict[str, Any]]], None]:
 
 
 def recorded(
-    *mutations: Callable[[list[dict[str, Any]]], None], watched: bool = True, reads: Behaviour | None = None
+    *mutations: Callable[[list[dict[str, Any]]], None],
+    watched: bool = True,
+    reads: Behaviour | None = None,
+    readback: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The history of :func:`story`, whose plan says that the watch must be there."""
-    history = story(*mutations, watched=watched, reads=reads).history()
+    """The history of :func:`story`, whose plan says that the watch must be there. ``readback``: what it says else."""
+    told = story(*mutations, watched=watched, reads=reads)
+    assert told.readback is not None
+    told.readback |= readback or {}
+    history = told.history()
     history.plan["configuration_watched"] = True
     return history
 
@@ -265,6 +279,20 @@ def test_a_third_hand_spoils_what_came_after_and_is_the_headline() -> None:
     counts = {(finding.metric, finding.phase): finding.counts_as for finding in findings.findings}
     assert counts["read.good", "healthy"] == "pass"  # it was over before
     assert counts["read.good", "slow"] == counts["shards.moved", "slow"] == "inconclusive"
+
+
+LOSING = {"lost": ["w-1"], "lost_count": 1, "unexpected": ["w-999999"], "unexpected_count": 1}
+
+
+@pytest.mark.parametrize(("hand", "outcome"), [((), "weakness"), ((changed,), "inconclusive")])
+def test_a_broken_promise_is_the_clusters_unless_a_third_hand_may_have_broken_it(
+    hand: tuple[Any, ...], outcome: str
+) -> None:
+    findings = evaluate(recorded(*hand, readback=LOSING))
+    (lost,) = [finding for finding in findings.findings if finding.metric == "acknowledged.lost"]
+    assert (findings.outcome, lost.counts_as, lost.measure.value) == (outcome, outcome, 1)
+    said = [reason for reason in findings.reasons if "should not be there" in reason.says]
+    assert len(said) == (not hand)
 
 
 REFUSED = Outcome.CLIENT_ERROR
