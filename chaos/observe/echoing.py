@@ -34,15 +34,17 @@ def work(ns: int) -> None:
         pass
 
 
-def answer(number: int, inboxes: list[tuple[socket.socket, socket.socket]], back: socket.socket, ns: int) -> None:
-    """One answerer, until it is killed or whoever asks is gone."""
+def answer(
+    number: int, inboxes: list[tuple[socket.socket, socket.socket]], back: socket.socket, ns: int, asker: int
+) -> None:
+    """One answerer, until it is killed or whoever asks is gone.
+
+    ``asker``: its pid, as it knows it itself; who is asked for a parent may have another one by then.
+    """
     mine = inboxes[number][1]
     following = inboxes[(number + 1) % len(inboxes)][0]
-    asker = os.getppid()
-    while True:
+    while os.getppid() == asker:
         ready, _, _ = select.select([mine], [], [], 1.0)
-        if os.getppid() != asker:
-            os._exit(0)
         if ready:
             k, visits = QUESTION.unpack(mine.recv(QUESTION.size))
             work(ns)
@@ -85,10 +87,12 @@ def main(file: str, answerers: int, rate: int, work_us: int) -> None:
     inboxes = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(answerers)]
     answered, back = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     pids = []
+    me = os.getpid()
     for number in range(answerers):
         pid = os.fork()
         if pid == 0:
-            answer(number, inboxes, answered, work_us * 1000)
+            answer(number, inboxes, answered, work_us * 1000, me)
+            os._exit(0)
         pids.append(pid)
     print(json.dumps(pids), flush=True)
     try:

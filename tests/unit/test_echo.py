@@ -99,6 +99,15 @@ def test_answerers_end_when_who_asks_is_killed(program: Program) -> None:
     assert wait_until(lambda: not any(map(runs, program.pids)), 10)
 
 
+def test_an_answerer_whose_asker_was_gone_before_it_began_ends_too() -> None:
+    """Killed right after the fork, it leaves a child whose parent is another one from the first look on."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import echoing, os, socket; "
+        "pairs = [socket.socketpair()]; echoing.answer(0, pairs, pairs[0][0], 0, os.getpid())"
+    )
+    assert subprocess.run([sys.executable, "-I", "-S", "-c", code], timeout=20).returncode == 0
+
+
 def test_an_echo_that_cannot_write_is_found_out(tmp_path: Path) -> None:
     for folder in ("history", "logs"):
         (tmp_path / folder).mkdir()
