@@ -103,14 +103,20 @@ def sentence(fact: Mapping[str, Any]) -> str:
 
 
 def first_fatal(lines: Iterable[str]) -> str | None:
-    """The first line that a process dies of, without what logs put before it, and with the error that it names next."""
+    """The first line that a process dies of, without what logs put before it, and with the error that it names next.
+
+    Where threads die together their lines mix: then one that names its error comes before those that name none.
+    """
     known = list(lines)
+    nameless = None
     for number, line in enumerate(known):
         if found := FATAL.search(line):
+            said = line[found.start() :].strip()
             after = known[number + 1].strip() if number + 1 < len(known) else ""
-            named = f": {after}" if ERROR.match(after) else ""
-            return (line[found.start() :].strip() + named)[:CHARACTERS]
-    return None
+            if ERROR.match(after):
+                return f"{said}: {after}"[:CHARACTERS]
+            nameless = nameless or said[:CHARACTERS]
+    return nameless
 
 
 def reported(text: str) -> tuple[str | None, bool]:

@@ -271,6 +271,13 @@ def test_lines_after_which_nothing_lives_on(line: str, said: str | None) -> None
         assert ends.first_fatal(["a line", line]) == line[line.index(said[:20]) :]
 
 
+def test_of_threads_that_die_together_one_is_heard_that_names_its_error() -> None:
+    named = [FATAL.replace("[search]", "[write]"), "java.lang.OutOfMemoryError: Java heap space"]
+    said = "fatal error in thread [write], exiting: java.lang.OutOfMemoryError: Java heap space"
+    assert ends.first_fatal(["fatal error in thread [search], exiting", *named]) == said
+    assert ends.first_fatal([FATAL, FATAL, "[INFO ] a line"]) == "fatal error in thread [search], exiting"
+
+
 def test_a_tail_is_clipped_and_keeps_what_a_process_died_of() -> None:
     kept = ends.tail(["x" * 5000] * 50)
     assert len(kept) == ends.LINES and max(map(len, kept)) == ends.CHARACTERS
