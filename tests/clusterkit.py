@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import ClassVar
 
 from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
@@ -64,7 +65,10 @@ def command(*arguments: str | Path) -> list[str]:
 class Cli:
     """``opensearch-chaos`` in a process of its own, with its output kept."""
 
+    started: ClassVar[list[Cli]] = []
+
     def __init__(self, *arguments: str | Path) -> None:
+        self.started.append(self)
         self.process = subprocess.Popen(
             command(*arguments),
             stdout=subprocess.PIPE,
@@ -80,6 +84,16 @@ class Cli:
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+
+
+def end_all(seconds: float = 240) -> None:
+    """End what a test that failed has left running, as a user would: it undoes what it did, and frees its lab."""
+    while Cli.started:
+        running = Cli.started.pop()
+        if running.process.poll() is None:
+            running.signal(signal.SIGINT)
+            with suppress(ValueError):  # its output was being read, and is closed
+                running.end(seconds)
 
 
 def cli(*arguments: str | Path, timeout: float = 300) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, ROOT, cli, kept_lab_id, nothing_left, tidy
+from clusterkit import DATA, ROOT, cli, end_all, kept_lab_id, nothing_left, tidy
 
 from chaos.definitions import load_topology
 from chaos.lab import network, supply, traces
@@ -102,6 +102,12 @@ def pytest_runtest_teardown(item, nextitem):
             for name in there:
                 if name not in wanted:
                     SHARED[name].away()
+
+
+@pytest.fixture(autouse=True)
+def _no_run_goes_on() -> Iterator[None]:
+    yield
+    end_all()
 
 
 @pytest.fixture(scope="session", autouse=True)

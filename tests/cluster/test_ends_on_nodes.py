@@ -19,6 +19,7 @@ from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect,
 from chaos.history import ends
 from chaos.lab.limits import Limits
 from chaos.lab.local import LocalLab
+from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
 
@@ -175,7 +176,9 @@ def test_a_node_that_the_kernel_kills_for_memory_behind_our_back(tiny, out):
     limits = Limits(tiny.groups)
 
     def strangle(_: Cli) -> None:
+        alone = tiny.memory_use(NODE).held
         with tiny._demanding(NODE).take(256 << 20):
+            assert wait_until(lambda: tiny.memory_use(NODE).held > alone + (250 << 20), 30)
             limits.strangle(tiny.memory_use(NODE).held + (8 << 20), *group)
             with tiny._demanding(NODE).take(64 << 20):
                 tiny._await_gone(NODE, 30)
