@@ -132,7 +132,8 @@ def test_without_scripts_every_figure_is_there(server: tuple[str, list[str], Pat
     (root / "bare.html").write_text(re.sub("sha256-.{4}", "sha256-AAAA", page, count=1))
     dom = browse(tmp_path / "profile", f"{address}/bare.html", "--dump-dom").stdout
     assert 'class="layer"' not in dom
-    assert dom.count('role="img"') == 3 and dom.count("The same as a table") == 3
+    figures = page.count('role="img"')
+    assert figures >= 3 and dom.count('role="img"') == dom.count("The same as a table") == figures
 
 
 @pytest.mark.parametrize("story", ["slow_zone", "lost_writes", "hostile"])
