@@ -149,11 +149,11 @@ def client_errors(record: Record) -> int:
     Once a third hand did, nobody can tell: who closes the index has every request refused.
     """
     wrong = OUTCOMES["client_error"]
-    found = [part for part in record.arrivals.values() if part.counts[wrong].any()]
-    changes = [int(event["since"]) for event in record.of_kind(configuration.CHANGED)]
-    if not changes:
-        return sum(int(part.counts[wrong].sum()) for part in found)
-    return sum(int(((part.outcome == wrong) & (part.end < min(changes))).sum()) for part in found)
+    parts = record.arrivals.values()
+    changed = min((int(event["since"]) for event in record.of_kind(configuration.CHANGED)), default=None)
+    if changed is None:
+        return sum(int(part.counts[wrong].sum()) for part in parts)
+    return sum(int(((part.outcome == wrong) & (part.end < changed)).sum()) for part in parts)
 
 
 def hopeful(record: Record) -> Record | None:

@@ -7,8 +7,8 @@ nothing.
 
 What may stand when something was not proven: a finding that was over before the gap opened stands as it is;
 a pass or a failure measured under an unproven fault is inconclusive. Instruments that were not good enough spoil what
-depends on time, and nothing else (:class:`.evidence.Spoils`). Lost acknowledged writes stand always: whatever the fault
-was, the cluster had said yes.
+depends on time, and nothing else (:class:`.evidence.Spoils`). Lost acknowledged writes stand whatever the fault was:
+the cluster had said yes. The one exception is a third hand that may have lost them itself.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chaos import places
 from chaos.definitions import Topology
@@ -463,10 +463,22 @@ def holds_data(folder: Path) -> bool:
 # ---- found by name ------------------------------------------------------------------------------
 
 
-def mounted(mounts: str) -> list[tuple[str, Path]]:
+class Mount(NamedTuple):
+    """A line of a table of mounts (fstab(5))."""
+
+    source: str
+    point: Path
+    options: frozenset[str]
+
+
+def mounted(mounts: str) -> list[Mount]:
     """What is mounted, and where; ``mounts`` as in /proc/self/mounts, which escapes in octal."""
     rows = [line.split(" ") for line in mounts.splitlines()]
-    return [(_unescaped(fields[0]), Path(_unescaped(fields[1]))) for fields in rows if len(fields) > 1]
+    return [
+        Mount(_unescaped(fields[0]), Path(_unescaped(fields[1])), frozenset(",".join(fields[3:4]).split(",")))
+        for fields in rows
+        if len(fields) > 1
+    ]
 
 
 def takes_no_writes(mounts: str, point: Path) -> bool:
@@ -475,14 +487,14 @@ def takes_no_writes(mounts: str, point: Path) -> bool:
     After an error, ext4 of older kernels turns ``ro``. That of newer ones (seen: Linux 6.18) stays ``rw`` with
     ``emergency_ro``, of which statvfs(3) says nothing.
     """
-    rows = [line.split(" ") for line in mounts.splitlines()]
-    options = [fields[3].split(",") for fields in rows if len(fields) > 3 and Path(_unescaped(fields[1])) == point]
-    return bool(options) and not READ_ONLY.isdisjoint(options[-1])
+    there = [mount for mount in mounted(mounts) if mount.point == point]
+    return bool(there) and not READ_ONLY.isdisjoint(there[-1].options)
 
 
 def mount_points(mounts: str, folder: Path) -> list[Path]:
     """Mount points at or below ``folder``, deepest last."""
-    found = [point for _, point in mounted(mounts) if point == folder or folder in point.parents]
+    points = [mount.point for mount in mounted(mounts)]
+    found = [point for point in points if point == folder or folder in point.parents]
     return sorted(found, key=lambda point: len(point.parts))
 
 

@@ -71,5 +71,7 @@ def mounts(id: str, folder: Path, table: str) -> list[str]:
     Namespaces' own bind mounts go with the namespaces and are not told twice.
     """
     below = set(disks.mount_points(table, folder.resolve()))
-    named = {point for source, point in disks.mounted(table) if f"{PREFIX}{id}-" in source or source == f"{PREFIX}{id}"}
-    return sorted(str(point) for point in below | named)
+    made = [
+        mount for mount in disks.mounted(table) if f"{PREFIX}{id}-" in mount.source or mount.source == f"{PREFIX}{id}"
+    ]
+    return sorted(str(point) for point in below | {mount.point for mount in made})

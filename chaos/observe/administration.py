@@ -40,11 +40,19 @@ def reading(what: str) -> Iterator[None]:
         raise LabError(f"{what} cannot be read: {type(error).__name__} {error}") from error
 
 
+def _asked(lab: Lab, path: str, doing: str, through: str | None, timeout: float, *, absent: bool = False) -> Any:
+    """The answer to a question; ``absent``: None where what is asked for is not there. Raises LabError."""
+    status, answer = administer(lab, "GET", path, timeout=timeout, through=through)
+    if absent and status == 404:
+        return None
+    if status != 200:
+        raise LabError(f"{doing} answered {status}: {str(answer)[:300]}")
+    return answer
+
+
 def weights(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> tuple[dict[str, int] | None, int]:
     """The zones' weights (None when unset) and the version that the next change must name."""
-    status, answer = administer(lab, "GET", WEIGHTS, timeout=timeout, through=through)
-    if status != 200:
-        raise LabError(f"reading the weights answered {status}: {str(answer)[:200]}")
+    answer = _asked(lab, WEIGHTS, "reading the weights", through, timeout)
     if not answer or "_version" not in answer:
         return None, -1
     with reading("the answer with the weights"):
@@ -67,9 +75,7 @@ def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
 
 def decommission_status(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
     """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
-    status, answer = administer(lab, "GET", f"{DECOMMISSION}/zone/_status", timeout=timeout, through=through)
-    if status != 200:
-        raise LabError(f"the decommission's status answered {status}: {str(answer)[:200]}")
+    answer = _asked(lab, f"{DECOMMISSION}/zone/_status", "the decommission's status", through, timeout)
     return {str(zone): str(state) for zone, state in (answer or {}).items()}
 
 
@@ -99,9 +105,7 @@ def recommission(lab: Lab, zone: str) -> None:
 
 def excluded(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
     """The names of the nodes whose votes are excluded."""
-    status, answer = administer(lab, "GET", EXCLUDED, timeout=timeout, through=through)
-    if status != 200:
-        raise LabError(f"reading the exclusions of votes answered {status}: {str(answer)[:300]}")
+    answer = _asked(lab, EXCLUDED, "reading the exclusions of votes", through, timeout)
     with reading("the answer with the exclusions of votes"):
         return without_vote(answer)
 
@@ -161,7 +165,7 @@ def cluster_settings(
 
     A transient one outweighs its persistent twin.
     """
-    answer = _settings(lab, None, through, timeout)
+    answer = _asked(lab, _settings_of(None), "reading the settings", through, timeout)
     with reading(SETTINGS):
         return {layer: dict(answer[layer]) for layer in ("persistent", "transient")}
 
@@ -175,29 +179,20 @@ def explicit_settings(
     """
     if index is None:
         return cluster_settings(lab, through=through, timeout=timeout)["persistent"]
-    answer = _settings(lab, index, through, timeout)
+    answer = _asked(lab, _settings_of(index), "reading the settings", through, timeout, absent=True)
     if answer is None:
         return None
     with reading(SETTINGS):
         return dict(answer[index]["settings"])
 
 
-def _settings(lab: Lab, index: str | None, through: str | None, timeout: float) -> Any:
-    """The answer with the settings; None when there is no such index."""
-    path = f"{settings_path(index)}?flat_settings=true"
-    status, answer = administer(lab, "GET", path, timeout=timeout, through=through)
-    if index is not None and status == 404:
-        return None
-    if status != 200:
-        raise LabError(f"reading the settings answered {status}: {str(answer)[:200]}")
-    return answer
+def _settings_of(index: str | None) -> str:
+    return f"{settings_path(index)}?flat_settings=true"
 
 
 def cluster_uuid(lab: Lab, *, through: str | None = None, timeout: float = ASK_SECONDS) -> str:
     """Which cluster it is: one that formed anew, without what it knew, has another UUID. Raises LabError."""
-    status, answer = administer(lab, "GET", WHICH, timeout=timeout, through=through)
-    if status != 200:
-        raise LabError(f"reading the cluster's UUID answered {status}: {str(answer)[:200]}")
+    answer = _asked(lab, WHICH, "reading the cluster's UUID", through, timeout)
     with reading("the answer with the cluster's UUID"):
         return str(answer["metadata"]["cluster_uuid"])
 
@@ -208,9 +203,7 @@ def deleted(lab: Lab, uuid: str, *, through: str | None = None, timeout: float =
     An index that a cluster lost has none. OpenSearch keeps the last 500 (``cluster.indices.tombstones.size``). Raises
     LabError.
     """
-    status, answer = administer(lab, "GET", GRAVEYARD, timeout=timeout, through=through)
-    if status != 200:
-        raise LabError(f"reading the deleted indices answered {status}: {str(answer)[:200]}")
+    answer = _asked(lab, GRAVEYARD, "reading the deleted indices", through, timeout)
     with reading("the answer with the deleted indices"):
         buried = answer.get("metadata", {}).get("index-graveyard", {}).get("tombstones", [])
         return any(each["index"]["index_uuid"] == uuid for each in buried)

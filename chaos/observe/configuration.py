@@ -95,7 +95,7 @@ class Configuration:
     def __init__(self, lab: Lab, events: Events, index: str, ledger: Path, changed: Callable[[str], None]) -> None:
         self._lab, self._events, self._index, self._ledger, self._changed = lab, events, index, ledger, changed
         self._cluster: str | None = None
-        self._before: Facts | None = None
+        self._before: Facts = {}
         self._last: int | None = None
         self._why: str | None = None
         self._over = threading.Event()
@@ -138,10 +138,13 @@ class Configuration:
             return False
         try:
             now = read(self._lab, self._index, through)
+            if self._cluster is None:
+                self._cluster = administration.cluster_uuid(self._lab, through=through, timeout=TIMEOUT_SECONDS)
+                self._before = now
             different = self._different(now, through)
         except LabError:
             return False
-        before, since = self._before or {}, self._last
+        before, since = self._before, self._last
         self._before, self._last = now, began
         given, steered = ours(moves(self._ledger)) if different else (set(), set())
         for fact in different:
@@ -161,9 +164,6 @@ class Configuration:
         """
         way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
         before = self._before
-        if before is None:
-            self._cluster = administration.cluster_uuid(self._lab, **way)
-            return []
         different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
         if different and administration.cluster_uuid(self._lab, **way) != self._cluster:
             return []

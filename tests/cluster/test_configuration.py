@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from clusterkit import DATA, Cli, await_event, events, findings, in_effect, nothing_left
 
@@ -14,6 +12,8 @@ from chaos.observe.proof import problems
 
 SLOW = DATA / "slow.yaml"
 VOTES = "/_cluster/voting_config_exclusions"
+ANEW = ", and there is a new one of its name"
+"""After a deleted index, once the load has written again."""
 HANDS = {
     "cluster": (
         ("PUT", "/_cluster/settings", {"persistent": {"cluster.routing.allocation.enable": "none"}}),
@@ -66,7 +66,7 @@ def test_who_steers_the_cluster_in_mid_run_is_found(tiny, out, hand):
     assert code == 3, output
     found = findings(out)
     assert found["outcome"] == "inconclusive" and found["clean"] is True
-    assert re.search(f"omebody else {re.escape(says)}[^;]*, between ", found["summary"]), found["summary"]
+    assert f"omebody else {says}, between " in found["summary"].replace(ANEW, ""), found["summary"]
     (event,) = [event for event in events(out) if event["kind"] == configuration.CHANGED]
     assert 0 < event["t"] - event["since"] < 30e9
     assert await_green(tiny, 60)[0] and problems(tiny) == [] and nothing_left() == []

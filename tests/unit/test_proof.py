@@ -11,11 +11,12 @@ from fakes import FakeLab
 from chaos.errors import LabError
 from chaos.observe import administration, proof
 
-NONE: Mapping[str, str] = {}
-
 
 def answers(
-    monkeypatch: pytest.MonkeyPatch, lab: FakeLab, weights: dict[str, int] | None, transient: Mapping[str, str] = NONE
+    monkeypatch: pytest.MonkeyPatch,
+    lab: FakeLab,
+    weights: dict[str, int] | None,
+    transient: Mapping[str, str] | None = None,
 ) -> None:
     """A green cluster with the settings of its topology. OpenSearch answers 400 where it does not know the zones."""
 
@@ -29,7 +30,7 @@ def answers(
     monkeypatch.setattr(administration, "weights", of_zones)
     monkeypatch.setattr(administration, "decommission_status", lambda _: {})
     settings = {key: administration.as_text(value) for key, value in lab.topology.settings.cluster.items()}
-    layers = {"persistent": settings, "transient": transient}
+    layers = {"persistent": settings, "transient": transient or {}}
     monkeypatch.setattr(administration, "cluster_settings", lambda *_: layers)
 
 
