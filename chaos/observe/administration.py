@@ -5,14 +5,18 @@ those of OpenSearch 3.8.0: weight values are strings, ``_version`` is a number t
 answers before it is done.
 
 ``through``, of what only asks: the node to ask, where the elected manager is known; ``timeout`` in seconds.
+
+A manager that was started anew and is elected hides what it knows until it has read its state: for a moment indices,
+settings, weights and decommissions look as if they were not there, and nobody says so. So what is not there is believed
+only of a :func:`certain` answer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from chaos.errors import LabError
 from chaos.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
@@ -26,6 +30,9 @@ WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
 GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
 WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
+TERM = "/_cluster/state/metadata,blocks?filter_path=metadata.cluster_coordination.term,blocks.global"
+NOT_RECOVERED = "1"
+"""Id of the block that a cluster has until its manager has read the state (``GatewayService``, OpenSearch 3.8.0)."""
 SETTINGS = "the answer with the settings"
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
@@ -50,6 +57,37 @@ def _asked(lab: Lab, path: str, doing: str, through: str | None, timeout: float,
     return answer
 
 
+T = TypeVar("T")
+
+
+def certain(lab: Lab, ask: Callable[[], T], *, through: str | None = None, timeout: float = ASK_SECONDS) -> T:
+    """What ``ask`` gives while one manager is elected that has its state; asked again until that is so.
+
+    Two looks at the term enclose it: an election would have raised it, and who is elected does not forget
+    (``Coordinator.handleApplyCommit``, ``ClusterStateUpdaters.hideStateIfNotRecovered``). Raises LabError after
+    ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    before = _term(lab, through, timeout)
+    while True:
+        given = ask()
+        after = _term(lab, through, timeout)
+        if before is not None and before == after:
+            return given
+        if time.monotonic() > deadline:
+            raise LabError(f"no cluster manager was elected and had its state within {timeout:g} s")
+        time.sleep(0.1)
+        before = after
+
+
+def _term(lab: Lab, through: str | None, timeout: float) -> int | None:
+    """The term of the elected manager; None while it has not read its state. Raises LabError."""
+    answer = _asked(lab, TERM, "reading the term", through, timeout)
+    with reading("the answer with the term"):
+        known = NOT_RECOVERED not in answer.get("blocks", {}).get("global", {})
+        return int(answer["metadata"]["cluster_coordination"]["term"]) if known else None
+
+
 def weights(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> tuple[dict[str, int] | None, int]:
     """The zones' weights (None when unset) and the version that the next change must name."""
     answer = _asked(lab, WEIGHTS, "reading the weights", through, timeout)
@@ -62,7 +100,7 @@ def weights(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) 
 
 def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
     """Set the zones' weights, or delete them (None)."""
-    have, version = weights(lab)
+    have, version = certain(lab, lambda: weights(lab))
     if have == (dict(zones) if zones else None):
         return
     body: dict[str, Any] = {"_version": version}
@@ -96,7 +134,7 @@ def decommission(lab: Lab, zone: str, no_delay: bool = False, delay_seconds: flo
 
 def recommission(lab: Lab, zone: str) -> None:
     """Take the decommission back. ``zone`` is for people: OpenSearch knows one decommission only."""
-    if not decommission_status(lab):
+    if not certain(lab, lambda: decommission_status(lab)):
         return
     status, answer = administer(lab, "DELETE", DECOMMISSION)
     if status != 200:
@@ -135,9 +173,15 @@ def create_index(lab: Lab, index: str, settings: Mapping[str, Any]) -> None:
 
 def delete_index(lab: Lab, index: str) -> None:
     """Delete the load's index; fine when it is not there."""
-    status, answer = administer(lab, "DELETE", f"/{index}")
-    if status not in (200, 404):
-        raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")
+
+    def was_there() -> bool:
+        status, answer = administer(lab, "DELETE", f"/{index}")
+        if status not in (200, 404):
+            raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")
+        return status == 200
+
+    if not was_there():
+        certain(lab, was_there)
 
 
 Text = str | list[str] | None

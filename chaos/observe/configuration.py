@@ -136,12 +136,14 @@ class Configuration:
         through = elected(self._lab)
         if through is None:
             return False
+        way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
         try:
-            now = read(self._lab, self._index, through)
             if self._cluster is None:
-                self._cluster = administration.cluster_uuid(self._lab, through=through, timeout=TIMEOUT_SECONDS)
-                self._before = now
-            different = self._different(now, through)
+                self._before = administration.certain(self._lab, lambda: read(self._lab, self._index, through), **way)
+                self._cluster = administration.cluster_uuid(self._lab, **way)
+            now, different = read(self._lab, self._index, through), list[Fact]()
+            if now != self._before:
+                now, different = administration.certain(self._lab, lambda: self._compared(through), **way)
         except LabError:
             return False
         before, since = self._before, self._last
@@ -156,19 +158,19 @@ class Configuration:
             self._changed(configuration.sentence(told))
         return True
 
-    def _different(self, now: Facts, through: str) -> list[Fact]:
-        """Facts that are not as they were, by somebody's doing. Raises LabError.
+    def _compared(self, through: str) -> tuple[Facts, list[Fact]]:
+        """How things are, and the facts that are not as they were, by somebody's doing. Raises LabError.
 
         Another index, or none, is one fact where somebody deleted it. An index that the cluster lost is none, nor is
         anything of a cluster that formed anew: what it forgot is its own doing.
         """
         way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
-        before = self._before
+        before, now = self._before, read(self._lab, self._index, through)
         different = [fact for fact in sorted({*before, *now}) if before.get(fact) != now.get(fact)]
         if different and administration.cluster_uuid(self._lab, **way) != self._cluster:
-            return []
+            return now, []
         if UUID not in different:
-            return different
+            return now, different
         different = [fact for fact in different if fact[0] != UUID[0]]
         uuid = before.get(UUID)
-        return [*different, *([UUID] if uuid and administration.deleted(self._lab, uuid, **way) else [])]
+        return now, [*different, *([UUID] if uuid and administration.deleted(self._lab, uuid, **way) else [])]

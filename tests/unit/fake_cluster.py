@@ -8,7 +8,9 @@ from typing import Any
 import urllib3
 from fakes import FakeLab
 
-from chaos.observe.administration import DECOMMISSION, GRAVEYARD, WEIGHTS
+from chaos.observe.administration import DECOMMISSION, GRAVEYARD, NOT_RECOVERED, WEIGHTS
+
+NO_INDEX = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
 
 
 class FakeCluster(FakeLab):
@@ -34,6 +36,9 @@ class FakeCluster(FakeLab):
         self.requests: list[tuple[str, str, str]] = []
         self.believes: dict[str, str] = {}
         """Nodes that take another node than :attr:`leader` for the leader, from an older state."""
+        self.term = 7
+        self.forgetful: range = range(0)
+        """Of what is asked from now on: which answers come from a new leader that has not read its state yet."""
 
     def cut_off(self, old: str, new: str) -> None:
         """``old`` goes on to believe in itself; the others have elected ``new``."""
@@ -49,6 +54,9 @@ class FakeCluster(FakeLab):
         name, _, query = path.partition("?")
         if name == "/_cat/cluster_manager":
             return 200, [{"node": self.believes.get(node, self.leader) or "-"}]
+        waits = (method, name) == ("PUT", "/_cluster/settings")
+        if self._forgets() and not waits:
+            return self._forgotten(method, path, name)
         if name == "/_cluster/settings" or name.endswith("/_settings"):
             return self._settings(node, method, name, query, body)
         if name == WEIGHTS:
@@ -68,11 +76,31 @@ class FakeCluster(FakeLab):
             if node in self.believes:
                 return 200, state | {"version": 0, "cluster_manager_node": self.believes[node]}
             return 200, state
-        if method == "DELETE":
-            for index in name[1:].split(","):
-                self.indices.pop(index, None)
-            return 200, {"acknowledged": True}
+        if method == "DELETE" and name == DECOMMISSION:
+            self.decommissioned = {}
+        elif method == "DELETE":
+            gone = [self.indices.pop(index, None) for index in name[1:].split(",")]
+            return (404, NO_INDEX) if None in gone else (200, {"acknowledged": True})
         return 200, {}
+
+    def _forgets(self) -> bool:
+        window = self.forgetful
+        now = window.start <= 0 < window.stop
+        self.term += bool(window) and window.start == 0
+        self.forgetful = range(window.start - 1, window.stop - 1)
+        return now
+
+    def _forgotten(self, method: str, path: str, name: str) -> tuple[int, Any]:
+        """Seen of OpenSearch 3.8.0 between the first state that a new leader publishes and the recovery of its own."""
+        if name == "/_cluster/settings":
+            return 200, {"persistent": {}, "transient": {}}
+        if path.startswith("/_cluster/state"):
+            return 200, {
+                "metadata": {"cluster_uuid": self.uuid, "cluster_coordination": {"term": self.term}},
+                "blocks": {"global": {NOT_RECOVERED: {"description": "state not recovered / initialized"}}},
+            }
+        of_cluster = name == WEIGHTS or name.startswith(DECOMMISSION)
+        return (200, {}) if of_cluster and method == "GET" else (404, NO_INDEX)
 
     def _state(self) -> dict[str, Any]:
         nodes = {node.name: {"name": node.name} for node in self.topology.nodes}
@@ -89,7 +117,10 @@ class FakeCluster(FakeLab):
             "metadata": {
                 "cluster_uuid": self.uuid,
                 "indices": {index: {"settings": dict(settings)} for index, settings in self.indices.items()},
-                "cluster_coordination": {"voting_config_exclusions": [{"node_name": name} for name in self.votes]},
+                "cluster_coordination": {
+                    "term": self.term,
+                    "voting_config_exclusions": [{"node_name": name} for name in self.votes],
+                },
             },
         }
 

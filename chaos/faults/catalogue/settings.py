@@ -24,7 +24,7 @@ from chaos.faults.probes import Pair
 from chaos.lab.protocol import Lab
 from chaos.lab.wiring import Wiring
 from chaos.netsock import UNREADABLE
-from chaos.observe.administration import Text, as_text, explicit_settings, settings_path
+from chaos.observe.administration import Text, as_text, certain, explicit_settings, settings_path
 from chaos.observe.cluster import administer, await_elected, newest, views
 
 Scope = Literal["cluster", "index"]
@@ -118,7 +118,7 @@ def restore(lab: Lab, index: str | None, changed: dict[str, Text], before: dict[
     Raises FaultError, after the others have been restored, when somebody else changed one meanwhile.
     """
     await_elected(lab)
-    now = explicit_settings(lab, index)
+    now = certain(lab, lambda: explicit_settings(lab, index))
     if now is None:
         return
     if mine := to_restore(now, changed, before):
