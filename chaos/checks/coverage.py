@@ -15,7 +15,7 @@ balancers do.
 was asked), split evenly among the nodes that were in use there, over the time that they were. *How much of it* it could
 have answered: a node that answers nobody has given no wrong answer either, so where answers are wanted the share is
 taken times the part of all requests to that node in that phase (or of all of this kind, if that is less) that were
-answered. A node that nobody asked for anything has no such part, and is taken to answer.
+answered in it. A node that nobody asked for anything has no such part, and is taken to answer.
 
 *Enough* (``due``): :data:`ENOUGH` requests in each phase, but never more than a third of that share: in a short phase,
 or at a low rate, more cannot be asked. Of a node of which less than :data:`LEAST` were to be expected in a phase that
@@ -89,6 +89,8 @@ class Counts:
         self.known = bool(self.nodes and self.kind and record.spans)
         self.asked: dict[str, Counter[Where]] = {}
         self.answered: dict[str, Counter[Where]] = {}
+        self.late: Counter[Where] = Counter()
+        """Of the answers those that came in a later phase: a node that was away until then could give no other."""
         self.weight: dict[Where, float] = {}
         """The part of a phase's requests that go to a node while all in use are asked alike."""
         self.served: dict[Where, float] = {}
@@ -128,7 +130,7 @@ class Counts:
                     self._note(PROBE_GET, acknowledged[n], event["node"], event["found"] is not None)
                 elif event["kind"] in ("seen", "unseen") and n in acknowledged:
                     told = event["kind"] == "seen" or (event.get("missed") is not None and not event.get("away"))
-                    self._note(PROBE_SEARCH, acknowledged[n], event["node"], told)
+                    self._note(PROBE_SEARCH, acknowledged[n], event["node"], told, int(event["t"]))
             rate = float(probes.get("rate") or 0)
             self.total[PROBE_WRITE] = {place: rate * length for place, length in seconds.items()}
             looked = {p: float(number) for p, number in self._places(acknowledged.values()).items()}
@@ -154,12 +156,15 @@ class Counts:
     def _places(self, moments: Iterable[int]) -> Counter[int]:
         return Counter(place for t in moments if (place := self.record.place(t)) is not None)
 
-    def _note(self, kind: str, t: int, node: str | None, answered: bool) -> None:
+    def _note(self, kind: str, t: int, node: str | None, answered: bool, told: int | None = None) -> None:
+        """A request by its moment. ``told``: when it was answered, where it was asked again and again until it was."""
         place = self.record.place(t)
         if node is None or place is None:
             return
         self.asked.setdefault(kind, Counter())[place, node] += 1
         self.answered.setdefault(kind, Counter())[place, node] += answered
+        if answered and told is not None and self.record.place(told) != place:
+            self.late[place, node] += 1
 
     # -- who served ------------------------------------------------------------------------------------
 
@@ -191,7 +196,7 @@ class Counts:
         """The part of all requests to a node in a phase that were answered."""
         asked: Counter[Where] = sum(self.asked.values(), Counter())
         answered: Counter[Where] = sum(self.answered.values(), Counter())
-        return {where: answered[where] / number for where, number in asked.items()}
+        return {where: (answered[where] - self.late[where]) / number for where, number in asked.items()}
 
     def _parts_of_kinds(self) -> dict[tuple[str, int], float]:
         """The part of all requests of a kind in a phase that were answered."""

@@ -270,8 +270,9 @@ def test_who_is_named_by_a_controller_is_due_and_nobody_else():
     assert left_open(*only("healthy", "a-data"), *only("slow", "a-data"), named) == {}
 
 
-def test_a_dead_node_that_a_balancer_still_asks_is_due_for_requests_and_not_for_answers():
-    """It answers nobody, so it has given no wrong answer either."""
+@pytest.mark.parametrize("back", [False, True])
+def test_a_dead_node_that_a_balancer_still_asks_is_due_for_requests_and_not_for_answers(back: bool):
+    """It answers nobody, so it has given no wrong answer either. Nor when searches find it once it is ``back``."""
 
     def dead(run: Stored) -> None:
         for line in run.cas:
@@ -281,7 +282,8 @@ def test_a_dead_node_that_a_balancer_still_asks_is_due_for_requests_and_not_for_
                 line |= {"kind": "info", "outcome": "timeout", "status": 0}
         for line in run.probes:
             if line.get("node") == "b-data" and (line["t"] - run.origin) / S >= 20:
-                line |= {"get": {"found": None}, "seen": {"kind": "unseen", "missed": None}}.get(line["kind"], {})
+                seen = {"t": run.span("slow")[1] + S} if back else {"kind": "unseen", "missed": None}
+                line |= {"get": {"found": None}, "seen": seen}.get(line["kind"], {})
         rows = np.flatnonzero((run.arrivals["node"] == "b-data") & (run.arrivals["intended"] >= run.span("slow")[0]))
         run.answer(rows, synthetic.Outcome.REFUSED, 0.001)
 
@@ -291,6 +293,9 @@ def test_a_dead_node_that_a_balancer_still_asks_is_due_for_requests_and_not_for_
     assert found.row(coverage.CAS_READ, "b-data", slow, answers=True).due < 5
     assert found.row("read", "b-data", slow, answers=False).due == 29
     assert found.short(coverage.PROBE_GET, span=slow, answers=True) == []
+    assert found.row(coverage.PROBE_GET, "b-data", slow, answers=True).share < 1  # of 60
+    if back:
+        assert found.row(coverage.PROBE_SEARCH, "b-data", slow, answers=True).answered > 10
 
 
 def client(kind: str, node: str | None = None) -> Mutation:
