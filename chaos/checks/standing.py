@@ -37,6 +37,8 @@ from chaos.checks.clocks import Clock, Stretch
 from chaos.checks.record import SECOND, Record
 
 DRIVER, RUNNER = "the load driver", "the runner"
+LATE_LOOK_MS = 100.0
+"""As of the runner's own beat (:mod:`chaos.observe.ticks`): threads of one interpreter take turns."""
 LATE_NS = 50_000_000
 """How late a beat or a sign of life may be (ns): as late as the driver may be with an arrival."""
 
@@ -187,10 +189,34 @@ def _ticks(record: Record) -> Iterator[dict[str, Any]]:
                 continue
 
 
+def pulsed(record: Record) -> bool:
+    """Whether the runner's own pulse was taken."""
+    return next(_ticks(record), None) is not None
+
+
 def runner(record: Record) -> tuple[Stoppage, ...]:
-    """Every stop of the runner; none in a history that has no pulse of it."""
+    """Every stop of the runner; none in a history that has no pulse of it. A look that began late is one too."""
     own = [stretch for each in _ticks(record) for stretch in each["own"]]
+    own += _late_looks(record) if pulsed(record) else []
     return tuple(Stoppage(RUNNER, start, end, end) for start, end in clocks.united(own))
+
+
+def _late_looks(record: Record) -> list[tuple[int, int]]:
+    """From when a look was due until it began, where that is more than a turn of another thread.
+
+    A processor that is wanted by many wakes one thread of the runner and not the other. A sample is written when its
+    answers are there, so the look began as long before as the slowest of them took.
+    """
+    found = []
+    for event in record.of_kind("sample"):
+        late = float(event.get("late_ms") or 0)
+        if late > LATE_LOOK_MS:
+            asking = max(
+                (float(took) for took in (event.get("answers") or {}).values() if took is not None), default=0.0
+            )
+            began = int(event["t"]) - round(asking * 1e6)
+            found.append((began - round(late * 1e6), began))
+    return found
 
 
 def seen_earlier(record: Record, some: Iterable[Stoppage]) -> list[dict[str, Any]]:

@@ -51,8 +51,10 @@ PATH_LONG = 20.0
 NETWORK = ("network.", "zone.isolation", "zone.partition", "zone.slowness")
 """Kinds of fault that touch links only: the nodes themselves go on, and must answer."""
 LATE_P99 = 0.25
+"""Seconds by which the runner's looks may be late in a history without its pulse. With it each late look is a stoppage
+(:func:`.standing.runner`), and a verdict that hangs on one says so."""
 LATEST = 2.0
-"""Seconds by which the runner's own ticks may be late."""
+"""Seconds after which a look that is late is none."""
 BALANCED = "load-balancer"
 """The kind of client that a controller can steer."""
 SILENT = 10.0
@@ -296,7 +298,7 @@ def _pulse(record: Record) -> list[Condition]:
 
 
 def _runner(record: Record) -> list[Condition]:
-    """The runner's own ticks, and the path on which it looks. Empty for a history that did not record them."""
+    """The runner's own looks, and the path on which it looks. Empty for a history that did not record them."""
     samples = record.of_kind("sample")
     if samples and not any("answers" in sample or "late_ms" in sample for sample in samples):
         return []
@@ -305,12 +307,14 @@ def _runner(record: Record) -> list[Condition]:
     most = float(late.max()) if len(late) else None
     gap = record.longest_gap(samples)
     measured = "not measured" if p99 is None or most is None else f"{text.seconds(p99)}, {text.seconds(most)}"
+    pulsed = standing.pulsed(record)
+    wanted = f"none above {text.seconds(LATEST)}"
     woke = Condition(
         "runner",
-        "lateness of the runner's own ticks (99th percentile, and the latest)",
-        measured if gap <= SILENT else f"{measured}; no tick for {text.seconds(gap)}",
-        f"at most {text.seconds(LATE_P99)}, and none above {text.seconds(LATEST)}",
-        p99 is not None and most is not None and p99 <= LATE_P99 and most <= LATEST and gap <= SILENT,
+        "lateness of the runner's own looks (99th percentile, and the latest)",
+        measured if gap <= SILENT else f"{measured}; no look for {text.seconds(gap)}",
+        wanted if pulsed else f"at most {text.seconds(LATE_P99)}, and {wanted}",
+        p99 is not None and most is not None and (pulsed or p99 <= LATE_P99) and most <= LATEST and gap <= SILENT,
     )
     return [woke, *_path(record, samples)]
 

@@ -102,9 +102,14 @@ def test_a_fault_too_short_to_ask_under_is_not_judged() -> None:
 # -- the ticks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("late_ms", "ok"), [(2.0, True), (240.0, True), (300.0, False)])
-def test_a_runner_that_is_late_is_not_valid(late_ms: float, ok: bool) -> None:
-    assert conditions(story(late_ms=late_ms))["runner"].ok is ok
+@pytest.mark.parametrize(
+    ("late_ms", "pulsed", "ok"),
+    [(2.0, False, True), (240.0, False, True), (300.0, False, False), (300.0, True, True), (2100.0, True, False)],
+)
+def test_a_runner_that_is_late_is_not_valid_unless_each_late_look_is_known_as_such(
+    late_ms: float, pulsed: bool, ok: bool
+) -> None:
+    assert conditions(story(late_ms=late_ms, pulsed=pulsed))["runner"].ok is ok
 
 
 def test_one_stop_of_three_seconds_is_enough() -> None:

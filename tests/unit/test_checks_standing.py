@@ -329,6 +329,34 @@ def test_what_a_runner_saw_late_because_it_stood_still_is_undecided() -> None:
     assert "had nothing been seen late while the runner stood still (2.4 s at 16 s of the run)" in found.says
 
 
+@pytest.mark.parametrize(
+    ("late_ms", "asking_ms", "outcome"),
+    [
+        (2.0, 3.0, Outcome.WEAKNESS),
+        (90.0, 3.0, Outcome.WEAKNESS),
+        (900.0, 3.0, Outcome.INCONCLUSIVE),
+        (300.0, 3.0, Outcome.WEAKNESS),  # seen that much sooner it had been late all the same
+        (900.0, 1500.0, Outcome.WEAKNESS),  # it was the cluster that took its time: the look had begun before
+    ],
+)
+def test_what_a_look_saw_that_began_late_is_undecided_as_far_as_it_hangs_on_it(
+    late_ms: float, asking_ms: float, outcome: Outcome
+) -> None:
+    """A processor that many want wakes the runner's pulse and not its look."""
+    made = story(healthy())
+    made.chapters[1].event(5.49, "cluster.node_left", node="c-data", zone="c")
+    made.expect = [expect("recovery.node_left", "<=", 5, ("hit",))]
+
+    def mutate(events: list[dict]) -> list[dict]:
+        for event in events:
+            if event["kind"] == "sample" and event["t"] == T0 + round(17.5 * S):
+                event |= {"late_ms": late_ms, "answers": {"a-cm": asking_ms}}
+        return events
+
+    made.mutate = mutate
+    assert evaluate(made.history()).outcome is outcome
+
+
 def test_a_driver_that_stood_still_saw_nothing_of_the_cluster_late() -> None:
     assert evaluate(seen_late("driver").history()).outcome is Outcome.WEAKNESS
 
