@@ -3,7 +3,7 @@
     python benchmarks/results.py record demo --times 20      # goes on where the last call stopped
     python benchmarks/results.py record smoke --times 10
     python benchmarks/results.py record no-fault --times 20
-    python benchmarks/results.py record each                 # every shipped experiment without a run; new ones first
+    python benchmarks/results.py record each                 # every shipped experiment without a run; the oldest first
     python benchmarks/results.py page                        # writes docs/results.md
 
 A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
@@ -177,10 +177,11 @@ def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Call
     """What is still to run. ``state``: what is run → its code now; lines of other code do not count."""
     ended = [line for line in known if "ended" in line and line["code"] == state(line["what"])]
     if series == "each":
-        done, before = {line["what"] for line in ended}, {line["what"] for line in known}
+        done = {line["what"] for line in ended}
+        last = {line["what"]: line["ended"] for line in known if "ended" in line}
         every = [path for path in (ROOT / "experiments").rglob("*.yaml") if path.stem not in LONG]
         names = sorted(str(path.relative_to(ROOT)) for path in every)
-        yield from sorted((what for what in names if what not in done), key=lambda what: what in before)
+        yield from sorted((what for what in names if what not in done), key=lambda what: last.get(what, ""))
         return
     for _ in range(max(0, times - len(ended))):
         yield NO_FAULT if series == "no-fault" else SERIES[series]

@@ -1,14 +1,30 @@
-"""What a person sees while something runs: a live line on a terminal, plain lines everywhere else."""
+"""What a person sees while something runs: a live line on a terminal, plain lines everywhere else.
+
+Whoever reads may go away: ``| head`` does, and Ctrl-C ends ``| tee`` before it ends us. Nothing may end for that, least
+of all an undo, and no exit code may become another one.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 
-from rich.console import Console
+from rich import console as rich_console
 from rich.status import Status
 
 PLAIN_EVERY_SECONDS = 10.0
+
+
+class Console(rich_console.Console):
+    """Falls silent when nobody reads any more. (Rich's own would end the process with 1, which is a verdict's code.)"""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        with suppress(OSError, ValueError):  # what Python still holds of the line is flushed when the process ends
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.file.fileno())
+            os.close(nowhere)
 
 
 class Reporter:
@@ -27,17 +43,19 @@ class Reporter:
     def line(self, text: str) -> None:
         """A line that stays."""
         if not self._quiet:
-            self.console.print(f"{self._stamp()}  {text}", markup=False)
+            with suppress(OSError):  # a full disk, where the lines go to a file
+                self.console.print(f"{self._stamp()}  {text}", markup=False)
 
     def status(self, text: str) -> None:
         """What is going on right now: overwritten on a terminal, a line every ten seconds elsewhere."""
         if self._quiet:
             return
         if self.console.is_terminal:
-            if self._status is None:
-                self._status = self.console.status("")
-                self._status.start()
-            self._status.update(_escaped(text))
+            with suppress(OSError):  # a terminal that was closed
+                if self._status is None:
+                    self._status = self.console.status("")
+                    self._status.start()
+                self._status.update(_escaped(text))
         elif time.monotonic() - self._last_plain >= PLAIN_EVERY_SECONDS:
             self._last_plain = time.monotonic()
             self.line(text)

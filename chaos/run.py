@@ -370,6 +370,10 @@ class Execution:
         except Exception as error:
             self.keep_traceback("runner")
             self.failed(f"{type(error).__name__}: {error} (logs/runner-traceback.txt)")
+        except BaseException as error:  # whatever ends this process, nothing may stay behind
+            self.failed(f"{type(error).__name__}: {error}")
+            self.close_down()
+            raise
         self.close_down()
         return self.report()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from chaos.console import Console
 from chaos.errors import InvalidInput
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)

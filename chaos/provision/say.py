@@ -11,8 +11,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from chaos.console import Console
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 

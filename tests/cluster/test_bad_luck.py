@@ -121,6 +121,18 @@ def test_a_signal_at_the_end_of_a_run(tiny, out, where):
     assert problems(tiny) == []
 
 
+def test_ctrl_c_in_a_pipe_whose_reader_it_ends_first_undoes_all_the_same(tiny, out):
+    running = Cli("run", SLOW, "--on", tiny.id, "--out", out)
+    await_event(running, out, in_effect)
+    assert running.process.stdout is not None
+    running.process.stdout.close()
+    running.signal(signal.SIGINT)
+    assert running.process.wait(120) == 4
+    found = findings(out)
+    assert found["outcome"] == "aborted" and found["clean"] is True
+    assert await_green(tiny, 60)[0] and problems(tiny) == [] and nothing_left() == []
+
+
 @pytest.mark.full
 def test_a_kill_switch_ends_a_run_and_everything_is_undone_in_time(tiny, out, tmp_path):
     switch = tmp_path / "stop"

@@ -604,6 +604,24 @@ def test_a_lab_that_will_not_go_is_dirty_whatever_else(
     assert len(list((tmp_path / "state" / "registry").iterdir())) == 1  # for `recover` to find
 
 
+@pytest.mark.parametrize(
+    "ends", [SystemExit(1), KeyboardInterrupt(), GeneratorExit()], ids=lambda end: type(end).__name__
+)
+def test_whatever_ends_the_process_the_lab_is_taken_away(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path, ends: BaseException
+) -> None:
+    """Seen: a library that ended the process when nobody read its lines any more."""
+
+    def up(*_: Any) -> None:
+        raise ends
+
+    monkeypatch.setattr(LocalLab, "up", up)
+    with suppress(type(ends)):
+        cli("run", EXPERIMENT, "-q", "--out", provisioned)
+    assert list((tmp_path / "state" / "labs").iterdir()) == []
+    assert list((tmp_path / "state" / "registry").iterdir()) == []
+
+
 def test_a_read_back_that_breaks_is_our_error_but_nothing_is_left(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, provisioned: Path, tmp_path: Path
 ) -> None:
