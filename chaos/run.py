@@ -370,11 +370,11 @@ class Execution:
         except Exception as error:
             self.keep_traceback("runner")
             self.failed(f"{type(error).__name__}: {error} (logs/runner-traceback.txt)")
-        except BaseException as error:  # whatever ends this process, nothing may stay behind
+        except BaseException as error:
             self.failed(f"{type(error).__name__}: {error}")
-            self.close_down()
             raise
-        self.close_down()
+        finally:  # whatever ends this process, nothing may stay behind
+            self.close_down()
         return self.report()
 
     def close_down(self) -> None:

@@ -196,8 +196,8 @@ def pulsed(record: Record) -> bool:
 
 def runner(record: Record) -> tuple[Stoppage, ...]:
     """Every stop of the runner; none in a history that has no pulse of it. A look that began late is one too."""
-    own = [stretch for each in _ticks(record) for stretch in each["own"]]
-    own += _late_looks(record) if pulsed(record) else []
+    ticks = list(_ticks(record))
+    own = [stretch for each in ticks for stretch in each["own"]] + (_late_looks(record) if ticks else [])
     return tuple(Stoppage(RUNNER, start, end, end) for start, end in clocks.united(own))
 
 

@@ -23,14 +23,14 @@ from chaos.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
 from chaos.lab.protocol import Lab
 from chaos.load.workload import MAPPING
 from chaos.netsock import UNREADABLE
-from chaos.observe.cluster import administer, elected
+from chaos.observe.cluster import TERM, administer, elected
 
 ASK_SECONDS = 60.0
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"
 DECOMMISSION = "/_cluster/decommission/awareness"
 GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
 WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
-TERM = "/_cluster/state/metadata,blocks?filter_path=metadata.cluster_coordination.term,blocks.global"
+KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
 NOT_RECOVERED = "1"
 """Id of the block that a cluster has until its manager has read the state (``GatewayService``, OpenSearch 3.8.0)."""
 SETTINGS = "the answer with the settings"
@@ -82,7 +82,7 @@ def certain(lab: Lab, ask: Callable[[], T], *, through: str | None = None, timeo
 
 def _term(lab: Lab, through: str | None, timeout: float) -> int | None:
     """The term of the elected manager; None while it has not read its state. Raises LabError."""
-    answer = _asked(lab, TERM, "reading the term", through, timeout)
+    answer = _asked(lab, KNOWN_TERM, "reading the term", through, timeout)
     with reading("the answer with the term"):
         known = NOT_RECOVERED not in answer.get("blocks", {}).get("global", {})
         return int(answer["metadata"]["cluster_coordination"]["term"]) if known else None

@@ -138,11 +138,11 @@ class Configuration:
             return False
         way: Any = {"through": through, "timeout": TIMEOUT_SECONDS}
         try:
+            different: list[Fact] = []
             if self._cluster is None:
-                self._before = administration.certain(self._lab, lambda: read(self._lab, self._index, through), **way)
+                now = administration.certain(self._lab, lambda: read(self._lab, self._index, through), **way)
                 self._cluster = administration.cluster_uuid(self._lab, **way)
-            now, different = read(self._lab, self._index, through), list[Fact]()
-            if now != self._before:
+            elif (now := read(self._lab, self._index, through)) != self._before:
                 now, different = administration.certain(self._lab, lambda: self._compared(through), **way)
         except LabError:
             return False
