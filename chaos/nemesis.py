@@ -136,13 +136,12 @@ def hits(params: FaultParams, topology: Topology) -> tuple[Hit, ...]:
         scene = Scene.of(topology, 0, "", elected)
         try:
             fault = params.build("plan", scene, wiring)
-            claims = params.claims(Scene.of(topology, 0, "", elected))  # a scene's draws can be made once
         except InvalidInput:
             raise
         except ChaosError:  # whoever is elected does not match the other terms: then the fault does not begin
             continue
         links = frozenset(frozenset(link) for link in fault.links if names.issuperset(link))
-        found.append(Hit(frozenset(fault.targets) & names, links, claims, frozenset(fault.links)))
+        found.append(Hit(frozenset(fault.targets) & names, links, fault.claims, frozenset(fault.links)))
     if not found:
         raise InvalidInput(f"{params.describe()} matches nothing on topology {topology.name}")
     return tuple(found)

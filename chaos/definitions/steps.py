@@ -7,8 +7,9 @@ this module is what they build on, and it knows none of them.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from pydantic import (
     Field,
@@ -25,13 +26,15 @@ from chaos.definitions.topology import Topology
 from chaos.definitions.units import Duration, PositiveDuration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from chaos.faults.evidence import Evidence
     from chaos.faults.fault import Fault
     from chaos.faults.moves import Reversible
     from chaos.lab.wiring import Wiring
 
+
+T = TypeVar("T")
 
 LOAD_INDEX = "chaos"
 """The load's index, where its run does not name it otherwise."""
@@ -62,13 +65,15 @@ class Step(Strict):
 class Scene:
     """What a fault's selectors are resolved against. ``elected``: the cluster manager of this moment, if known.
 
-    ``index``: the load's index; a run on a lab that lives on gives it a name of its own.
+    ``index``: the load's index; a run on a lab that lives on gives it a name of its own. A selector is drawn once: who
+    is hit and what is claimed are the same nodes, however often a fault asks.
     """
 
     topology: Topology
     rng: random.Random
     elected: str | None = None
     index: str = LOAD_INDEX
+    _drawn: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, topology: Topology, seed: int, id: str, elected: str | None = None, index: str = LOAD_INDEX) -> Scene:
@@ -77,11 +82,23 @@ class Scene:
 
     def nodes(self, selector: NodeSelector) -> tuple[str, ...]:
         """Raises InvalidInput when nothing matches."""
-        return resolve_nodes(selector, self.topology.nodes, elected=self.elected, rng=self.rng)
+        return self._once(
+            selector, lambda: resolve_nodes(selector, self.topology.nodes, elected=self.elected, rng=self.rng)
+        )
 
     def links(self, selector: LinkSelector) -> frozenset[tuple[str, str]]:
         """Raises InvalidInput when nothing matches."""
-        return resolve_links(selector, self.topology.nodes, self.topology.zones, elected=self.elected, rng=self.rng)
+        topology = self.topology
+        return self._once(
+            selector,
+            lambda: resolve_links(selector, topology.nodes, topology.zones, elected=self.elected, rng=self.rng),
+        )
+
+    def _once(self, selector: NodeSelector | LinkSelector, resolve: Callable[[], T]) -> T:
+        key = f"{type(selector).__name__} {selector.text}"
+        if key not in self._drawn:
+            self._drawn[key] = resolve()
+        return cast(T, self._drawn[key])
 
 
 class Flap(Strict):

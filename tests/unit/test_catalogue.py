@@ -62,6 +62,39 @@ def test_every_example_is_a_fault_that_fits_a_ledger(kind: str, example: dict[st
                 assert Move.from_json(json.loads(json.dumps(move.to_json()))) == move
 
 
+ON_NODES = [
+    kind for kind, fault in FAULTS.items() if "target" in fault.model_fields and fault.family != "cluster manager"
+]
+ON_LINKS = [kind for kind, fault in FAULTS.items() if "links" in fault.model_fields]
+
+
+@pytest.mark.parametrize("kind", ON_NODES)
+def test_a_fault_that_is_drawn_claims_the_node_that_it_hits(kind: str) -> None:
+    """Two faults on one node are refused by what they claim."""
+    topology = topology_of(kind)
+    wiring = Wiring.of("plan", topology.nodes, topology.zones)
+    example = FAULTS[kind].examples[0]
+    drawn = FAULTS[kind](**{**example, "target": "one of role data"})
+    hit = set()
+    for seed in range(20):
+        fault = drawn.build("f1", Scene.of(topology, seed, "f1"), wiring)
+        (node,) = fault.targets
+        named = FAULTS[kind](**{**example, "target": f"node {node}"})
+        assert fault.claims == named.claims(Scene.of(topology, seed, "f1")) != frozenset()
+        hit.add(node)
+    assert len(hit) > 1
+
+
+@pytest.mark.parametrize("kind", ON_LINKS)
+def test_a_fault_on_drawn_links_claims_those_that_it_hits(kind: str) -> None:
+    topology = topology_of(kind)
+    wiring = Wiring.of("plan", topology.nodes, topology.zones)
+    drawn = FAULTS[kind](**{**FAULTS[kind].examples[0], "links": "to one of role data"})
+    for seed in range(20):
+        fault = drawn.build("f1", Scene.of(topology, seed, "f1"), wiring)
+        assert fault.claims == {f"the link {a} → {b}" for a, b in fault.links} != set()
+
+
 @pytest.mark.parametrize(("kind", "example"), EXAMPLES)
 def test_every_example_can_be_in_a_definition(kind: str, example: dict[str, Any], tmp_path: Path) -> None:
     loaded = load_experiment(definition(tmp_path, kind, example))
