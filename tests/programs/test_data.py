@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,11 +67,18 @@ def count(run: Path, name: str, **wanted: Any) -> int:
     return sum(all(line.get(key) == value for key, value in wanted.items()) for line in lines(run, name))
 
 
+class Told:
+    """What the checks need of a record."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+
+
 def record(run: Path, readback: dict[str, Any] | None = None) -> Any:
-    """What the checks need of a record, from disk."""
+    """A record, as far as the checks need it, from disk."""
     history = History.open(run)
     parts = {name: getattr(history, name) for name in ("plan", "cas", "probes", "stale")}
-    return SimpleNamespace(
+    return Told(
         **parts, readback=readback, arrivals={}, spans=(), expectations=(), since_start=lambda t: t / 1e9
     )
 
