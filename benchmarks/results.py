@@ -4,6 +4,7 @@
     python benchmarks/results.py record smoke --times 10
     python benchmarks/results.py record no-fault --times 20
     python benchmarks/results.py record each                 # every shipped experiment without a run; the oldest first
+    python benchmarks/results.py record each --again FILE    # one of them once more; its first run stays
     python benchmarks/results.py page                        # writes docs/results.md
 
 A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
@@ -187,12 +188,12 @@ def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Call
         yield NO_FAULT if series == "no-fault" else SERIES[series]
 
 
-def record(series: str, times: int, minutes: float) -> None:
+def record(series: str, times: int, minutes: float, again: Sequence[str] = ()) -> None:
     refuse_uncommitted(series)
     commit = git("rev-parse", "--short", "HEAD").strip()
     state = functools.cache(lambda what: code(series, what))
     deadline = time.monotonic() + 60 * minutes
-    for what in wanted(series, times, lines(series), state):
+    for what in again or wanted(series, times, lines(series), state):
         if time.monotonic() > deadline:
             print("time is over; the next call goes on here")
             return
@@ -301,10 +302,15 @@ def main() -> None:
     recording.add_argument("series", choices=SERIES)
     recording.add_argument("--times", type=int, default=20)
     recording.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many")
+    recording.add_argument("--again", nargs="+", default=(), metavar="FILE", help="experiments to run once more")
     commands.add_parser("page")
     given = parser.parse_args()
     if given.command == "record":
-        record(given.series, given.times, given.minutes)
+        if given.again and given.series != "each":
+            parser.error("--again is for the series each")
+        if missing := [what for what in given.again if not (ROOT / what).is_file()]:
+            parser.error(f"no such experiment: {', '.join(missing)}")
+        record(given.series, given.times, given.minutes, given.again)
     else:
         PAGE.write_text(page())
 
