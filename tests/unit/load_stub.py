@@ -55,6 +55,9 @@ _KEPT = re.compile(rb"/_doc/([vc]-\d+)")
 _QUERY = re.compile(rb'"values": ?\["([^"]+)"\]')
 _CONDITION = re.compile(rb"if_seq_no=(\d+)&if_primary_term=(\d+)")
 REFRESH = 0.3
+COMPETE = 0.02
+"""Seconds until a key ``c-…`` is answered: the two attempts that begin at one moment have both read it before one of
+them writes, however slow the machine is with the second."""
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _OK = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\n"
 _CHUNKED = _OK + b"transfer-encoding: chunked\r\n\r\n"
@@ -179,7 +182,8 @@ class Stub(asyncio.Protocol):
                 self.send(404, b'{"found":false}')
             else:
                 version = {"found": True, "_seq_no": seen[-1].seq_no, "_primary_term": 1}
-                self.send(200, json.dumps({**version, "_source": json.loads(seen[-1].source)}).encode())
+                body = json.dumps({**version, "_source": json.loads(seen[-1].source)}).encode()
+                asyncio.get_running_loop().call_later(COMPETE if id.startswith(b"c-") else 0, self.send, 200, body)
             return
         condition = _CONDITION.search(path)
         missed = condition is not None and int(condition[1]) != versions[-1].seq_no
