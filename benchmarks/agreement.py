@@ -41,7 +41,7 @@ from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationC
 from chaos.load.driver import Driver
 from chaos.provision.toxiproxy import find_go
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from load_stub import Server, serving
 
 K6 = "1.8.1"

@@ -30,7 +30,7 @@ from chaos.load.driver import Driver
 from chaos.netsock import Endpoint
 from chaos.provision.toxiproxy import ensure_toxiproxy
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from load_stub import Server, serving
 
 FIRST_PORT = 18_474

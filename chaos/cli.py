@@ -21,6 +21,7 @@ from chaos.commands.exporting import export
 from chaos.commands.failing_over import failover
 from chaos.commands.judging import judge
 from chaos.commands.overviews import suite, trend
+from chaos.commands.starting import init
 from chaos.errors import SEVERITY, ChaosError, Exit, InvalidInput
 
 app = typer.Typer(
@@ -292,7 +293,7 @@ def report(
     raise typer.Exit(int(min(codes, key=SEVERITY.index)))
 
 
-for command in (compare, baseline, judge, suite, trend, export, audit, failover):
+for command in (init, compare, baseline, judge, suite, trend, export, audit, failover):
     app.command()(command)
 
 
@@ -496,6 +497,9 @@ def docker_image(
     ] = None,
 ) -> None:
     """Build images for docker labs from what this machine has: no registry is asked."""
+    from chaos.lab import labs
+
+    labs.need_docker()
     from chaos.lab.docker import images
     from chaos.provision import lock
 

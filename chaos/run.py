@@ -974,7 +974,7 @@ class Execution:
                 os.chown(self.folder / "logs" / file.name, os.geteuid(), os.getegid())
 
     def report(self) -> RunResult:
-        from chaos.report import render
+        from chaos.report import promises, render
 
         clean = not self.dirt
         self.for_report.release()
@@ -985,6 +985,8 @@ class Execution:
             self.reporter.status("judging")
             with suppress(ChaosError, OSError):  # rows can be judged as they are
                 compact(self.folder)
+            with suppress(OSError):  # then the report says that there was no run before
+                promises.remember(self.folder, self.experiment.name)
             page = render(self.folder)
             findings = json.loads((page.parent / "findings.json").read_text())
         except (ChaosError, OSError) as error:

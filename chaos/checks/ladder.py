@@ -91,7 +91,7 @@ class Ladder:
         return Measure(value, "seconds", says, evidence={"at": self.record.since_start(at), **self._from(), **more})
 
     def not_needed(self, says: str) -> Measure:
-        return self.reached(self.watch.trigger, says)
+        return self.reached(self.watch.trigger, says, needed=False)
 
     def not_reached(self, says: str, **more: Any) -> Measure:
         value = max(0, self.watch.horizon - self.watch.trigger) / SECOND
@@ -438,7 +438,9 @@ def harms(record: Record, span: Span) -> bool:
 def table(record: Record) -> dict[str, Any]:
     """phase → trigger and steps, for the phases in which something was commanded.
 
-    Harm that did not come of a phase that only gives back is no step that was not reached: it has no value.
+    Harm that did not come of a phase that only gives back is no step that was not reached: it has no value. A step is
+    ``needed`` or not: a leader that stayed need not be elected, and where users had no harm, or theirs was over without
+    it, no node needs to leave and no controller to act; nor need it be green while the fault holds.
     """
     found = {}
     for span in record.spans:
@@ -447,10 +449,18 @@ def table(record: Record) -> dict[str, Any]:
         ladder = Ladder.of(record, span)
         harmless = not harms(record, span)
         steps = []
-        for name, step in _STEPS.items():
-            if name in failovers.STEPS and not failovers.planned(record):
-                continue
-            each = step(ladder)
+        measured = {
+            name: step(ladder)
+            for name, step in _STEPS.items()
+            if name not in failovers.STEPS or failovers.planned(record)
+        }
+        back = measured["regained"].value is not None and measured["regained"].bound is Bound.EXACT
+        for name, each in measured.items():
+            needed = each.evidence.get("needed", True)
+            spared = name in (*OF_HARM, *failovers.STEPS) and (back or harmless)
+            held = name == "green" and back and not harmless  # the copies of who is away are away as long
+            if each.bound is Bound.MORE_THAN and (name == "impact" or spared or held):
+                needed = False
             if harmless and name in OF_HARM and each.bound is Bound.MORE_THAN:  # nobody waits for it
                 each = Measure.missing("seconds", each.says)
             steps.append(
@@ -461,6 +471,7 @@ def table(record: Record) -> dict[str, Any]:
                     "after": each.value,
                     "bound": each.bound.value,
                     "reached": each.value is not None and each.bound is Bound.EXACT,
+                    "needed": needed,
                     "says": each.says,
                 }
             )

@@ -10,7 +10,7 @@ Which alpha: the record is complete when it is judged, so the strict retrospecti
 shared out over all windows looked at (Bonferroni), and never more than 1e-3 for one: with no fault at all, at most one
 phase in a hundred seems to have lost its objective, however long it is. With a fixed 1e-3 that share would grow with
 the phase's length. The price is small: on the reference's flapping trace (12 s outage, 3 s lull, 25 % for 4 s, 2 s
-lull, 5 % for 3 s) both definitions find 24 s at 100 arrivals/s (tests/unit/test_checks_regained.py). What stays as it
+lull, 5 % for 3 s) both definitions find 24 s at 100 arrivals/s (tests/unit/checks/test_regained.py). What stays as it
 is: the rule of 10 good seconds in a row, so that a lull that is longer ends an outage.
 
 The clock starts at the phase's first command (fault, action or undo), else at its start. When the phase

@@ -60,7 +60,11 @@ def print_verdict(name: str, folder: Path, findings: dict[str, Any], *, report: 
     """A run's verdict, for the reader and the CI that runs us. ``report`` False: no page shows these findings."""
     from chaos.report import announce
 
-    out.print(f"{name}: {findings['outcome'].upper()}  {findings['summary']}", markup=False)
+    out.print(f"{name}: {findings['outcome'].upper()}  {findings['headline']}", markup=False)
+    if rest := findings["summary"].removeprefix(findings["headline"]).strip():
+        out.print(f"  {rest}", markup=False)
+    for reason in [each for each in findings["reasons"] if not each["finding"]][1:4]:
+        out.print(f"  also            {reason['says']}", markup=False)
     for finding in findings["findings"]:
         line = f"  {SIGN[finding['counts_as']]}  {finding['title']}: {finding['measured_text']}"
         if finding["counts_as"] not in ("pass",):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chaos.definitions import Topology
-from chaos.errors import InvalidInput
-from chaos.lab import base
+from chaos.errors import InvalidInput, MissingPrerequisite
+from chaos.lab import base, traces
 from chaos.lab.base import BaseLab
 from chaos.lab.parts import Parts
 
@@ -23,10 +23,19 @@ def of_kind(kind: str) -> type[BaseLab]:
 
         return LocalLab
     if kind == "docker":
+        need_docker()
         from chaos.lab.docker.lab import DockerLab
 
         return DockerLab
     raise InvalidInput(f"'{kind}' is no kind of lab", remedy=f"choose one of: {', '.join(KINDS)}")
+
+
+def need_docker() -> None:
+    """Raises MissingPrerequisite where the Python package that speaks to a Docker engine is not installed."""
+    if not traces.has_docker_package():
+        raise MissingPrerequisite(
+            "Docker labs need the Python package docker", remedy="pip install 'opensearch-chaos[docker]'"
+        )
 
 
 def attach(id: str) -> BaseLab:
@@ -41,6 +50,7 @@ def parts(
     """Find or fetch what a lab is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
     refuse_home(kind, opensearch_home)
     if kind == "docker":
+        need_docker()
         from chaos.lab.docker import images
 
         return images.parts(topology, says)
@@ -72,6 +82,7 @@ def refuse_home(kind: str, home: Path | None) -> None:
 def require(kind: str) -> None:
     """Raises MissingPrerequisite when this user cannot make labs of a kind here; asked before anything is started."""
     if kind == "docker":
+        need_docker()
         from chaos.lab.docker.engine import Engine
 
         Engine.open()

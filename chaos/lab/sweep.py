@@ -87,9 +87,11 @@ def known() -> list[LabRecord]:
 
 def docker_labs() -> set[str]:
     """The ids of labs of which the Docker engine, where there is one, has anything; not those of other users."""
+    if not traces.docker_is_likely():
+        return set()
     from chaos.lab.docker.engine import Engine
 
-    engine = Engine.if_any() if traces.docker_is_likely() else None
+    engine = Engine.if_any()
     here = str(places.state().absolute())
     found = engine.owned() if engine is not None else []
     return {each.lab for each in found if each.state == here or not (Path(each.state) / "labs" / each.lab).is_dir()}
@@ -170,6 +172,8 @@ def _destroy(id: str) -> list[str]:
 
 def _remove_containers(id: str) -> list[str]:
     """Take away what the Docker engine has of a lab; a lab of that kind cannot go while no engine answers."""
+    if not traces.has_docker_package() and traces.is_docker(id):
+        return [f"lab {id} is made of containers: pip install 'opensearch-chaos[docker]' and run recover again"]
     if not traces.docker_is_likely() and not traces.is_docker(id):
         return []
     from chaos.lab.docker.engine import Engine

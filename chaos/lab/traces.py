@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 from chaos import places
@@ -35,8 +36,15 @@ def held(id: str, names: list[str]) -> list[str]:
     return found + ([f"lab folder {folder}"] if folder.exists() else [])
 
 
+def has_docker_package() -> bool:
+    """Whether the Python package that speaks to a Docker engine is installed; it is an extra."""
+    return find_spec("docker") is not None
+
+
 def docker_is_likely() -> bool:
     """Whether it is worth asking for a Docker engine: to load its library takes a third of a second."""
+    if not has_docker_package():
+        return False
     return bool(os.environ.get("DOCKER_HOST")) or Path("/var/run/docker.sock").exists()
 
 

@@ -261,9 +261,13 @@ def _loop_disks() -> list[Prerequisite]:
 
 
 def _docker() -> list[Prerequisite]:
-    import docker  # slow to import, and needed for this one question
-    from docker.errors import DockerException
-
+    needed = "the docker lab"
+    try:
+        import docker  # slow to import, and needed for this one question
+        from docker.errors import DockerException
+    except ImportError:
+        remedy = "pip install 'opensearch-chaos[docker]', or use the local lab"
+        return [Prerequisite("Docker", False, "the Python package docker is missing", remedy, needed, optional=True)]
     try:
         client = docker.from_env(timeout=5)
         try:
@@ -273,7 +277,7 @@ def _docker() -> list[Prerequisite]:
     except (DockerException, OSError) as error:
         ok, found = False, f"no engine answers ({str(error).splitlines()[0][:80]})"
     remedy = None if ok else "install and start the Docker engine, or use the local lab"
-    return [Prerequisite("Docker", ok, found, remedy, "the docker lab", optional=True)]
+    return [Prerequisite("Docker", ok, found, remedy, needed, optional=True)]
 
 
 def _existing(folder: Path) -> Path:

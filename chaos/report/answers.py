@@ -1,6 +1,8 @@
 """The first screen's four answers: did it hold, by how much, what broke first, what to do.
 
-Everything is taken from the findings and the record; nothing is judged here. Links are to places in the page.
+Everything is taken from the findings and the record; nothing is judged here. What to do follows from the reason that
+decides (:mod:`chaos.checks.reasons`), and from what users bore where nothing was missed. Links are to places in the
+page.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import ends, text
+from chaos.checks import ends, plainly, text
+from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
+from chaos.checks.summary import NOTICED
 from chaos.history import configuration
 from chaos.report.meanings import Remedy, group_of, meanings
 
@@ -24,6 +28,8 @@ WORDS = {
 }
 """A mark and a word for what a finding counts as."""
 MISSED = ("weakness", "unexpected_pass")
+UNMEASURED = (Cause.PROCESS, Cause.DOCUMENTS)
+"""What decides without a target that it could be set against."""
 ENDED = "process.ended"
 """The meaning of an end that nobody had asked for."""
 LAST_LINES = 3
@@ -40,6 +46,14 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """Lines that belong together, under a word of their own."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Answer:
     """One question of the first screen. ``kind`` is an outcome, for the colour; ``sign`` says the same as a shape."""
 
@@ -49,6 +63,7 @@ class Answer:
     answer: str
     details: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
+    lanes: tuple[Lane, ...] = ()
 
 
 def answers(record: Record, findings: dict[str, Any]) -> tuple[Answer, ...]:
@@ -126,6 +141,11 @@ def with_targets(findings: dict[str, Any], plan: dict[str, Any]) -> list[dict[st
 
 def _by_how_much(findings: dict[str, Any]) -> Answer:
     question = "By how much?"
+    decides = deciding(findings)
+    if findings["outcome"] == "weakness" and decides is not None and decides["cause"] in UNMEASURED:
+        says = plainly.reason(decides, findings["findings"], findings["tables"])
+        place = Link("ends", "its end") if decides["cause"] == Cause.PROCESS else Link("readback", "the read-back")
+        return Answer(question, "weakness", "✗", _upper(says), (), (place,))
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if missed:
         worst = max(missed, key=_rank)
@@ -141,7 +161,7 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
             tuple(item for item in details if item),
             (Link(f"finding-{findings['findings'].index(worst)}", "the finding"),),
         )
-    harmless = [item for item in findings["findings"] if badness(item) is not None and not _bites(item)]
+    harmless = [item for item in findings["findings"] if badness(item) is not None and not plainly.bites(item)]
     known = [item for item in harmless if item["counts_as"] == "known_weakness"]
     held = known or [item for item in harmless if item["counts_as"] == "pass"] or harmless
     if not held:
@@ -162,11 +182,6 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
 def _rank(item: dict[str, Any]) -> tuple[int, float]:
     """Lost data first, then what users see, then the rest; among alike by how far the target was missed."""
     return {"data": 2, "reads": 1, "writes": 1}.get(group_of(item["metric"]) or "", 0), badness(item) or 0.0
-
-
-def _bites(item: dict[str, Any]) -> bool:
-    """An expectation that the fault hurts: a guard on the experiment, no wish of users."""
-    return item["metric"].endswith(".good") and item.get("comparison") in ("<", "<=")
 
 
 def _spoken(item: dict[str, Any]) -> str:
@@ -218,8 +233,12 @@ def _spaced(target: str) -> str:
 # -- what broke first -----------------------------------------------------------------------------
 
 
+MOST = 3
+"""Lines of a lane."""
+
+
 def _first(record: Record) -> Answer:
-    """The first bad window of every operation, and what the cluster did around it.
+    """The first bad window of every operation; beside it what was done, and what the cluster did about it.
 
     What was bad before anything was done is told and broke nothing, unless nothing was bad later.
     """
@@ -236,28 +255,68 @@ def _first(record: Record) -> Answer:
         if found and found[:1] != later[:1]:
             early.append((found[0], f"{op.name}s were not good, before anything was done"))
     broken.sort()
-    moments = broken + early
-    broken = broken or sorted(early)
     begins = int(record.spans[0].start)
-    for kind, words in (("cluster.leader", "the cluster manager changed"), ("cluster.node_left", "{node} left")):
-        event = next((each for each in record.of_kind(kind) if int(each["t"]) >= begins), None)
-        if event is not None:
-            moments.append((int(event["t"]), words.format(node=text.clip(str(event.get("node")), 40))))
+    harm = [*early, *broken]
     for end in ends.table(record):
-        moments.append((record.origin + round(end["at"] * SECOND), f"{end['what']} {end['name']} ended {end['how']}"))
+        harm.append((record.origin + round(end["at"] * SECOND), f"{end['what']} {end['name']} ended {end['how']}"))
     red = next(
         (e for e in record.of_kind("cluster.status") if int(e["t"]) >= begins and e.get("status") == "red"), None
     )
     if red is not None:
-        moments.append((int(red["t"]), "the cluster was red"))
-    moments.sort()
-    links = (Link("timeline", "timeline"),)
-    story = [f"{_at(record, at)} {words}" for at, words in moments]
-    if not broken:
-        return Answer(question, "pass", "✓", "Nothing that users would notice", tuple(story[:4]), links)
-    at, words = broken[0]
-    after = "" if broken == sorted(early) else _after(record, at)
-    return Answer(question, "weakness", "✗", f"{_upper(words)}{after}", tuple(story[:4]), links)
+        harm.append((int(red["t"]), "the cluster was red"))
+    lanes = (
+        _lane(record, "What was done", [(int(e["t"]), _done(record, e)) for e in _commands(record)]),
+        _lane(record, "What broke", harm),
+        _lane(record, "What the cluster did", _reactions(record, begins)),
+    )
+    more: dict[str, Any] = {"links": (Link("timeline", "timeline"),), "lanes": tuple(each for each in lanes if each)}
+    first = broken or sorted(early)
+    if not first:
+        return Answer(question, "pass", "✓", "Nothing that users would notice", **more)
+    at, words = first[0]
+    return Answer(question, "weakness", "✗", f"{_upper(words)}{_after(record, at) if broken else ''}", **more)
+
+
+def _lane(record: Record, title: str, moments: list[tuple[int, str]]) -> Lane | None:
+    lines = [f"{_at(record, at)} {words}" for at, words in sorted(moments)]
+    if len(lines) > MOST:
+        lines = [*lines[:MOST], f"and {len(lines) - MOST} more"]
+    return Lane(title, tuple(lines)) if lines else None
+
+
+def _commands(record: Record) -> list[dict[str, Any]]:
+    return [event for event in record.events if event.get("kind") in _COMMANDS]
+
+
+def _done(record: Record, event: dict[str, Any]) -> str:
+    return text.clip(record.words(event), 80)
+
+
+def _reactions(record: Record, begins: int) -> list[tuple[int, str]]:
+    """What the cluster, and controllers, did: who left, whom the others chose, which copies took over."""
+    found: list[tuple[int, str]] = []
+    for event in record.of_kind("cluster.node_left"):
+        if int(event["t"]) >= begins:
+            found.append((int(event["t"]), f"{text.clip(str(event.get('node')), 40)} left{_asked_to(record, event)}"))
+    for event in record.of_kind("cluster.leader"):
+        if int(event["t"]) >= begins and event.get("leader"):
+            found.append((int(event["t"]), f"{text.clip(str(event['leader']), 40)} became cluster manager"))
+    promoted = [event for event in record.of_kind("cluster.primary_promoted") if int(event["t"]) >= begins]
+    if promoted:
+        found.append((int(promoted[0]["t"]), "copies began to take over as primaries"))
+    for event in record.of_kind("failover.done"):
+        found.append((int(event["t"]), f"a controller: {text.clip(str(event.get('says') or event.get('step')), 60)}"))
+    return found
+
+
+def _asked_to(record: Record, event: dict[str, Any]) -> str:
+    """Whether a node left because its zone was decommissioned: that was done, and did not break."""
+    t, zone = int(event["t"]), str(event.get("zone"))
+    for action in record.of_kind("action.command"):
+        asked = action.get("action_kind") == "decommission" and int(action["t"]) <= t
+        if asked and f"zone {zone} " in f"{record.words(action)} ":
+            return ", as it was asked to"
+    return ""
 
 
 def _at(record: Record, t: int) -> str:
@@ -305,51 +364,108 @@ def causes(record: Record, findings: dict[str, Any], phase: str | None) -> list[
 
 def advice(record: Record, findings: dict[str, Any], item: dict[str, Any]) -> tuple[Remedy, ...]:
     """What may help against one missed finding; nothing for one that expected the fault to hurt."""
-    if _bites(item):
+    if plainly.bites(item):
         return ()
     return meanings().advice(item["metric"], causes(record, findings, item["phase"]))
 
 
+QUESTION = "What to do?"
+QUIETER = "Run it again on a quieter or larger machine"
+LONGER = "Run it again with longer phases or more load"
+NEXT = {
+    Cause.ERROR: "Look at what failed, then run it again",
+    Cause.RUNNER_DIED: "Look at what failed, then run it again",
+    Cause.REFUSED: "Correct the load: what it asks for is refused as wrong",
+    Cause.CHECK_BROKEN: "Report it: a check of this suite failed",
+    Cause.GUARD: "Look at what stopped it, then run it again",
+    Cause.ABORTED: "Run it again, to its end",
+    Cause.STEP: "Find out why this step did not happen, then run it again",
+    Cause.NEVER_GOOD: "See why this was never good, then run it again",
+    Cause.NEVER_SHOWN: "See why the checks on data were not answered, then run it again",
+    Cause.TOO_LITTLE: LONGER,
+    Cause.PUSHED: QUIETER,
+    Cause.INSTRUMENT: QUIETER,
+    Cause.NOTHING_EXPECTED: "Say in “expect” what users want, then run it again",
+    Cause.NO_READBACK: "Find out why nothing was read back, then run it again",
+}
+"""What follows from a cause alone; of the others it depends on what was found."""
+
+
 def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
-    question = "What to do?"
-    outcome = findings["outcome"]
     if findings["clean"] is False:
-        return Answer(question, "error", "!", "Clean up first: opensearch-chaos recover", links=())
-    if outcome == "error":
-        return Answer(
-            question, "error", "!", "Look at what failed, then run it again", (_why(findings),), (Link("trust", "why"),)
-        )
-    ended = findings["tables"].get("ends") or []
-    weak = any(end["weakness"] for end in ended)
-    if weak or (ended and outcome == "inconclusive"):
-        return _look_at(ended, "weakness" if weak else "inconclusive")
-    missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
-    if missed:
-        return _try(record, findings, missed)
-    if outcome == "aborted":
-        return Answer(
-            question,
-            "aborted",
-            "■",
-            "Look at what stopped it, then run it again",
-            (_why(findings),),
-            (Link("trust", "why"),),
-        )
+        return Answer(QUESTION, "error", "!", "Clean up first: opensearch-chaos recover", links=())
+    decides = deciding(findings)
+    if decides is None:
+        return _well(record, findings)
+    outcome, cause = findings["outcome"], Cause(decides["cause"])
     if outcome == "weakness":
+        return _against(record, findings, cause)
+    if cause is Cause.PROCESS and (ended := findings["tables"].get("ends")):
+        return _look_at(ended, outcome)
+    mark = {"error": "!", "aborted": "■"}.get(outcome, "?")
+    says = NEXT.get(cause) or _prove(findings, decides, cause)
+    return Answer(QUESTION, outcome, mark, says, (text.clip(decides["says"], 200),), (Link("trust", "why"),))
+
+
+def _against(record: Record, findings: dict[str, Any], cause: Cause) -> Answer:
+    """What may help against a weakness, by what decides it."""
+    if cause is Cause.PROCESS:
+        return _look_at(findings["tables"].get("ends") or [], "weakness")
+    if cause is Cause.NOTE:
         return Answer(
-            question,
+            QUESTION,
             "weakness",
             "✗",
             "Remove the note: a known weakness is gone",
             (),
             (Link("expected", "the finding"),),
         )
-    if outcome == "inconclusive":
-        return Answer(question, "inconclusive", "?", _prove(findings), (_why(findings),), (Link("trust", "why"),))
+    missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
+    if cause is Cause.DOCUMENTS:
+        missed.insert(0, {"metric": "documents.unexpected", "phase": None, "measured": None, "target": "0"})
+    return _try(record, findings, missed)
+
+
+def _well(record: Record, findings: dict[str, Any]) -> Answer:
+    """Of a run that passed: what is known to be weak, what users bore all the same, what the checklist found."""
     known = [item for item in findings["findings"] if item["counts_as"] == "known_weakness"]
     if known:
         return _try(record, findings, known)
-    return Answer(question, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault")
+    failed = [row for row in (record.audit or {}).get("rows") or [] if row.get("status") == "fail"]
+    remedies = _relief(record, findings)
+    if not remedies and not failed:
+        return Answer(QUESTION, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault")
+    links = [Link(f"help-{remedy.id}", f"To bear less: {remedy.title}") for remedy in remedies[:2]]
+    if failed:
+        links.append(Link("audit", f"{text.plural(len(failed), 'row')} of the checklist failed"))
+        says = f"It held. Now mend what the checklist found: {text.clip(_lower(str(failed[0].get('title'))), 90)}"
+    else:
+        says = f"It held as was asked. Users bore {_borne(findings)}; less of it: {_lower(remedies[0].title)}"
+    details = [text.clip(str(row.get("remedy") or ""), 160) for row in failed[:1]]
+    return Answer(QUESTION, "pass", "→", says, tuple(each for each in details if each), tuple(links))
+
+
+def _worst(findings: dict[str, Any]) -> list[tuple[str, str, float]]:
+    """(operation, phase, outage-equivalent seconds) where each bore most, those that noticed it; the worst first."""
+    found = []
+    for op, row in (findings["tables"].get("outage") or {}).items():
+        if row["phases"] and row["total"] >= NOTICED:
+            phase = max(row["phases"], key=lambda name, row=row: float(row["phases"][name]))  # type: ignore[misc]
+            found.append((str(op), str(phase), float(row["total"])))
+    return sorted(found, key=lambda each: -each[2])
+
+
+def _borne(findings: dict[str, Any]) -> str:
+    return text.listed([f"{text.seconds(round(total, 1))} without {op}s" for op, _, total in _worst(findings)])
+
+
+def _relief(record: Record, findings: dict[str, Any]) -> list[Remedy]:
+    """What may make the time shorter in which users were not served, though nobody had asked for less."""
+    found: dict[str, Remedy] = {}
+    for op, phase, _ in _worst(findings):
+        for remedy in meanings().advice(f"{op}.outage", causes(record, findings, phase)):
+            found.setdefault(remedy.id, remedy)
+    return list(found.values())
 
 
 def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
@@ -359,7 +475,7 @@ def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
     last = [line for line in [end["fatal"], *end["log_tail"][-LAST_LINES:]] if line]
     again = "" if outcome == "weakness" else ", find out who ended it, and run it again"
     return Answer(
-        "What to do?",
+        QUESTION,
         outcome,
         "→" if outcome == "weakness" else "?",
         f"Read what {who} said last{again}",
@@ -379,7 +495,7 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
                 remedies.setdefault(offered[depth].id, offered[depth])
     if not remedies:
         return Answer(
-            "What to do?",
+            QUESTION,
             "weakness",
             "✗",
             "The fault did less than the experiment expects of it: look at its evidence",
@@ -388,7 +504,7 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
         )
     first, *others = remedies.values()
     return Answer(
-        "What to do?",
+        QUESTION,
         "weakness",
         "→",
         first.title,
@@ -400,22 +516,27 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
     )
 
 
-def _why(findings: dict[str, Any]) -> str:
-    return text.clip(next((r["says"] for r in findings["reasons"] if r["outcome"] == findings["outcome"]), ""), 200)
-
-
-def _prove(findings: dict[str, Any]) -> str:
-    """What would make an inconclusive run a conclusive one."""
-    if any(reason["says"].lower().startswith(configuration.HAND) for reason in findings["reasons"]):
-        return "Find out who else works on the cluster, then run it again"
-    if any(fault.get("vanished") for fault in findings["faults"]):
-        return "Find out who changed the fault while it was to hold, then run it again"
-    if any(not fault["proven"] for fault in findings["faults"]):
+def _prove(findings: dict[str, Any], decides: dict[str, Any], cause: Cause) -> str:
+    """What would make an inconclusive run a conclusive one, where the cause alone does not tell."""
+    says = decides["says"].lower()
+    if cause is Cause.SETTINGS:
+        if says.startswith(configuration.HAND):
+            return "Find out who else works on the cluster, then run it again"
+        return "Find out why nobody watched the cluster's settings, then run it again"
+    if cause is Cause.FAULT:
+        if any(fault.get("vanished") for fault in findings["faults"]):
+            return "Find out who changed the fault while it was to hold, then run it again"
         return "Find out why the fault is not proven, then run it again"
-    if not findings["validity"]["valid"]:
-        return "Run it again on a quieter or larger machine"
-    if any("processors" in reason["says"] for reason in findings["reasons"]):
-        return "Run it again on a quieter or larger machine"
-    if any("arrivals in the phase" in reason["says"] for reason in findings["reasons"]):
-        return "Run it again with longer phases or more load"
+    if cause is Cause.PROCESS:
+        return "Find out why nobody watched the processes, then run it again"
+    if "processors" in says:
+        return QUIETER
+    if "stood still" in says:
+        return "Find out what stopped it, then run it again"
+    if "arrivals in the phase" in says:
+        return LONGER
     return "See what is missing, then run it again"
+
+
+def _lower(words: str) -> str:
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words

@@ -34,8 +34,11 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
     clean = {True: "clean", False: "**DIRTY**", None: "clean-up unknown"}[findings.get("clean")]
     yield f"## {SIGNS[outcome]} {escaped(run.get('experiment') or run.get('name') or 'run')}: {outcome}, {clean}"
     yield ""
-    yield escaped(findings["summary"], 700)
+    yield f"**{escaped(findings['headline'], 700)}**"
     yield ""
+    if rest := findings["summary"].removeprefix(findings["headline"]).strip():
+        yield escaped(rest, 700)
+        yield ""
     if (repeats := within.second_of(dict(findings))) is not None:
         yield f"**{escaped(repeats, 700)}**"
         yield ""
@@ -46,6 +49,8 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
         details = "; ".join(answer.details)
         said = f"- **{escaped(answer.question)}** {escaped(answer.answer)}"
         yield f"{said} ({escaped(details, 400)})" if details else said
+        for lane in answer.lanes:
+            yield f"  - {escaped(lane.title)}: {escaped('; '.join(lane.lines), 400)}"
     if answers:
         yield ""
     if findings["findings"]:
@@ -69,11 +74,15 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
     if outage:
         shown = ", ".join(f"{op}s {text.seconds(round(row['total'], 3))}" for op, row in outage.items())
         yield f"Outage-equivalent time: {escaped(shown)}."
-    others = [reason["says"] for reason in findings["reasons"] if reason["outcome"] in ("error", "aborted")]
-    for says in others[:5]:
+    for says in unasked(findings)[:5]:
         yield f"- {escaped(says)}"
     yield ""
     yield f"Run `{_code(run.get('name'))}`, seed {escaped(run.get('seed'))}; the whole story is in `report.html`."
+
+
+def unasked(findings: Mapping[str, Any]) -> list[str]:
+    """What stands in the way of a pass and is no finding, in words; what decides comes first."""
+    return [f"{reason['outcome']}: {reason['says']}" for reason in findings["reasons"] if not reason["finding"]]
 
 
 def escaped(given: object, limit: int = 300) -> str:
@@ -107,9 +116,8 @@ def workflow_commands(findings: Mapping[str, Any], file: str | None = None) -> l
             if item["known_weakness"]:
                 says += f" (known: {item['known_weakness']})"
             found.append((level, f"{experiment}: {item['title']}", says))
-    titles = [str(item["title"]) for item in findings["findings"]]
     for reason in findings["reasons"]:
-        if any(reason["says"].startswith(f"{title}: ") for title in titles):
+        if reason["finding"]:
             continue
         level = {"error": "error", "aborted": "error", "weakness": "error"}.get(reason["outcome"], "warning")
         found.append((level, f"{experiment}: {reason['outcome']}", reason["says"]))

@@ -6,7 +6,6 @@ safe. Words are chosen here, so that the template holds no logic beyond loops.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -17,10 +16,12 @@ from typing import Any
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from chaos.checks import contents, evaluate, text
+from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
+from chaos.checks.summary import NOTICED
 from chaos.history.reader import History
 from chaos.places import write_atomically, write_json
-from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, timeline, within
+from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, promises, timeline, within
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -60,7 +61,8 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
     shown = findings | {"findings": answers.with_targets(findings, record.plan)}
     write_atomically(folder / markdown.FILE, markdown.summary(shown, answers.answers(record, shown)))
     page = folder / "report.html"
-    write_atomically(page, _html(record, findings, redact))
+    last = None if redact else promises.earlier(run_folder)  # its words are of other runs, with names of their own
+    write_atomically(page, _html(record, findings, redact, last))
     return page
 
 
@@ -69,7 +71,7 @@ def render_html(history: History, findings: dict[str, Any]) -> str:
     return _html(Record(history), findings, False)
 
 
-def _html(record: Record, findings: dict[str, Any], redact: bool) -> str:
+def _html(record: Record, findings: dict[str, Any], redact: bool, last: dict[str, Any] | None = None) -> str:
     environment = Environment(
         loader=PackageLoader("chaos.report"),
         autoescape=True,  # of every file, whatever its name: tojson escapes what stands inside a script
@@ -85,7 +87,9 @@ def _html(record: Record, findings: dict[str, Any], redact: bool) -> str:
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
     environment.filters["bytes"] = _bytes
     environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
-    return environment.get_template("report.html.j2").render(_context(record, findings), redacted=redact)
+    return environment.get_template("report.html.j2").render(
+        _context(record, findings), promises=promises.section(findings, last), redacted=redact
+    )
 
 
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
@@ -103,6 +107,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "mark": mark,
         "word": word,
         "meaning": meaning,
+        "rest": findings["summary"].removeprefix(findings["headline"]).strip(),
         "answers": answers.answers(record, findings),
         "policy": interactive.policy(),
         "script": interactive.script(),
@@ -117,6 +122,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "within": within.section(tables),
         "second_of": within.second_of(findings),
         "impact": _impact(tables),
+        "waits": _waits(tables),
         "writes": tables["writes"],
         "expected": [_expected(item, index, record, findings) for index, item in enumerate(findings["findings"])],
         "glossary": _glossary(record, findings),
@@ -290,12 +296,37 @@ def _impact(tables: dict[str, Any]) -> list[dict[str, Any]]:
                 "scripted": text.seconds(round(out["scripted"], 3)),
                 "has_scripted": out["scripted"] > 0.0005,
                 "total": text.seconds(round(out["total"], 3)),
-                "budget": [(name, _share(value)) for name, value in out["budget"].items()],
+                "budget": [
+                    {"of": name, "own": _share(out["budget_own"][name]), "total": _share(value)}
+                    for name, value in out["budget"].items()
+                ],
                 "regained": known[worst]["text"] if worst else text.NO_VALUE,
                 "regained_in": _in_phase(known, worst),
             }
         )
     return rows
+
+
+def _waits(tables: dict[str, Any]) -> str:
+    """What the time costs in which the test waits for somebody to act: that is an assumption, and the reader's to make.
+
+    In a phase that waits on purpose users lose so much a minute; a month's budget is that of :mod:`..checks.outage`.
+    """
+    waiting = {item["name"]: item["end"] - item["start"] for item in tables["phases"] if item["scripted_wait"]}
+    found = []
+    for op, out in tables["outage"].items():
+        seconds = sum(waiting.values())
+        lost = sum(value for name, value in out["phases"].items() if name in waiting)
+        if seconds > 0 and lost > NOTICED:
+            (of, budget), *_ = BUDGETS.items()
+            found.append(f"{_share(60 * lost / seconds / budget)} for {op}s")
+    if not found:
+        return ""
+    took = text.seconds(round(sum(waiting.values())))
+    return (
+        f"The test assumes that somebody acts after {took}. For each minute that your people take, "
+        f"count {text.listed(found)} of a month's budget at {of}."
+    )
 
 
 def _in_phase(known: dict[str, Any], worst: str | None) -> str:
@@ -335,9 +366,22 @@ def _evidence(evidence: object) -> list[tuple[str, str]]:
     """What a check noted, as rows; long lists are clipped, the whole is in findings.json."""
     rows = []
     for name, value in (evidence if isinstance(evidence, dict) else {}).items():
-        shown = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
-        rows.append((str(name).replace("_", " "), text.clip(shown.strip('"'), 600)))
+        if value is not None and value != [] and value != {}:
+            rows.append((str(name).replace("_", " "), text.clip(_spelled(value), 600)))
     return rows
+
+
+def _spelled(value: object) -> str:
+    """A value of JSON for people: no brackets, no quotes."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{str(name).replace('_', ' ')} {_spelled(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ("; " if any(isinstance(item, dict | list) for item in value) else ", ").join(map(_spelled, value))
+    return "none" if value is None else str(value)
 
 
 def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
     if length <= 0:
         return None
     axis = Axis(length)
-    columns = tuple(_column(axis, record, span) for span in record.spans)
+    columns = (*_warm_up(axis, record), *(_column(axis, record, span) for span in record.spans))
     bands = _bands(axis, faults)
     actions = _place(axis, _actions(record))
     events = _place(axis, _events(record))
@@ -257,6 +257,20 @@ def _column(axis: Axis, record: Record, span: Any) -> Column:
         seconds=text.seconds(round(span.seconds, 1)) if width > 44 else "",
         scripted_wait=span.scripted_wait,
     )
+
+
+def _warm_up(axis: Axis, record: Record) -> tuple[Column, ...]:
+    """The load before the first phase: it is drawn, and judged by nobody."""
+    first = record.since_start(record.spans[0].start) if record.spans else None
+    if not first or first <= 0:
+        return ()
+    x = axis.x(0.0)
+    width = round(axis.x(first) - x, 1)
+    room = int((width - 10) / 7.2)
+    label = next((words for words in ("warm-up, not judged", "warm-up") if len(words) <= room), "")
+    says = "warm-up: the load before the first phase, which is not judged"
+    shown = text.seconds(round(first, 1)) if width > 44 else ""
+    return (Column(says, label, x, width, shown, scripted_wait=False),)
 
 
 def _label_at(x: float, label: str) -> tuple[float, str, float, float]:

@@ -8,8 +8,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import crash
 import pytest
+from crash import crash
 
 real = [
     pytest.mark.cluster,

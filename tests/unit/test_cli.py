@@ -358,7 +358,13 @@ def test_a_drawn_experiment_that_is_run_at_once_is_kept(
 
     def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
         ran.append(options.command)
-        return RunResult(tmp_path, {"outcome": "pass", "summary": "", "findings": [], "exit_code": 0}, True)
+        return RunResult(
+            tmp_path,
+            {"outcome": "pass", "exit_code": 0}
+            | dict.fromkeys(("headline", "summary"), "")
+            | {"reasons": [], "findings": []},
+            True,
+        )
 
     monkeypatch.setattr(running, "run", run)
     code, _, _ = cli("nemesis", "3az-standby", "--for", "60s", "--run", "--reports", tmp_path / "r")
@@ -670,7 +676,15 @@ def result(code: Exit) -> RunResult:
     outcome = {0: "pass", 1: "weakness", 3: "inconclusive", 4: "aborted", 5: "error", 6: "pass"}[code]
     return RunResult(
         Path("reports/x"),
-        {"exit_code": int(code), "outcome": outcome, "summary": "so", "findings": [], "clean": code != 6},
+        {
+            "exit_code": int(code),
+            "outcome": outcome,
+            "headline": "so",
+            "summary": "so",
+            "reasons": [],
+            "findings": [],
+            "clean": code != 6,
+        },
         code != 6,
     )
 

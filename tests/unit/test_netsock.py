@@ -14,8 +14,8 @@ import urllib3
 from fakes import FakeLab
 from load_stub import Server, serving
 from opensearchpy.exceptions import OpenSearchException, TransportError
-from test_load_driver import GARBLED
-from test_load_outcomes import ABSENT, places, put
+from unit.load.test_driver import GARBLED
+from unit.load.test_outcomes import ABSENT, places, put
 
 from chaos import netsock
 from chaos.errors import ChaosError, FaultError, LabError

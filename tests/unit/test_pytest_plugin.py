@@ -69,7 +69,8 @@ def result(outcome: str = "pass", clean: bool = True, stopped: bool = False, **c
     """Findings of EXPERIMENT; ``counts_as``: by the finding's metric, dots as underscores."""
     found = [finding(id, counts_as.pop(id.replace(".", "_").replace("@", "_"), "pass")) for id in IDS]
     found += [finding(id, how) for id, how in counts_as.items()]
-    return RunResult(Path("reports/x"), {"outcome": outcome, "summary": "so", "findings": found}, clean, stopped)
+    findings = {"outcome": outcome, "headline": "so", "summary": "so", "findings": found}
+    return RunResult(Path("reports/x"), findings, clean, stopped)
 
 
 @pytest.fixture

@@ -28,7 +28,14 @@ CODES = {"pass": 0, "weakness": 1, "inconclusive": 3, "aborted": 4, "error": 5}
 
 def result(outcome: str, number: int = 1, *, clean: bool | None = True, stopped: bool = False) -> RunResult:
     code = 6 if clean is False else CODES[outcome]
-    findings = {"outcome": outcome, "summary": f"so {number}", "findings": [], "exit_code": code, "clean": clean}
+    findings = {
+        "outcome": outcome,
+        "headline": f"so {number}",
+        "summary": f"so {number}",
+        "findings": [],
+        "exit_code": code,
+        "clean": clean,
+    }
     return RunResult(Path(f"reports/run-{number}"), findings | {"reasons": []}, clean is True, stopped)
 
 

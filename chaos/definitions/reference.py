@@ -1,0 +1,157 @@
+"""docs/reference.md: the grammar of both kinds of definition, made from the published schemas.
+
+``python -m chaos.definitions.reference`` prints it; a test fails when the page is not current. Parameters of faults are
+in docs/faults.md, what metrics mean in docs/findings.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from chaos.definitions.expectations import METRICS, WHOLE_RUN
+from chaos.definitions.schema import schema_of
+
+FILE = Path(__file__).parents[2] / "docs" / "reference.md"
+COMMAND = "python -m chaos.definitions.reference"
+EXPERIMENT = {
+    "LoadFile": "load",
+    "ReadFile": "load.read",
+    "WriteFile": "load.write",
+    "CompareAndSet": "load.cas",
+    "Visibility": "load.visibility",
+    "Client": "load.client",
+    "PhaseFile": "phases.NAME",
+    "Until": "phases.NAME.until",
+    "Decommission": "phases.NAME.do.decommission",
+    "Recommission": "phases.NAME.do.recommission",
+    "Weights": "phases.NAME.do.weights",
+    "Guards": "guards",
+    "GoodFloor": "guards.read.good, guards.write.good",
+    "GuardCommand": "guards.command",
+    "Controller": "controller",
+}
+"""Parts of the schema, and where they stand in a file; in the order of the page."""
+TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
+UNITS = (
+    ("a duration", "300ms, 20s, 8m, 1h"),
+    ("a rate", "100/s, 6000/min"),
+    ("a frequency", "2/year"),
+    ("a share", "99.9%"),
+    ("a size", "384MiB, 1GiB"),
+    ("a comparison", "'>= 99.9%', '<= 10s', 0"),
+)
+KINDS = {"percent": "share", "duration": "duration", "count": "count"}
+
+
+def markdown() -> str:
+    """The content of docs/reference.md."""
+    return "\n".join(_page()) + "\n"
+
+
+def _page() -> Iterator[str]:
+    experiment, topology = schema_of("experiment"), schema_of("topology")
+    yield "# The grammar of experiments and topologies"
+    yield ""
+    yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
+    yield "fails when it is not current. An unknown key is an error, with file, line and column. [Faults](faults.md)"
+    yield "have a page of their own; how all of it is used is in [Write an experiment](writing.md)."
+    yield ""
+    yield "| a value | for example |"
+    yield "|---|---|"
+    yield from (f"| {what} | {example} |" for what, example in UNITS)
+    yield ""
+    yield "## An experiment"
+    yield from _table(experiment, experiment)
+    for name, place in EXPERIMENT.items():
+        yield from _part(f"`{place}`", experiment["$defs"][name], experiment)
+    yield from _expectations(experiment["$defs"]["ExpectationFile"], experiment)
+    yield ""
+    yield "## A topology"
+    yield from _table(topology, topology)
+    for name, place in TOPOLOGY.items():
+        yield from _part(f"`{place}`", topology["$defs"][name], topology)
+
+
+def _part(title: str, part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
+    yield ""
+    yield f"### {title}"
+    yield " ".join(str(part.get("description") or "").replace("``", "`").split())
+    yield from _table(part, whole)
+
+
+def _table(part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
+    if "properties" not in part:  # a mapping whose keys are names; what it is for is said above
+        return
+    yield ""
+    yield "| key | value | default | meaning |"
+    yield "|---|---|---|---|"
+    required = part.get("required") or []
+    for key, value in part["properties"].items():
+        default = "required" if key in required else _default(value)
+        yield f"| `{key}` | {_cell(_type(value, whole))} | {_cell(default)} | {_cell(_meaning(value))} |"
+
+
+def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
+    plain = {key: value for key, value in part["properties"].items() if key not in METRICS}
+    yield from _part("`expect`, each line", {**part, "properties": plain}, whole)
+    yield ""
+    yield "And exactly one of these metrics:"
+    yield ""
+    yield "| metric | compared with a | judged |"
+    yield "|---|---|---|"
+    for metric, unit in METRICS.items():
+        yield f"| `{metric}` | {KINDS[unit]} | {'over the whole run' if metric in WHOLE_RUN else 'in each phase'} |"
+
+
+def _type(value: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
+    """What may be written, in words."""
+    if (reference := value.get("$ref")) is not None:
+        name = str(reference).rpartition("/")[2]
+        return {"NodeSelector": "nodes", "LinkSelector": "links", "InjectFile": "faults", "DoFile": "actions"}.get(
+            name, "a mapping, see below"
+        )
+    if "const" in value:
+        return f"`{_spelled(value['const'])}`"
+    if "enum" in value:
+        return " or ".join(f"`{item}`" for item in value["enum"])
+    if "anyOf" in value:
+        return " or ".join(dict.fromkeys(_type(item, whole) for item in value["anyOf"]))
+    if value.get("type") == "array":
+        return f"a list of {_type(value.get('items') or {}, whole)}"
+    if value.get("type") == "object":
+        return "a mapping"
+    if "examples" in value:
+        return f"for example {', '.join(f'`{item}`' for item in value['examples'])}"
+    return {"string": "text", "integer": "a whole number", "boolean": "true or false", "number": "a number"}.get(
+        str(value.get("type")), "any"
+    )
+
+
+def _default(value: Mapping[str, Any]) -> str:
+    if "default" not in value:
+        return ""
+    default = value["default"]
+    if default in ([], {}, ""):
+        return "none"
+    if isinstance(default, dict):
+        return "its own defaults"
+    shown = ", ".join(map(_spelled, default)) if isinstance(default, list) else _spelled(default)
+    return f"`{shown}`"
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _meaning(value: Mapping[str, Any]) -> str:
+    return str(value.get("description") or "")
+
+
+def _cell(words: str) -> str:
+    return " ".join(words.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
