@@ -191,7 +191,7 @@ def evaluate(history: HistoryLike) -> Findings:
         Cause.NEVER_SHOWN: data.gaps(record),
         Cause.TOO_LITTLE: enough.gaps(record),
         Cause.PUSHED: leaving.gaps(record),
-        Cause.INSTRUMENT: validity.gaps(conditions),
+        Cause.INSTRUMENT: tuple(validity.gaps(conditions)),
     }
     gaps = [gap for some in gathered.values() for gap in some]
     findings, broken = _findings(record, gaps)

@@ -276,8 +276,8 @@ def _docker() -> list[Prerequisite]:
             client.close()
     except (DockerException, OSError) as error:
         ok, found = False, f"no engine answers ({str(error).splitlines()[0][:80]})"
-    remedy = None if ok else "install and start the Docker engine, or use the local lab"
-    return [Prerequisite("Docker", ok, found, remedy, needed, optional=True)]
+    start = None if ok else "install and start the Docker engine, or use the local lab"
+    return [Prerequisite("Docker", ok, found, start, needed, optional=True)]
 
 
 def _existing(folder: Path) -> Path:

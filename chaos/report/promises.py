@@ -36,7 +36,7 @@ def remember(folder: Path, experiment: str) -> None:
 
     Raises OSError when the folder cannot be written.
     """
-    runs = []
+    runs: list[dict[str, Any]] = []
     for other in sorted(folder.parent.glob(f"*-{glob.escape(experiment)}-*"), reverse=True):
         if len(runs) == MOST:
             break
