@@ -76,7 +76,7 @@ lint: $(READY)
 
 # needs uv (pip install uv); hashes, no index addresses
 lock:
-	uv pip compile pyproject.toml --extra dev --extra all --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra dev --extra docker --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --upgrade -o requirements.lock
 
 clean:
