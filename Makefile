@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
-	@echo "make unit       the unit tests alone"
+	@echo "make unit       the unit tests alone: no program of ours is started (2 minutes on 2 cores)"
 	@echo "make test       unit and cluster tests (needs root for the cluster tests; at most 20 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
@@ -37,14 +37,14 @@ demo: $(READY)
 # What needs no cluster is shared out among WORKERS; a cluster has the machine for itself. Both parts are run whatever
 # the first says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
 WORKERS ?= 2
-UNIT := tests/unit tests/browser
+UNIT := tests/unit tests/programs tests/browser
 junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml -o junit_family=xunit2)
 pytest-parts = status=0; \
 	$(BIN)/python -m pytest $(UNIT) -m $(1) -n $(WORKERS) --dist worksteal $(call junit,unit) $(PYTEST_ARGS) || status=1; \
 	$(BIN)/python -m pytest $(UNIT:%=--ignore=%) -m $(1) $(call junit,cluster) $(PYTEST_ARGS) || status=1; \
 	exit $$status
 
-# every unit test, with a cluster nowhere
+# what needs neither a cluster nor one of our own programs
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -m "not full" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

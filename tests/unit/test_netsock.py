@@ -14,7 +14,7 @@ import urllib3
 from fakes import FakeLab
 from load_stub import Server, serving
 from opensearchpy.exceptions import OpenSearchException, TransportError
-from unit.load.test_driver import GARBLED
+from programs.test_driver import GARBLED
 from unit.load.test_outcomes import ABSENT, places, put
 
 from chaos import netsock

@@ -18,7 +18,7 @@ import pytest
 import requests
 from fakes import PARTS, ROOT, FakeLab, Log, a_fault, topology
 from load_stub import serving
-from unit.load.test_driver import config as driven
+from programs.test_driver import config as driven
 
 from chaos import places, space
 from chaos import run as running

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from unit.load.test_pulse import stopped
+from programs.test_pulse import stopped
 
 SECOND = 1_000_000_000
 RUNNER = """

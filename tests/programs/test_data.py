@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from load_stub import REFRESH, Server, serving
 from opensearchpy.exceptions import ConflictError, NotFoundError, TransportError
-from unit.load.test_driver import config, wait_for
+from programs.test_driver import config, wait_for
 
 from chaos.checks import coverage, data
 from chaos.checks.data import cas as cas_check

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from load_stub import serving
-from unit.load.test_driver import config, drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
+from programs.test_driver import config, drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
 
 from chaos.definitions import load_topology
 from chaos.history import History
@@ -24,7 +24,7 @@ from chaos.load.pulse import BEAT_S, EACH, LATE_NS
 from chaos.places import ProcessIdentity
 from chaos.run import Execution
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SECOND = 1_000_000_000
 ASKED_EVERY_S = BEAT_S * EACH
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from load_stub import serving
-from unit.load.test_driver import drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
-from unit.load.test_pulse import stopped
+from programs.test_driver import drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
+from programs.test_pulse import stopped
 
 from chaos.checks import good, standing
 from chaos.checks.forgiving import Doubt

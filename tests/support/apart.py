@@ -1,0 +1,20 @@
+"""What every test without a cluster gets: no trace outside its own folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from chaos import places
+from chaos.lab import cgroups
+
+settings.register_profile("shared machine", deadline=None)  # how long an example takes is no law
+settings.load_profile("shared machine")
+
+
+@pytest.fixture(autouse=True)
+def markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "lab_markers", lambda: tmp_path / "run")
+    monkeypatch.setattr(cgroups, "ids", lambda: set())
