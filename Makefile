@@ -51,6 +51,7 @@ unit: $(READY)
 test: $(READY)
 	$(call pytest-parts,"not full and not docker")
 
+test-full: export HYPOTHESIS_ALL := 1
 test-full: $(READY)
 	$(call pytest-parts,"")
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)

@@ -37,7 +37,8 @@ from typing import Any
 import numpy as np
 
 from chaos.checks import text
-from chaos.checks.data.operations import operations, planned
+from chaos.checks.data import operations
+from chaos.checks.data.operations import planned
 from chaos.checks.record import OUTCOMES, SECOND, Record, Span
 
 ENOUGH = 29
@@ -111,7 +112,7 @@ class Counts:
             self._arrivals(op.name)
             self.total[op.name] = {place: op.rate * length for place, length in seconds.items()}
         if (cas := planned(record, "cas")) is not None:
-            done = operations(record.cas)
+            done = operations.of(record)
             for each in done:
                 kind = CAS_READ if each.f == "read" else CAS_WRITE
                 self._note(kind, each.begin, each.node, each.kind == "ok" or each.status == 409)
@@ -345,7 +346,7 @@ def unread_keys(record: Record) -> list[str]:
     if not keys or not record.spans or not of(record).known:
         return []
     counts = of(record)
-    seen = {(each.key, each.node) for each in operations(record.cas) if each.f == "read" and each.kind == "ok"}
+    seen = {(each.key, each.node) for each in operations.of(record) if each.f == "read" and each.kind == "ok"}
     return [
         f"{node} was never asked for {text.listed(lacking)} ({CAS_READ})"
         for node in counts.nodes

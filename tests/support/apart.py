@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,8 @@ settings.load_profile("shared machine")
 def markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "lab_markers", lambda: tmp_path / "run")
     monkeypatch.setattr(cgroups, "ids", lambda: set())
+
+
+def examples(number: int) -> int:
+    """How many examples a costly law is tried on: all in make test-full (``HYPOTHESIS_ALL``), else a quarter."""
+    return number if os.environ.get("HYPOTHESIS_ALL") else max(3, number // 4)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from apart import examples
 from fakes import topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,7 +48,7 @@ def faults(given: Options) -> list[Drawn]:
 
 
 @given(drawn)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_never_more_than_the_limits_at_any_moment(given: Options) -> None:
     made = faults(given)
     for at in {each.begin for each in made}:
@@ -65,7 +66,7 @@ def test_never_more_than_the_limits_at_any_moment(given: Options) -> None:
 
 
 @given(drawn)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_the_same_options_give_the_same_bytes_and_they_are_that_experiment(given: Options) -> None:
     if not faults(given):
         return

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from chaos.checks import text, writes
-from chaos.checks.data import cas, staleness, visibility
-from chaos.checks.data.operations import operations, planned
+from chaos.checks.data import cas, operations, staleness, visibility
+from chaos.checks.data.operations import planned
 from chaos.checks.evidence import Gap
 from chaos.checks.measure import Measure
 from chaos.checks.record import Record, Span
@@ -62,7 +62,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     if len(record.stale) < counted:
         found.append(f"only {len(record.stale)} of {text.plural(counted, 'stale read')} of the load are recorded")
     if planned(record, "cas") is not None:
-        done = operations(record.cas)
+        done = operations.of(record)
         if not any(each.acknowledged for each in done):
             found.append("no compare-and-set was ever acknowledged, so nothing was shown about them")
         if not any(each.f == "read" and each.value is not None for each in done):

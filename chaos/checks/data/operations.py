@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from chaos.checks.record import Record
 
@@ -45,8 +46,18 @@ class Operation:
         return f"op {self.number}, {what}{at}"
 
 
+_KNOWN: WeakKeyDictionary[Record, list[Operation]] = WeakKeyDictionary()
+
+
+def of(record: Record) -> list[Operation]:
+    """The operations of a record, see :func:`operations`; read from its lines once."""
+    if record not in _KNOWN:
+        _KNOWN[record] = operations(record.cas)
+    return _KNOWN[record]
+
+
 def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
-    """The operations of a record in the order of their invocation. One that was never answered is info."""
+    """Operations in the order of their invocation. One that was never answered is info."""
     begun = {int(event["op"]): event for event in events if event["kind"] == "invoke"}
     ended = {int(event["op"]): event for event in events if event["kind"] in ("ok", "fail", "info")}
     found = []
@@ -79,7 +90,7 @@ def by_key(record: Record) -> dict[str, list[Operation]]:
     """Operations by key: every key of the plan, whether anything was done to it or not."""
     keys = int((planned(record, "cas") or {}).get("keys") or 0)
     found: dict[str, list[Operation]] = {f"c-{n}": [] for n in range(keys)}
-    for each in operations(record.cas):
+    for each in of(record):
         found.setdefault(each.key, []).append(each)
     return found
 

@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
+from apart import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import Event, Mutation, S, Stored, counts, verdicts
+from screens import in_headline
 from synthetic import Chapter, Compared, Probed, Story, mixed
 
 from chaos.checks import Findings, evaluate
@@ -918,6 +920,7 @@ def test_a_mutated_history_is_exactly_that_weakness(metric: str, mutation: Mutat
     own = [reason for reason in findings.reasons if not reason.says.startswith("Documents that should not be there")]
     assert [reason.outcome for reason in own] == [Run.WEAKNESS]
     assert own[0].says.startswith(findings.findings[0].title)
+    in_headline(findings.to_json())
 
 
 @pytest.mark.parametrize("spoil", [the_driver_was_busy, the_driver_sent_late, the_runner_was_starved])
@@ -940,6 +943,7 @@ def test_a_history_that_lost_its_evidence_stays_open(name: str) -> None:
     }
     assert left == {}
     assert findings.outcome is Run.INCONCLUSIVE, findings.reasons
+    in_headline(findings.to_json())
 
 
 # -- the other kinds of finding ------------------------------------------------------------------------
@@ -1313,7 +1317,7 @@ def losses(draw: st.DrawFn) -> Mutation:
     return lose
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(STARTS)), losses())
 def test_lost_evidence_never_makes_a_pass_of_what_was_none(start: str, loss: Mutation) -> None:
     run, outcome, before = _before(start)
@@ -1323,7 +1327,7 @@ def test_lost_evidence_never_makes_a_pass_of_what_was_none(start: str, loss: Mut
     assert findings.outcome is not Run.PASS or outcome is Run.PASS
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_random_lines_that_are_missing_from_a_sound_run_raise_nothing_and_blame_nobody_for_data(
     data: st.DataObject,
