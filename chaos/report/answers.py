@@ -217,6 +217,8 @@ def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
         return (
             f"{text.plural(bad, 'arrival')} not good, {text.count(allowed)} allowed of {text.count(row['scheduled'])}"
         )
+    if item["metric"].endswith(".good"):
+        return ""  # a fault that was to bite: both shares are said already
     if factor >= NO_LIMIT:
         return "nothing was allowed"
     return f"{factor:.1f} times what was wanted" if factor >= 1 else f"{factor * 100:.0f} % of the limit"
