@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import urllib3
 from clusterkit import DATA, ROOT, cli, findings, kept_lab_id, run_folder
-from conformance import conforms
-from test_conformance import INDEX, footprint
+from conformance import INDEX, conforms, footprint
 
 from chaos.access import PLAIN, Access, secret
 from chaos.definitions import FAULTS, load_topology

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,21 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.probes import Echo, Line, Pair, together
 from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import labs
+from chaos.lab import cgroups, labs
 from chaos.lab.base import BaseLab
+from chaos.lab.local import LocalLab
 from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
+
+INDEX = "chaos"
+"""As the load's index is called, so that kinds that act on data find some."""
+LIMITS = re.compile(
+    r"cpu\.(shares|cfs_quota_us|cfs_period_us|weight|max)|cpuset\.cpus|freezer\.state|cgroup\.freeze"
+    r"|memory\.(limit_in_bytes|memsw\.limit_in_bytes|high|max|swap\.max)"
+    r"|blkio\.throttle\.(read|write)_(bps|iops)_device|io\.max"
+)
+"""The files of a control group that a fault may write; the others count and never stand still."""
 
 
 def changed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
@@ -143,3 +154,32 @@ def conforms(
     assert problems(lab) == []
     assert changed(before, footprint(lab)) == {}
     assert disturbed(lab, everything, base) == []
+
+
+def footprint(lab: LocalLab) -> dict[str, Any]:
+    """What faults may change beside processes and links: limits, mounts, settings and indices."""
+    limits = {}
+    for hierarchy in cgroups.hierarchies().values():
+        for file in (hierarchy.root / f"oschaos-{lab.id}").rglob("*"):
+            if LIMITS.fullmatch(file.name):
+                limits[str(file)] = file.read_text()
+        for file in hierarchy.root.glob("blkio.throttle.*_device"):  # a throttle of the root slows writing back
+            ours = [line for line in file.read_text().splitlines() if line.split()[0] in devices(lab)]
+            limits[str(file)] = "\n".join(ours)
+    mounts = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        if f"/{lab.id}/" in f"{fields[4]}/" or f"oschaos-{lab.id}" in line:
+            mounts.append((fields[4], fields[5], fields[-1]))
+    client = lab.client(lab.topology.nodes[0].name, timeout=30)
+    asked = {}
+    for what in ("/_cluster/settings?flat_settings=true", "/_all/_settings?flat_settings=true"):
+        status, asked[what] = client.request("GET", what)
+        assert status == 200, asked
+    return {"limits": limits, "mounts": sorted(mounts), **asked}
+
+
+def devices(lab: LocalLab) -> set[str]:
+    """major:minor of every loop device whose file is in the lab's folder."""
+    files = Path("/sys/block").glob("loop*/loop/backing_file")
+    return {(f.parents[1] / "dev").read_text().strip() for f in files if f"/{lab.id}/" in f.read_text()}
