@@ -8,18 +8,21 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clusterkit import failed, look, told
+import pytest
+from clusterkit import ROOT, failed, look, told
 
-from chaos.definitions import FAULTS
+from chaos.definitions import FAULTS, Topology, load_topology
 from chaos.faults.catalogue.network import pairs_both, untouched
 from chaos.faults.evidence import CONTROL_GROWTH_SECONDS
 from chaos.faults.fault import Fault
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.moves import Move
 from chaos.faults.probes import Echo, Line, Pair, together
 from chaos.faults.select import ready
 from chaos.history import EventWriter
@@ -30,6 +33,8 @@ from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
 
+SHARED = "3az-standby"
+"""The topology of the lab that most cluster tests share."""
 INDEX = "chaos"
 """As the load's index is called, so that kinds that act on data find some."""
 LIMITS = re.compile(
@@ -38,6 +43,83 @@ LIMITS = re.compile(
     r"|blkio\.throttle\.(read|write)_(bps|iops)_device|io\.max"
 )
 """The files of a control group that a fault may write; the others count and never stand still."""
+
+
+Case = tuple[str, int]
+"""A kind and the number of one of its examples."""
+
+
+def every_case() -> list[Case]:
+    """Every example, those of one topology together, the shared lab's first: every other one costs a lab's start."""
+    every = [(kind, number) for kind, fault in FAULTS.items() for number in range(len(fault.examples))]
+    every.sort(key=lambda case: (FAULTS[case[0]].example_topology != SHARED, FAULTS[case[0]].example_topology))
+    return every
+
+
+def cases(short: Container[Case]) -> list[Any]:
+    """Every example as parameters of a test; all but ``short`` only in make test-full."""
+    return [
+        pytest.param(
+            kind,
+            FAULTS[kind].examples[number],
+            id=f"{kind}-{number}",
+            marks=[] if (kind, number) in short else [pytest.mark.full],
+        )
+        for kind, number in every_case()
+    ]
+
+
+def topology(name: str) -> Topology:
+    """One that ships, or of a path."""
+    return load_topology(name, near=ROOT / "experiments" / "x.yaml")
+
+
+@contextmanager
+def labs_of(
+    shared: Callable[[], BaseLab], make: Callable[[Topology], BaseLab], index: str | None = None
+) -> Iterator[Callable[[str], Any]]:
+    """Gives the lab of a topology: the shared one, or one more that lasts until another topology is asked for.
+
+    ``make`` makes one that is not up yet. ``index``: each lab gets it.
+    """
+    there: dict[str, BaseLab] = {}
+
+    def close() -> None:
+        for name in [name for name in there if name != SHARED]:
+            assert there.pop(name).down() == []
+
+    def get(name: str) -> BaseLab:
+        if name in there:
+            return there[name]
+        if name == SHARED:
+            there[name] = shared()
+        else:
+            close()
+            there[name] = make(topology(name))
+            there[name].up()
+        if index is not None:
+            settings = dict(there[name].topology.settings.index)
+            Move("index.create", {"index": index, "settings": settings}).apply(there[name])
+            assert await_green(there[name], 60)[0]
+        return there[name]
+
+    try:
+        yield get
+    finally:
+        close()
+        if index is not None and SHARED in there:
+            Move("index.delete", {"index": index}).apply(there[SHARED])
+
+
+def conforms_or_skips(
+    get: Callable[[str], Any], lab: type[BaseLab], out: Path, kind: str, example: dict[str, Any], seen: Any
+) -> None:
+    """:func:`conforms` on the lab of the kind's topology; skipped where labs of that class cannot have it."""
+    wanted = FAULTS[kind].example_topology
+    offers = lab.offers(topology(wanted))
+    if lacking := [reason for need in FAULTS[kind].needs if (reason := offers[need])]:
+        pytest.skip(f"{kind}: {'; '.join(lacking)}")
+    conforms(get(wanted), out, kind, example, seen)
 
 
 def changed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
