@@ -114,12 +114,19 @@ def _came_back(op: str, row: dict[str, Any], tables: dict[str, Any], cause: str)
     regained = tables.get("regained", {}).get(op, {})
     names = list(row["phases"])
     worst = max(names, key=lambda name: row["phases"][name])
-    known = [item for name in names[names.index(worst) :] if (item := regained.get(name)) and item["value"]]
+    items = [(name, item) for name in names[names.index(worst) :] if (item := regained.get(name))]
+    known = [item for name, item in items if item["value"] or (name != worst and _taken_back(item))]
     for item in known:
         if item["bound"] == "exact":
             trigger = text.clip(item["trigger"], 90)
-            return text.seconds(item["value"]), "it began" if trigger in cause else f"“{trigger}”"
+            long = text.seconds(item["value"]) if item["value"] else "at once"
+            return long, "it began" if trigger in cause else f"“{trigger}”"
     return ("", "") if known else None
+
+
+def _taken_back(item: dict[str, Any]) -> bool:
+    """Nothing was bad any more when the fault was undone."""
+    return item["value"] == 0 and str(item["trigger"]).startswith("undo ")
 
 
 def _backs(backs: list[tuple[str, tuple[str, str] | None]]) -> str:
@@ -132,7 +139,10 @@ def _backs(backs: list[tuple[str, tuple[str, str] | None]]) -> str:
         words += "".join(f", and came back {long} after {after}" for _, long, after in came)
         return words + (", and were not seen to come back" if never else "")
     if len(came) == len(backs) and len({after for _, _, after in came}) == 1:
-        return f"; they came back {text.listed([long for _, long, _ in came])} after {came[0][2]}"
+        times = list(dict.fromkeys(long for _, long, _ in came))
+        return (
+            f"; they came back {text.listed([long for _, long, _ in came] if times[1:] else times)} after {came[0][2]}"
+        )
     words += "".join(f"; {op}s came back {long} after {after}" for op, long, after in came)
     return words + (f"; {text.listed(never)} were not seen to come back" if never else "")
 
