@@ -30,10 +30,10 @@ from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import network, supply
-from chaos.lab.local import LocalLab
 from chaos.observe.cluster import await_green, elected
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import network, supply
+from chaos.target.labs.local import LocalLab
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("network.latency", {"links": "to zone c", "delay": "300ms"}),

@@ -30,11 +30,11 @@ from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, elected
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import supply
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("network.latency", {"links": "to zone c", "delay": "300ms"}),

@@ -14,13 +14,13 @@ import os
 import tempfile
 from pathlib import Path
 
-from chaos.console import Reporter
+from chaos.base.console import Reporter
 from chaos.definitions import load_topology
 from chaos.history import History
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
 from chaos.pytest_plugin import LoadRun
-from chaos.run import new_lab_id, python_execution
+from chaos.run.execution import new_lab_id, python_execution
+from chaos.target.labs import supply
+from chaos.target.labs.local import LocalLab
 
 GOOD = 0.999
 

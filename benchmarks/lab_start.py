@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 
 from chaos.definitions import load_topology
-from chaos.lab import network, supply
-from chaos.lab.local import LocalLab
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import network, supply
+from chaos.target.labs.local import LocalLab
 
 GOALS = "goals on 2 cores: 15 s, ratio 1.2, 3 GB"
 

@@ -17,16 +17,16 @@ from collections.abc import Collection
 from math import inf
 from pathlib import Path
 
+from chaos.base.netsock import opensearch
 from chaos.definitions import load_topology
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
 from chaos.load.workload import MAPPING, preload, preload_id
-from chaos.netsock import opensearch
 from chaos.observe import readback
 from chaos.observe.cluster import administer, await_green, newest, views
 from chaos.observe.contents import WHOLE, chosen
-from chaos.routing import default_routing_shards, shard_of
-from chaos.run import new_lab_id
+from chaos.opensearch.routing import default_routing_shards, shard_of
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import supply
+from chaos.target.labs.local import LocalLab
 
 INDEX = "chaos"
 TINY = Path(__file__).parents[1] / "tests" / "cluster" / "data" / "tiny.yaml"

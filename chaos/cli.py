@@ -1,4 +1,4 @@
-"""The command line, thin: options in, one line of error out, exit codes of :mod:`chaos.errors`."""
+"""The command line, thin: options in, one line of error out, exit codes of :mod:`chaos.base.errors`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import chaos
+from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.commands.auditing import audit
 from chaos.commands.common import Kind, Objectives, out, print_verdict, refuse_given
 from chaos.commands.comparing import baseline, compare
@@ -22,7 +23,6 @@ from chaos.commands.failing_over import failover
 from chaos.commands.judging import judge
 from chaos.commands.overviews import suite, trend
 from chaos.commands.starting import init
-from chaos.errors import SEVERITY, ChaosError, Exit, InvalidInput
 
 app = typer.Typer(
     name="opensearch-chaos",
@@ -87,14 +87,14 @@ def run(
     ] = None,
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
-    from chaos import retrying, space
-    from chaos.console import Reporter
+    from chaos.base.console import Reporter
     from chaos.definitions import load_experiment, objectives
-    from chaos.lab import labs
     from chaos.observe.proof import problems
-    from chaos.plan import again
-    from chaos.run import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
-    from chaos.run import run as run_one
+    from chaos.run import retrying, space
+    from chaos.run.execution import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
+    from chaos.run.execution import run as run_one
+    from chaos.run.plan import again
+    from chaos.target.labs import kinds
 
     kind = of_kind or Kind.LOCAL
     if on is not None and of_kind is not None:
@@ -114,9 +114,9 @@ def run(
     retries = None if retry is None else retrying.Retries.parse(retry)
     lab = None
     if on is None:
-        labs.refuse_home(kind, opensearch_home)
+        kinds.refuse_home(kind, opensearch_home)
     else:
-        lab = labs.attach(on)
+        lab = kinds.attach(on)
         for experiment in loaded:
             needed = experiment.topology
             if needed.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
@@ -218,7 +218,7 @@ def plan(
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import load_experiment, objectives
-    from chaos.run import refuse_lacking
+    from chaos.run.execution import refuse_lacking
 
     controlled = not no_controller
     good = objectives.parse(objective or ())
@@ -239,7 +239,7 @@ def faults(
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
     from chaos.definitions import FAULTS, load_topology
     from chaos.faults import documentation
-    from chaos.lab import labs
+    from chaos.target.labs import kinds
 
     if as_markdown:
         if topology is not None or as_json or of_kind is not None:
@@ -249,7 +249,7 @@ def faults(
     lab_kind = of_kind or Kind.LOCAL
     offers = {}
     for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
-        offers[name] = labs.of_kind(lab_kind).offers(load_topology(name))
+        offers[name] = kinds.of_kind(lab_kind).offers(load_topology(name))
     unavailable = {
         kind: why
         for kind, fault in FAULTS.items()
@@ -329,7 +329,7 @@ def nemesis(
     objective: Objectives = None,
 ) -> None:
     """Draw an experiment at random and print, write or run it; or shrink one that failed."""
-    from chaos.lab import labs
+    from chaos.target.labs import kinds
 
     if (topology is None) == (shrink is None):
         raise InvalidInput(
@@ -340,18 +340,18 @@ def nemesis(
         raise InvalidInput("--objective is for a plan that is drawn: what failed is shrunk with its own objectives")
     if shrink is not None:
         refuse_given(context, (*DRAWING, "run_it"), "--shrink takes faults out of a plan and draws none")
-        labs.refuse_home(Kind.LOCAL, opensearch_home)
+        kinds.refuse_home(Kind.LOCAL, opensearch_home)
         _shrink(shrink, budget, reports, file, opensearch_home)
         return
     refuse_given(context, ("budget",), "it is of --shrink")
     if run_it:
-        labs.refuse_home(Kind.LOCAL, opensearch_home)
+        kinds.refuse_home(Kind.LOCAL, opensearch_home)
     else:
         refuse_given(context, ("reports", "opensearch_home"), "nothing is run without --run")
-    from chaos import nemesis as drawing
+    from chaos.campaign import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology, objectives
     from chaos.definitions.selectors import NAME
-    from chaos.lab.local import LocalLab
+    from chaos.target.labs.local import LocalLab
 
     assert topology is not None
     spec = load_topology(topology)
@@ -400,12 +400,12 @@ def _write_definition(file: Path, text: str) -> None:
 
 
 def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensearch_home: Path | None) -> None:
-    from chaos import shrink as shrinking
-    from chaos.console import Reporter
+    from chaos.base.console import Reporter
+    from chaos.base.errors import Aborted
+    from chaos.campaign import shrink as shrinking
     from chaos.definitions import writing
-    from chaos.errors import Aborted
-    from chaos.run import RunOptions
-    from chaos.run import run as run_one
+    from chaos.run.execution import RunOptions
+    from chaos.run.execution import run as run_one
 
     whole, failed = shrinking.opened(given)
 
@@ -497,11 +497,11 @@ def docker_image(
     ] = None,
 ) -> None:
     """Build images for docker labs from what this machine has: no registry is asked."""
-    from chaos.lab import labs
+    from chaos.target.labs import kinds
 
-    labs.need_docker()
-    from chaos.lab.docker import images
+    kinds.need_docker()
     from chaos.provision import lock
+    from chaos.target.labs.docker import images
 
     for name in images.build(version or lock.DEFAULT_VERSION, lambda text: out.print(text, markup=False)):
         out.print(f"image {name}", markup=False)
@@ -519,22 +519,23 @@ def lab_up(
     of_kind: LabKind = None,
 ) -> None:
     """Start a cluster that stays until `lab down`."""
-    from chaos import space
-    from chaos.console import Reporter
+    from chaos.base.console import Reporter
+    from chaos.commands import leases
     from chaos.definitions import load_topology
-    from chaos.lab import desk, labs
+    from chaos.run import space
+    from chaos.target.labs import kinds
 
     kind = of_kind or Kind.LOCAL
     spec = load_topology(topology)
     id = name or spec.name[:31].strip("-")
-    desk.refuse(id, port, kind)
+    leases.refuse(id, port, kind)
     space.refuse_scarce([space.in_state(f"lab '{id}'", space.of_topology(spec, kind))])
-    labs.refuse_home(kind, opensearch_home)
-    labs.require(kind)
+    kinds.refuse_home(kind, opensearch_home)
+    kinds.require(kind)
     reporter = Reporter()
     try:
-        parts = labs.parts(kind, spec, reporter.line, opensearch_home=opensearch_home)
-        where = desk.up(spec, parts, id=id, port=port, reporter=reporter, kind=kind)
+        parts = kinds.parts(kind, spec, reporter.line, opensearch_home=opensearch_home)
+        where = leases.up(spec, parts, id=id, port=port, reporter=reporter, kind=kind)
     finally:
         reporter.close()
     out.print(f"lab {where.id}: {where.url}   (opensearch-chaos lab status {where.id})", markup=False)
@@ -545,9 +546,9 @@ def lab_up(
 @lab_app.command("status")
 def lab_status(name: Annotated[str | None, typer.Argument(help="A lab; default all.")] = None) -> None:
     """Show labs, their nodes and how they are."""
-    from chaos.lab import desk
+    from chaos.commands import leases
 
-    labs = desk.status(name)
+    labs = leases.status(name)
     if not labs:
         out.print("no labs")
     for lab in labs:
@@ -567,11 +568,11 @@ def lab_exec(
     host: Annotated[str, typer.Argument(help="A node, or client-<zone>.")],
 ) -> None:
     """Run a command in a host of a lab: opensearch-chaos lab exec 3az a-data -- curl 127.0.2.2:9200"""
-    from chaos.lab import desk
+    from chaos.commands import leases
 
     if not context.args:
         raise InvalidInput("no command is given", remedy="for example: opensearch-chaos lab exec 3az client-a -- bash")
-    raise typer.Exit(desk.execute(name, host, context.args))
+    raise typer.Exit(leases.execute(name, host, context.args))
 
 
 @lab_app.command("down")
@@ -579,9 +580,9 @@ def lab_down(
     name: Annotated[str | None, typer.Argument(help="A lab; may be left out when there is one.")] = None,
 ) -> None:
     """Take a lab away; its nodes' logs are kept."""
-    from chaos.lab import desk
+    from chaos.commands import leases
 
-    id, logs, problems = desk.down(name)
+    id, logs, problems = leases.down(name)
     for problem in problems:
         out.print(f"could not: {problem}", markup=False)
     if problems:
@@ -622,7 +623,7 @@ def _plans(
     repeat: int | None = None,
 ) -> None:
     """Print them all. What cannot be had is refused after that, as a run would."""
-    from chaos import space
+    from chaos.run import space
 
     for experiment in experiments:
         first = seed if seed is not None else experiment.seed
@@ -635,8 +636,8 @@ def _plans(
 
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
-    from chaos import plan as planning
-    from chaos.space import size
+    from chaos.run import plan as planning
+    from chaos.run.space import size
 
     steps = list(planning.steps(experiment, seed))
     if as_json:

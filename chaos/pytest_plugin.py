@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
-    from chaos.lab.base import BaseLab
-    from chaos.pool import LabPool
-    from chaos.retrying import Retries
-    from chaos.run import Execution, RunResult
+    from chaos.run.execution import Execution, RunResult
+    from chaos.run.pool import LabPool
+    from chaos.run.retrying import Retries
+    from chaos.target.labs.base import BaseLab
 
 MARKER = "chaos"
 OBJECTIVE = "--chaos-objective"
@@ -123,9 +123,9 @@ def _read_options(config: pytest.Config) -> None:
     objective, retry = config.getoption(OBJECTIVE), config.getoption(RETRY)
     if not objective and retry is None:
         return  # so that whoever only collects loads nothing of ours
+    from chaos.base.errors import InvalidInput
     from chaos.definitions import objectives
-    from chaos.errors import InvalidInput
-    from chaos.retrying import Retries
+    from chaos.run.retrying import Retries
 
     try:
         config.stash[_OBJECTIVES] = objectives.parse(objective, OBJECTIVE)
@@ -142,9 +142,9 @@ def _experiments(config: pytest.Config) -> Path:
 
 def _refuse_options(config: pytest.Config) -> None:
     """Raises UsageError for an option that asks for what is not there, before anything is collected."""
+    from chaos.base.errors import InvalidInput
     from chaos.definitions import load_topology
-    from chaos.errors import InvalidInput
-    from chaos.lab import labs
+    from chaos.target.labs import kinds
 
     folder = config.rootpath / _experiments(config)
     if config.getoption("--chaos-experiments") is not None:
@@ -157,7 +157,7 @@ def _refuse_options(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--chaos-seed {seed}: expected 0 or more")
     home = config.getoption("--chaos-opensearch-home")
     try:
-        labs.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
+        kinds.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
         if topology is not None:
             near = [Path(arg.partition("::")[0]) for arg in config.args]
             _any_of([folder / "any.yaml", *near], lambda file: load_topology(topology, near=file))
@@ -174,7 +174,7 @@ def _with_objectives(config: pytest.Config, experiment: Experiment) -> Experimen
 
 def _any_of(files: list[Path], do: Callable[[Path], object]) -> None:
     """Raises the first file's InvalidInput when it can be done for none."""
-    from chaos.errors import InvalidInput
+    from chaos.base.errors import InvalidInput
 
     first: InvalidInput | None = None
     for file in files:
@@ -189,8 +189,8 @@ def _any_of(files: list[Path], do: Callable[[Path], object]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """All runs that are to come must find room for their records before the first of them begins."""
-    from chaos import space
-    from chaos.errors import InvalidInput
+    from chaos.base.errors import InvalidInput
+    from chaos.run import space
 
     config = session.config
     if config.getoption("collectonly", False):
@@ -269,8 +269,8 @@ class ExperimentFile(pytest.File):
     _result: RunResult | Exception | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
+        from chaos.base.errors import InvalidInput
         from chaos.definitions import load_experiment
-        from chaos.errors import InvalidInput
 
         try:
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
@@ -308,7 +308,7 @@ class ExperimentFile(pytest.File):
 
         The same result, or error, for each of its items: that of the last run.
         """
-        from chaos.errors import Lacking
+        from chaos.base.errors import Lacking
 
         if self._result is None:
             if self.config.stash.get(_STOPPED, False):
@@ -324,8 +324,8 @@ class ExperimentFile(pytest.File):
         return self._result
 
     def _runs(self) -> RunResult:
-        from chaos import retrying
         from chaos.report import announce
+        from chaos.run import retrying
 
         def one(second_of: dict[str, Any] | None) -> RunResult:
             return _run(self.config, self.experiment, *([second_of] if second_of else []))
@@ -416,7 +416,7 @@ class ExpectationItem(pytest.Item):
             raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from chaos.errors import ChaosError
+        from chaos.base.errors import ChaosError
 
         if isinstance(excinfo.value, Weakness | Inconclusive | ChaosError):
             text = str(excinfo.value)
@@ -450,7 +450,7 @@ _STOPPED = pytest.StashKey[bool]()
 
 
 def _pool(config: pytest.Config) -> LabPool:
-    from chaos.pool import LabPool
+    from chaos.run.pool import LabPool
 
     if _POOL not in config.stash:
         home = config.getoption("--chaos-opensearch-home")
@@ -485,10 +485,10 @@ def _say(config: pytest.Config, text: str) -> None:
 
 def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any] | None = None) -> RunResult:
     """``second_of``: what the run says of the one that it repeats; it then has a new lab."""
-    from chaos.console import Reporter
+    from chaos.base.console import Reporter
     from chaos.definitions import objectives
-    from chaos.plan import again
-    from chaos.run import RunOptions, refuse_lacking, run
+    from chaos.run.execution import RunOptions, refuse_lacking, run
+    from chaos.run.plan import again
 
     refuse_lacking(experiment, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
     pool = _pool(config)
@@ -529,8 +529,8 @@ class LabHandle:
         Needs a load that is on (its run records ledger and evidence). Raises InvalidInput for a wrong fault, and
         Inconclusive when its effect, that it held until the block's end, or its own end cannot be proven.
         """
+        from chaos.base.errors import InvalidInput
         from chaos.definitions import FAULTS
-        from chaos.errors import InvalidInput
         from chaos.faults.select import ready
         from chaos.observe.cluster import elected
 
@@ -668,8 +668,8 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
     def start(
         *, read: str | None = "100/s", write: str | None = "100/s", good: str | None = None, **client: Any
     ) -> Iterator[LoadRun]:
-        from chaos.console import Reporter
-        from chaos.run import python_execution
+        from chaos.base.console import Reporter
+        from chaos.run.execution import python_execution
 
         given = request.config.stash.get(_OBJECTIVES, {})
         if good is not None and given:

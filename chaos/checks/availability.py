@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.arrivals import ranked
 from chaos.checks.good import FEWEST, needed
 from chaos.checks.measure import Measure

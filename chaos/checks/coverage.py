@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.data import operations
 from chaos.checks.data.operations import planned
 from chaos.checks.record import OUTCOMES, SECOND, Record, Span

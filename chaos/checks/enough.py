@@ -12,7 +12,7 @@ They spoil findings about data only. A loss that was seen stands, whatever was w
 
 from __future__ import annotations
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, Record
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaos.checks import starved, text
+from chaos.base import text
+from chaos.checks import starved
 from chaos.checks.clocks import Clock
 from chaos.checks.forgiving import MACHINE
 from chaos.checks.measure import Measure
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 STEPS = ("noticed", "decided", "acted")
 """The steps of a recovery that are a controller's."""
 KINDS = 2
-"""How many kinds of evidence a step needs (:class:`chaos.failover.decide.Policy`)."""
+"""How many kinds of evidence a step needs (:class:`chaos.programs.failover.decide.Policy`)."""
 _LATE = re.compile(r", late$|Timeout")
 """How a controller says that an answer came late, or not in time."""
 TOGETHER = 30

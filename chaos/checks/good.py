@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.measure import Measure
 from chaos.checks.record import OUTCOMES, Record, Span
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import starved, text
+from chaos.base import text
+from chaos.checks import starved
 from chaos.checks.measure import Measure
 from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import SECOND, Record, Span

@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, failovers, latency, recovered, regained, text
+from chaos.base import text
+from chaos.checks import evidence, failovers, latency, recovered, regained
 from chaos.checks.arrivals import ranked
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
@@ -39,7 +40,7 @@ from chaos.checks.movement import BLIND
 from chaos.checks.record import SECOND, Bools, Ints, Record, Span, per_window, windows
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
-from chaos.routing import default_routing_shards, shard_of
+from chaos.opensearch.routing import default_routing_shards, shard_of
 
 TITLES = {
     "in_effect": "in effect",

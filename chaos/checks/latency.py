@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Floats, Record, Span

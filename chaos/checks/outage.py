@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span, per_window, windows

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaos.checks import ladder, text
+from chaos.base import text
+from chaos.checks import ladder
 from chaos.checks.reasons import Cause
 
 Item = Mapping[str, Any]

@@ -20,7 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import evidence, outage, regained, text
+from chaos.base import text
+from chaos.checks import evidence, outage, regained
 from chaos.checks.measure import Bound
 from chaos.checks.record import Record, Span
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.record import Record
 from chaos.statistics.intervals import LEVEL, clopper_pearson
 

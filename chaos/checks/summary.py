@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from chaos.checks import plainly, text
+from chaos.base import text
+from chaos.checks import plainly
 from chaos.checks.reasons import Cause
 
 NOTICED = 0.5

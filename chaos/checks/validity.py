@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, failovers, latency, standing, starved, text
+from chaos.base import text
+from chaos.checks import evidence, failovers, latency, standing, starved
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows

@@ -19,6 +19,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from chaos.base import text
+from chaos.base.errors import SEVERITY, Exit
+from chaos.base.paths import write_json
 from chaos.checks import (
     availability,
     configuration,
@@ -45,7 +48,6 @@ from chaos.checks import (
     steady,
     summary,
     swaps,
-    text,
     validity,
     within,
     writes,
@@ -53,9 +55,7 @@ from chaos.checks import (
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.reasons import Cause, Outcome, Reason, ordered
 from chaos.checks.record import Expectation, HistoryLike, Record, Span
-from chaos.errors import SEVERITY, Exit
 from chaos.history.reader import History
-from chaos.places import write_json
 
 FINDINGS_VERSION = 1
 STAGES = ("before", "effect", "held", "gone")
@@ -248,7 +248,7 @@ def evaluate(history: HistoryLike) -> Findings:
 def judge_folder(run_folder: Path) -> dict[str, Any]:
     """Judge a run's folder and write its ``findings.json``. Returns what was written.
 
-    Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
+    Raises :class:`chaos.base.errors.HistoryError` when the folder is no run's folder.
     """
     findings = evaluate(History.open(run_folder)).to_json()
     write_json(run_folder / "findings.json", findings)

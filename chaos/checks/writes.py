@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import contents, coverage, text
+from chaos.base import text
+from chaos.checks import contents, coverage
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
 

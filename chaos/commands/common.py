@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from chaos.console import Console
-from chaos.errors import InvalidInput
+from chaos.base.console import Console
+from chaos.base.errors import InvalidInput
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
 
 class Kind(StrEnum):
-    """What labs can be made of (:mod:`chaos.lab.labs`, which takes longer to load)."""
+    """What labs can be made of (:mod:`chaos.target.labs.kinds`, which takes longer to load)."""
 
     LOCAL = "local"
     DOCKER = "docker"

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from chaos.base.errors import SEVERITY, Exit, InvalidInput
 from chaos.commands.common import Objectives, out, refuse_given
-from chaos.errors import SEVERITY, Exit, InvalidInput
 
 Sides = Annotated[
     str, typer.Argument(help="A run, a series, a baseline (.json) or an experiment (.yaml).", show_default=False)
@@ -42,7 +42,7 @@ def compare(
 ) -> None:
     """Is B worse than A by more than is tolerated? Pass, fail or inconclusive, over runs."""
     from chaos.definitions import objectives
-    from chaos.space import Need, Wanted, refuse_scarce
+    from chaos.run.space import Need, Wanted, refuse_scarce
     from chaos.statistics import compare as comparing
 
     good = objectives.parse(objective or ())
@@ -121,7 +121,7 @@ def refuse_suffix(page: Path | None) -> None:
 
 
 def _write(page: Path, found: Any, draw: Any) -> None:
-    from chaos.places import write_json
+    from chaos.base.paths import write_json
 
     try:
         if page.suffix == ".json":
@@ -144,17 +144,17 @@ def _made(
     good: Mapping[str, Any],
 ) -> tuple[list[Path | None], list[Exit], Path]:
     """Make the runs of two experiments in turn. (series' folders, None where no run was made; exit codes; page)."""
-    from chaos import guards, space
+    from chaos.base.console import Reporter
+    from chaos.campaign import repeat as making
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
-    from chaos.console import Reporter
     from chaos.definitions import load_experiment
-    from chaos.lab import labs as labs_of
-    from chaos.lab import network
-    from chaos.pool import LabPool
-    from chaos.run import refuse_lacking, refuse_leftovers
-    from chaos.statistics import repeat as making
+    from chaos.run import guards, space
+    from chaos.run.execution import refuse_lacking, refuse_leftovers
+    from chaos.run.pool import LabPool
     from chaos.statistics.store import planned_group, refuse_incomparable
+    from chaos.target.labs import kinds as labs_of
+    from chaos.target.labs import network
 
     loaded = [load_experiment(Path(each), good=good) for each in (a, b)]
     # before an hour of runs that cannot be compared

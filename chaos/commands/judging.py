@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from chaos.base.errors import Exit, InvalidInput
 from chaos.commands.common import Objectives, out, print_verdict
-from chaos.errors import Exit, InvalidInput
 
 
 def judge(
@@ -27,9 +27,9 @@ def judge(
     ] = False,
 ) -> None:
     """Judge an old run by new expectations, or by other objectives; nothing of the run is changed."""
+    from chaos.base.paths import write_atomically, write_json
     from chaos.commands.comparing import refuse_suffix
     from chaos.definitions import load_experiment, objectives
-    from chaos.places import write_atomically, write_json
     from chaos.report import render_html
     from chaos.statistics.rejudge import rejudge
 

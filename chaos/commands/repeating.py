@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chaos.base.errors import SEVERITY, Exit
+from chaos.base.paths import write_json
 from chaos.commands.common import SIGN, out, print_verdict
-from chaos.errors import SEVERITY, Exit
-from chaos.places import write_json
 from chaos.statistics.series import Series
 
 
@@ -32,12 +32,12 @@ def repeated(
     controlled: bool = True,
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""
-    from chaos import guards, space
-    from chaos.console import Reporter
-    from chaos.lab.labs import require
-    from chaos.pool import LabPool
-    from chaos.run import refuse_leftovers
-    from chaos.statistics import repeat as making
+    from chaos.base.console import Reporter
+    from chaos.campaign import repeat as making
+    from chaos.run import guards, space
+    from chaos.run.execution import refuse_leftovers
+    from chaos.run.pool import LabPool
+    from chaos.target.labs.kinds import require
 
     if lab is None:
         require(kind)

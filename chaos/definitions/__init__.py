@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from chaos.base.units import Duration, Frequency, Percent, Rate, Size, SizeRate
 from chaos.definitions.actions import ACTIONS, ActionParams, Decommission, Recommission, Weights
 from chaos.definitions.expectations import METRICS, Expectation
 from chaos.definitions.selectors import (
@@ -22,7 +23,6 @@ from chaos.definitions.selectors import (
 )
 from chaos.definitions.steps import FaultParams, NetworkFault, NodeFault, Scene
 from chaos.definitions.topology import NodeSpec, Settings, Topology
-from chaos.definitions.units import Duration, Frequency, Percent, Rate, Size, SizeRate
 
 if TYPE_CHECKING:
     from chaos.definitions.experiment import Client, Experiment, Guards, Load, Operation, Phase, Until

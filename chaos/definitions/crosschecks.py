@@ -11,21 +11,16 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Duration
 from chaos.definitions.actions import Decommission, Recommission, Weights
 from chaos.definitions.expectations import NEEDS, OPERATIONS, WHOLE_RUN
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.faults import FAULTS
-from chaos.definitions.selectors import (
-    LinkSelector,
-    NodeSelector,
-    candidates,
-    resolve_links,
-)
+from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import AWARENESS, FORCED, Topology, check_weights, unknown_zone
-from chaos.definitions.units import Duration
-from chaos.errors import InvalidInput
 
 
 @dataclass

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import core_schema
 
+from chaos.base.units import Duration, Malformed, Percent
 from chaos.definitions.base import OneOrMore, Strict
-from chaos.definitions.units import Duration, Malformed, Percent
 
 Unit = Literal["percent", "duration", "count"]
 OPERATIONS = ("read", "write")

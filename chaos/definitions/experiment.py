@@ -30,14 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.definitions.actions import ACTIONS, ActionParams
-from chaos.definitions.base import API_VERSION, OneOrMore, Strict
-from chaos.definitions.expectations import WHOLE_RUN, Expectation, ExpectationFile
-from chaos.definitions.faults import FAULTS
-from chaos.definitions.selectors import NAME
-from chaos.definitions.steps import FaultParams, Step
-from chaos.definitions.topology import Topology
-from chaos.definitions.units import (
+from chaos.base.units import (
     NORMAL_FORM,
     Duration,
     Malformed,
@@ -47,6 +40,13 @@ from chaos.definitions.units import (
     PositiveRate,
     Rate,
 )
+from chaos.definitions.actions import ACTIONS, ActionParams
+from chaos.definitions.base import API_VERSION, OneOrMore, Strict
+from chaos.definitions.expectations import WHOLE_RUN, Expectation, ExpectationFile
+from chaos.definitions.faults import FAULTS
+from chaos.definitions.selectors import NAME
+from chaos.definitions.steps import FaultParams, Step
+from chaos.definitions.topology import Topology
 
 # ------------------------------------------------------------------------------------------------ load
 

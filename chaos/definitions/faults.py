@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from chaos.definitions.steps import FaultParams
-from chaos.faults.catalogue import discover
+from chaos.faults.kinds import discover
 
 FAULTS: dict[str, type[FaultParams]] = discover()

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import chaos
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
@@ -17,8 +19,6 @@ from chaos.definitions.experiment import WORD, Experiment, ExperimentFile
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
-from chaos.definitions.units import Duration
-from chaos.errors import InvalidInput
 
 _M = TypeVar("_M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")

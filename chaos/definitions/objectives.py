@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Duration
 from chaos.definitions.experiment import Experiment, Operation
-from chaos.definitions.units import Duration
-from chaos.errors import InvalidInput
 
 OPERATIONS = ("read", "write")
 OPTION = "--objective"

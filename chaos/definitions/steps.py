@@ -1,6 +1,6 @@
 """Steps of a phase: what every fault and every action shares, and what a fault is resolved against.
 
-The kinds of fault themselves are in ``chaos.faults.catalogue``, one file a family, parameters and mechanism together;
+The kinds of fault themselves are in ``chaos.faults.kinds``, one file a family, parameters and mechanism together;
 this module is what they build on, and it knows none of them.
 """
 
@@ -20,10 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.base import Strict
 from chaos.definitions.selectors import NAME, LinkSelector, NodeSelector, fixed, resolve_links, resolve_nodes
 from chaos.definitions.topology import Topology
-from chaos.definitions.units import Duration, PositiveDuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chaos.faults.evidence import Evidence
     from chaos.faults.fault import Fault
     from chaos.faults.moves import Reversible
-    from chaos.lab.wiring import Wiring
+    from chaos.target.wiring import Wiring
 
 
 T = TypeVar("T")

@@ -20,10 +20,10 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from chaos.base.units import Malformed, Size
 from chaos.definitions.base import API_VERSION, Strict
 from chaos.definitions.selectors import NAME, client_host
 from chaos.definitions.source import Problem, did_you_mean
-from chaos.definitions.units import Malformed, Size
 
 Scalar = str | int | float | bool
 Role = Literal["cluster_manager", "data", "ingest", "remote_cluster_client", "search", "warm"]

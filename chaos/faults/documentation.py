@@ -20,7 +20,7 @@ from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams
 from chaos.definitions.writing import flow
-from chaos.lab.protocol import CAPABILITIES
+from chaos.target.protocol import CAPABILITIES
 
 FILE = Path(__file__).parents[2] / "docs" / "faults.md"
 COMMAND = "opensearch-chaos faults --markdown"

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos import places
-from chaos.errors import FaultError
+from chaos.base import paths
+from chaos.base.errors import FaultError
+from chaos.base.paths import ProcessIdentity
 from chaos.faults.moves import Move, Reversible
-from chaos.places import ProcessIdentity
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Ledger:
         self._lock = threading.Lock()
         self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        if places.ends_in_half_a_line(path):
+        if paths.ends_in_half_a_line(path):
             self._file.write(b"\n")  # what a dead writer left must not swallow the next row
-        places.fsync_folder(path.parent)
+        paths.fsync_folder(path.parent)
 
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
         """Write down all these moves, in the order in which they will be made, with one fsync.
@@ -149,10 +149,10 @@ class Registration:
 
     @property
     def file(self) -> Path:
-        return places.registry() / f"{self.run}.json"
+        return paths.registry() / f"{self.run}.json"
 
     def write(self) -> None:
-        places.write_json(
+        paths.write_json(
             self.file,
             {
                 "format": 1,
@@ -170,7 +170,7 @@ class Registration:
 def registrations() -> list[Registration]:
     """Every registered run, dead or alive. A half-written file (there is none: writes are atomic) is skipped."""
     found = []
-    for file in sorted(places.registry().glob("*.json")):
+    for file in sorted(paths.registry().glob("*.json")):
         try:
             data = json.loads(file.read_text())
             found.append(

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from chaos.errors import ChaosError, FaultError
-from chaos.lab.protocol import Lab
+from chaos.base.errors import ChaosError, FaultError
 from chaos.observe import administration
+from chaos.target.protocol import Lab
 
 _OPERATIONS: dict[str, Callable[..., None]] = {
     "nothing": lambda lab, **a: None,

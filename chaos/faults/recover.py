@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chaos import places, space
-from chaos.errors import ChaosError
+from chaos.base import paths
+from chaos.base.errors import ChaosError
 from chaos.faults.ledger import Ledger, registrations, standing
 from chaos.faults.lifecycle import undo_entries
-from chaos.lab import labs, sweep
-from chaos.lab.base import BaseLab
+from chaos.run import space
+from chaos.target.labs import kinds, sweep
+from chaos.target.labs.base import BaseLab
 
 
 @dataclass
@@ -59,7 +60,7 @@ def _mend_living(result: Recovered, says: Callable[[str], None]) -> None:
         if not record.lease or record.id in busy:
             continue
         try:
-            lab = labs.attach(record.id)
+            lab = kinds.attach(record.id)
         except (ChaosError, OSError) as error:
             says(f"lab {record.id} was left as it is: {error}")
             continue
@@ -72,7 +73,7 @@ def _mend_living(result: Recovered, says: Callable[[str], None]) -> None:
 def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
     """Undo and remove everything whose owner is dead."""
     result = Recovered()
-    with places.locked(places.state() / "recover.lock"):
+    with paths.locked(paths.state() / "recover.lock"):
         orphaned = {record.id for record in sweep.known() if record.orphaned}
         for registration in registrations():
             if registration.owner.alive():
@@ -81,10 +82,10 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             entries = standing(registration.ledger)
             if entries and registration.lab not in orphaned:
                 try:
-                    lab = labs.attach(registration.lab)
+                    lab = kinds.attach(registration.lab)
                     ledger = Ledger(registration.ledger)
                 except (ChaosError, OSError) as error:
-                    if (places.labs() / registration.lab).is_dir():
+                    if (paths.labs() / registration.lab).is_dir():
                         result.problems.append(f"run {registration.run} on lab {registration.lab}: {error}")
                         continue
                     entries = []  # the lab is gone, and with it all that was done to it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chaos.definitions.steps import LOAD_INDEX, FaultParams, Scene
 from chaos.faults.fault import Fault
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 
 def ready(id: str, params: FaultParams, lab: Lab, *, seed: int, elected: str | None, index: str = LOAD_INDEX) -> Fault:

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import urllib3
 
+from chaos.base.netsock import Client
 from chaos.faults.evidence import Look, Probe
-from chaos.lab.protocol import Lab
-from chaos.netsock import Client
+from chaos.target.protocol import Lab
 
 ENOUGH = 0.8
 """The share of the asked rate that a storm must reach to count as one."""

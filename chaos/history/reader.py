@@ -25,7 +25,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaos.errors import HistoryError
+from chaos.base.errors import HistoryError
+from chaos.base.paths import fsync_folder
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.writer import (
     ARRIVALS,
@@ -41,7 +42,6 @@ from chaos.history.writer import (
     TABLES,
 )
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
-from chaos.places import fsync_folder
 
 OUTCOMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 """The names of the outcomes, as in the column ``outcome``; the position is the number."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from chaos.access import PLAIN, Access
+from chaos.base.access import PLAIN, Access
 
 FEWEST_AT_ONCE = 2000
 """Requests that the driver can have under way, at least."""

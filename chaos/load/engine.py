@@ -28,7 +28,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 from urllib3.exceptions import HTTPError
 
-from chaos.errors import HistoryError
+from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
 from chaos.load.balancer import Balancer

@@ -15,8 +15,8 @@ import gevent
 from urllib3 import HTTPResponse
 from urllib3.connection import HTTPConnection
 
-from chaos import netsock
-from chaos.errors import LabError
+from chaos.base import netsock
+from chaos.base.errors import LabError
 
 
 def namespace(path: Path | str | None) -> netsock.Namespace | None:

@@ -19,8 +19,8 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
 
-from chaos.errors import LabError
-from chaos.netsock import UNREADABLE
+from chaos.base.errors import LabError
+from chaos.base.netsock import UNREADABLE
 
 INDEX = "chaos"
 GROUPS = 100

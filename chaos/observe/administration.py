@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from chaos.errors import LabError
-from chaos.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
-from chaos.lab.protocol import Lab
+from chaos.base.errors import LabError
+from chaos.base.netsock import UNREADABLE
 from chaos.load.workload import MAPPING
-from chaos.netsock import UNREADABLE
 from chaos.observe.cluster import TERM, administer, elected
+from chaos.programs.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
+from chaos.target.protocol import Lab
 
 ASK_SECONDS = 60.0
 WEIGHTS = "/_cluster/routing/awareness/zone/weights"

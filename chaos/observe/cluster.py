@@ -15,9 +15,9 @@ from typing import Any
 
 import urllib3
 
-from chaos.errors import LabError
-from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE, Garbled
+from chaos.base.errors import LabError
+from chaos.base.netsock import UNREADABLE, Garbled
+from chaos.target.protocol import Lab
 
 NOBODY = "-"
 """What ``_cat/cluster_manager`` says when a node sees no elected cluster manager."""

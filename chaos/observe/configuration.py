@@ -18,15 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from chaos.errors import LabError
+from chaos.base.errors import LabError
 from chaos.faults.ledger import moves
 from chaos.faults.moves import Events, Move
 from chaos.history import configuration
-from chaos.lab.processes import wait_until
-from chaos.lab.protocol import Lab
 from chaos.observe import administration
 from chaos.observe.administration import Text
 from chaos.observe.cluster import elected
+from chaos.target.labs.processes import wait_until
+from chaos.target.protocol import Lab
 
 LOOK_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0

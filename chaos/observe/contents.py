@@ -32,7 +32,7 @@ from typing import Any
 
 from chaos.load.workload import WORDS, check_of, content, numbers
 from chaos.observe.copies import CopySearch, NotRead
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
 
 WHOLE = 20_000
 """Documents of a shard that are all compared in full; of more, so many are drawn."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import urllib3
 
-from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE
+from chaos.base.netsock import UNREADABLE
 from chaos.observe.cluster import ShardCopy
+from chaos.target.protocol import Lab
 
 TIMEOUT = 30.0
 """Seconds for each search."""

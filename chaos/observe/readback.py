@@ -19,7 +19,7 @@ Copies are only compared when they had time to become equal: with segment replic
 segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
 again after pauses, and only what still is has *diverged* or is wrong.
 
-Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.routing`).
+Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.opensearch.routing`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from chaos.errors import ChaosError, LabError
-from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE
+from chaos.base.errors import ChaosError, LabError
+from chaos.base.netsock import UNREADABLE
 from chaos.observe.cluster import ShardCopy, administer, newest, views
 from chaos.observe.contents import NUMBERS, WAYS, WHOLE, Contents, chosen, look_inside
 from chaos.observe.copies import CopySearch, NotRead
 from chaos.observe.written import Written
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
+from chaos.target.protocol import Lab
 
 PAGE = 5000
 NAMED = 1000

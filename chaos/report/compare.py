@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.report import overview
 from chaos.report.overview import LEFT, RIGHT, ROW, WIDTH, Line, Mark
 from chaos.statistics.compare import Comparison, Row, signed, summary_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 
 WIDTH, LABELS, RIGHT, ROW = 1120.0, 250.0, 120.0, 26.0
 TITLES = {

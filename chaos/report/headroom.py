@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.audit.rules import AVAILABILITY, CPU_MOST, CPU_OK, grade
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.record import Record
+from chaos.programs.audit.rules import AVAILABILITY, CPU_MOST, CPU_OK, grade
 from chaos.report.audit import MARKS
 
 

@@ -13,7 +13,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.reasons import Cause
 from chaos.report import within
 

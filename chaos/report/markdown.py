@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.report import within
 from chaos.report.answers import WORDS
 

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from chaos.checks import text
-from chaos.places import write_atomically
+from chaos.base import text
+from chaos.base.paths import write_atomically
 from chaos.statistics.facts import Facts, Known
 
 WIDTH, LEFT, RIGHT = 1120.0, 330.0, 24.0

@@ -15,12 +15,13 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from chaos.checks import contents, evaluate, text
+from chaos.base import text
+from chaos.base.paths import write_atomically, write_json
+from chaos.checks import contents, evaluate
 from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
 from chaos.checks.summary import NOTICED
 from chaos.history.reader import History
-from chaos.places import write_atomically, write_json
 from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, promises, timeline, within
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
@@ -46,7 +47,7 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
     """Judge the run and write findings.json, report.html, junit.xml and summary.md beside it; returns the page's path.
 
     ``redact``: write them into the folder ``redacted`` instead, without names, addresses and paths of their owner.
-    Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
+    Raises :class:`chaos.base.errors.HistoryError` when the folder is no run's folder.
     """
     history = History.open(run_folder)
     folder = run_folder

@@ -13,8 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from chaos.base.paths import write_json
 from chaos.checks import plainly
-from chaos.places import write_json
 
 FILE = "last.json"
 MOST = 20

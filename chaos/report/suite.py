@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.report import overview
 from chaos.report.overview import LEFT, RIGHT, ROW, WIDTH, Line, Mark, Scale
 from chaos.statistics.facts import Facts

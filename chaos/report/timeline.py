@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from chaos.base import text
 from chaos.checks import latency as latency_check
-from chaos.checks import text
 from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
 from chaos.history import configuration, ends
 from chaos.history.format import Outcome

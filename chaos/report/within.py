@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 
 MARK = "◆"
 """Beside the share within the objective, the one that is judged."""

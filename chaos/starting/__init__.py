@@ -9,7 +9,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 
 import chaos
-from chaos.errors import InvalidInput
+from chaos.base.errors import InvalidInput
 
 FILES = {
     "README.md": "README.md",

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.base.errors import Exit, InvalidInput
 from chaos.checks.measure import Measure, Verdict
-from chaos.errors import Exit, InvalidInput
 from chaos.statistics.facts import Known, higher_is_better
 from chaos.statistics.intervals import LEVEL, Interval, Range, Shift, median, shift
 from chaos.statistics.series import percent, shown
@@ -75,7 +75,7 @@ def parse_tolerance(metric: str, given: str) -> Tolerance:
 
     Raises InvalidInput.
     """
-    from chaos.definitions.units import Duration, Malformed, Percent
+    from chaos.base.units import Duration, Malformed, Percent
 
     quantity = metric.partition("@")[0]
     is_share = bool(re.fullmatch(DEFAULTS[0][0], quantity) or quantity in ("good", "slices", "user_uptime"))

@@ -20,9 +20,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chaos.base.errors import ChaosError, InvalidInput
 from chaos.checks.good import FEWEST as FEWEST_ARRIVALS
 from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.errors import ChaosError, InvalidInput
 from chaos.statistics.intervals import Range
 
 RECOVERY = ("regained", "recovered", "until")

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import evaluate, text
+from chaos.base import text
+from chaos.base.errors import ChaosError, InvalidInput
+from chaos.checks import evaluate
 from chaos.definitions import Duration, Experiment
-from chaos.errors import ChaosError, InvalidInput
 from chaos.history import History
 
 

@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.base.errors import Exit
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.verdict import Counts, Outcome, exit_code, worst
-from chaos.errors import Exit
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known, Target
 from chaos.statistics.intervals import (

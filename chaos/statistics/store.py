@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.base.errors import InvalidInput
+from chaos.base.paths import write_atomically, write_json
 from chaos.checks.measure import Bound
-from chaos.errors import InvalidInput
-from chaos.places import write_atomically, write_json
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known
 

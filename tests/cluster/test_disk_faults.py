@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 from clusterkit import ROOT, failed, kept_lab_id, lifecycle, nothing_left
 
-from chaos import places
+from chaos.base import paths
 from chaos.definitions import FAULTS, load_topology
-from chaos.faults.catalogue.disk import DiskEvidence, PowerLossEvidence
+from chaos.faults.kinds.disk import DiskEvidence, PowerLossEvidence
 from chaos.faults.ledger import registrations, standing
 from chaos.faults.recover import leftovers, recover
 from chaos.faults.select import ready
-from chaos.lab import cgroups, disks, network, supply, sweep, throttle
-from chaos.lab.local import LocalLab
-from chaos.lab.parts import Parts
-from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+from chaos.target.parts import Parts
 
 pytestmark = pytest.mark.skipif(disks.lacking() is not None, reason=disks.lacking() or "")
 
@@ -268,7 +268,7 @@ def test_a_disk_shows_the_fault_and_no_other_disk_does(bare, kind, parameters):
 
 def test_the_end_of_the_process_that_froze_a_disk_is_the_end_of_the_freeze(bare):
     code = (
-        "import sys, time; from chaos.lab.local import LocalLab;"
+        "import sys, time; from chaos.target.labs.local import LocalLab;"
         "LocalLab.attach(sys.argv[1]).disks.freeze('c-data'); print('frozen', flush=True); time.sleep(600)"
     )
     freezer = subprocess.Popen([sys.executable, "-c", code, bare.id], stdout=subprocess.PIPE, cwd=ROOT)
@@ -350,7 +350,7 @@ def test_a_maker_killed_at_any_moment_leaves_nothing_that_is_not_found(stage, ma
     topology = ROOT / "topologies" / "3az-disks.yaml"
     made = subprocess.run([sys.executable, "-c", MAKER, stage, id, str(topology)], cwd=ROOT, check=False)
     assert made.returncode == -signal.SIGKILL
-    folder = places.labs() / id
+    folder = paths.labs() / id
     numbers = {loop.number for loop in disks.loops_below(folder)}
     assert bool(numbers) == (stage != "image")
     assert bool(disks.mounts_below(folder)) == (stage not in ("image", "attached"))

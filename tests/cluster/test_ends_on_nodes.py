@@ -17,11 +17,11 @@ import urllib3
 from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
 from chaos.history import ends
-from chaos.lab.limits import Limits
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+from chaos.target.limits import Limits
 
 SLOW = DATA / "slow.yaml"
 NODE = "b-all"

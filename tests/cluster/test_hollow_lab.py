@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from chaos.definitions import FAULTS, load_topology
-from chaos.faults.catalogue import network as catalogue
+from chaos.faults.kinds import network as catalogue
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import network, supply, traces
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import command_line, wait_until
-from chaos.lab.wiring import TRANSPORT, Host
 from chaos.observe.proof import marks
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import network, supply, traces
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import command_line, wait_until
+from chaos.target.wiring import TRANSPORT, Host
 
 ROOT = Path(__file__).parents[2]
 

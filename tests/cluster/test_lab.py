@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from clusterkit import DATA, cli, kept_lab_id, nothing_left
 
+from chaos.base.errors import InvalidInput, LabError
 from chaos.definitions import load_topology
-from chaos.errors import InvalidInput, LabError
-from chaos.lab import network, supply, sweep
-from chaos.lab.local import LocalLab
 from chaos.observe.cluster import newest, views
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import network, supply, sweep
+from chaos.target.labs.local import LocalLab
 
 
 def test_the_cluster_is_as_the_topology_says(playground):

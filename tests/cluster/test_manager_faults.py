@@ -15,13 +15,13 @@ from clusterkit import ROOT, cli, lifecycle, look, told
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.ledger import registrations, standing
 from chaos.faults.select import ready
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.administration import create_index, delete_index, explicit_settings
 from chaos.observe.cluster import administer, await_green, elected, leaders, newest, term, views
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import supply
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 INDEX = "chaos"
 CASES = [
@@ -110,7 +110,7 @@ def test_leadership_flaps_again_and_again(lab, tmp_path):
 
 @pytest.mark.full
 def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr("chaos.faults.catalogue.cluster_manager.StormEvidence.effect_deadline", 5.0)
+    monkeypatch.setattr("chaos.faults.kinds.cluster_manager.StormEvidence.effect_deadline", 5.0)
     cycle = lifecycle(lab, tmp_path)
     params = FAULTS["cluster_manager.task_storm"].model_validate({"rate": "5000/s"})
     assert cycle.inject(ready("f1", params, lab, seed=1, elected=None)) is False
@@ -120,7 +120,7 @@ def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monk
 
 
 def test_a_static_setting_that_nobody_listed_is_refused_in_opensearchs_words(lab, tmp_path):
-    from chaos.errors import FaultError
+    from chaos.base.errors import FaultError
 
     params = FAULTS["settings.change"].model_validate(
         {"scope": "cluster", "settings": {"http.max_content_length": "1mb"}}

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from chaos.lab.processes import wait_until
+from chaos.base.netsock import opensearch
 from chaos.load.workload import MAPPING, cas_id, check_value, content, preload, preload_id, source
-from chaos.netsock import opensearch
 from chaos.observe.cluster import administer, await_green, view
 from chaos.observe.readback import read_back
+from chaos.target.labs.processes import wait_until
 
 DOCUMENTS, KEYS, INDEX = 300, 3, "damaged"
 IDS = {preload_id(n) for n in range(DOCUMENTS)} | {cas_id(n) for n in range(KEYS)}

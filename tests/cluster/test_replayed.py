@@ -15,10 +15,10 @@ from conformance import labs_of
 from conformance import topology as named
 
 from chaos.definitions import Topology
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import supply
+from chaos.target.labs.local import LocalLab
 
 REPLAYED = DATA / "replayed.yaml"
 

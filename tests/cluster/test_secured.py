@@ -12,14 +12,15 @@ import urllib3
 from clusterkit import DATA, ROOT, cli, findings, kept_lab_id, run_folder
 from conformance import INDEX, conforms, footprint
 
-from chaos.access import PLAIN, Access, secret
+from chaos.base.access import PLAIN, Access, secret
+from chaos.base.netsock import Client
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.moves import Move
-from chaos.lab import security, supply, traces
-from chaos.lab.local import LocalLab
-from chaos.netsock import Client
 from chaos.observe.cluster import await_green
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target import security
+from chaos.target.labs import supply, traces
+from chaos.target.labs.local import LocalLab
 
 SLOW = DATA / "slow-secure.yaml"
 

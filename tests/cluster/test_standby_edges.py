@@ -13,16 +13,16 @@ import urllib3
 from clusterkit import DATA
 from standbykit import DOCUMENTS, INDEX, held, led, members, placed, set_cluster, stocked, votes
 
-from chaos.audit import audit, cluster
 from chaos.definitions import load_topology
-from chaos.failover.cluster import CANARY, canary_settings, pairs
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe import administration
 from chaos.observe.administration import DECOMMISSION, decommission_status, excluded
 from chaos.observe.cluster import administer, await_elected, await_green, elected
-from chaos.run import new_lab_id
+from chaos.programs.audit import audit, cluster
+from chaos.programs.failover.cluster import CANARY, canary_settings, pairs
+from chaos.run.execution import new_lab_id
+from chaos.target.labs import supply
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 DRAIN_SECONDS = 20

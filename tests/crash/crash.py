@@ -33,15 +33,15 @@ from typing import Any
 
 import psutil
 
-from chaos import places
+from chaos.base import paths
+from chaos.base.errors import ChaosError
 from chaos.definitions import FAULTS
-from chaos.errors import ChaosError
 from chaos.faults.ledger import registrations, standing
-from chaos.lab import cgroups, disks, sweep, traces
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems, upgraded
+from chaos.target.labs import cgroups, disks, sweep, traces
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = {
@@ -140,7 +140,7 @@ class Crash:
         time.sleep(delay)  # the seeded moment
         end(runner)
         hit = stages(out)[-1]
-        self.ids |= {path.name for path in places.labs().glob("*")}
+        self.ids |= {path.name for path in paths.labs().glob("*")}
         left = len(sweep.leftovers()) + sum(len(standing(each.ledger)) for each in registrations())
         wrong = [] if hit != "hold" or left else ["a run that was killed in mid-fault left nothing to be found"]
         wrong += self.recovered(lab, topology)
@@ -168,13 +168,13 @@ class Crash:
         wrong += [f"left: {each.what}" for each in sweep.leftovers()]
         wrong += [f"registry entry {each.file}" for each in registrations()]
         wrong += [trace for id in sorted(self.ids - alive) for trace in traces.of(id)]
-        wrong += [f"lab folder {path}" for path in places.labs().glob("*") if path.name not in alive]
+        wrong += [f"lab folder {path}" for path in paths.labs().glob("*") if path.name not in alive]
         if not wait_until(lambda: not strays(self.folder), 20):
             wrong += [f"process {pid}: {line}" for pid, line in strays(self.folder).items()]
-        with places.locked(places.state() / "recover.lock", blocking=False) as free:
+        with paths.locked(paths.state() / "recover.lock", blocking=False) as free:
             wrong += [] if free else ["the lock of recover is held"]
         if lab is not None:
-            with places.locked(lab.folder / "run.lock", blocking=False) as free:
+            with paths.locked(lab.folder / "run.lock", blocking=False) as free:
                 wrong += [] if free else [f"the lock of lab {lab.id} is held"]
             unwell = self.unwell(lab, topology)
             if unwell:  # the next kill needs a lab that is well
@@ -303,7 +303,7 @@ def strays(folder: Path) -> dict[int, str]:
     """Processes of ours outside the namespaces: they carry our state folder, or work below our own."""
     found = {}
     mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
-    marker = f"{places.STATE_VARIABLE}={places.state()}".encode()
+    marker = f"{paths.STATE_VARIABLE}={paths.state()}".encode()
     for process in psutil.process_iter(["pid", "cmdline"]):
         if process.pid in mine:
             continue
@@ -313,7 +313,7 @@ def strays(folder: Path) -> dict[int, str]:
         except OSError:
             continue
         line = " ".join(process.info["cmdline"] or [])
-        gateway = "chaos.lab.gateway" in line  # of the lab that lives on
+        gateway = "chaos.target.labs.gateway" in line  # of the lab that lives on
         if (here or where.startswith(f"{folder}/run-")) and not gateway and process.is_running():
             found[process.pid] = line[:120]
     return found
@@ -380,8 +380,8 @@ def main(given: list[str] | None = None) -> int:
     rng = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="crash-"))
     folder.chmod(0o755)  # the nodes' own user must get to its data
-    before = os.environ.get(places.STATE_VARIABLE)
-    os.environ[places.STATE_VARIABLE] = str(folder / "state")
+    before = os.environ.get(paths.STATE_VARIABLE)
+    os.environ[paths.STATE_VARIABLE] = str(folder / "state")
     crash = Crash(folder, rng)
     missed = []
     try:
@@ -394,9 +394,9 @@ def main(given: list[str] | None = None) -> int:
         for topology in list(crash.labs):
             crash.down(topology)
         if before is None:
-            del os.environ[places.STATE_VARIABLE]
+            del os.environ[paths.STATE_VARIABLE]
         else:
-            os.environ[places.STATE_VARIABLE] = before
+            os.environ[paths.STATE_VARIABLE] = before
     wrong = [kill for kill in crash.kills if kill.wrong]
     print(table(crash.kills, chosen, wanted))
     kinds = Counter(kill.kind for kill in crash.kills)

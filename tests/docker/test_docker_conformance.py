@@ -10,10 +10,10 @@ from conformance import INDEX, cases, conforms_or_skips, labs_of
 from dockerkit import build_missing
 
 from chaos.definitions import Topology
-from chaos.lab.docker import images
-from chaos.lab.docker.engine import Engine
-from chaos.lab.docker.lab import DockerLab
-from chaos.run import new_lab_id
+from chaos.run.execution import new_lab_id
+from chaos.target.labs.docker import images
+from chaos.target.labs.docker.engine import Engine
+from chaos.target.labs.docker.lab import DockerLab
 
 SHORT = (
     ("network.latency", 0),

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from load_stub import Server, serving
 
+from chaos.base.netsock import LARGEST
+from chaos.base.paths import ProcessIdentity
 from chaos.history import History
 from chaos.history.format import ARRIVAL
 from chaos.history.writer import ARRIVALS, CAS, DRIVER_EVENTS, PROBES, SCHEDULED, STALE
@@ -30,9 +32,7 @@ from chaos.load.config import (
     VisibilityConfig,
 )
 from chaos.load.driver import Driver, DriverError
-from chaos.netsock import LARGEST
 from chaos.observe.written import Written
-from chaos.places import ProcessIdentity
 
 SECOND = 1_000_000_000
 

@@ -18,14 +18,14 @@ from fakes import topology
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import ChaosError
 from chaos.checks import evaluate
 from chaos.checks.deciding import FEWEST, Echoes, decides, says
-from chaos.errors import ChaosError
 from chaos.history import History
 from chaos.history.writer import ECHO
-from chaos.lab.processes import wait_until
 from chaos.observe import echo
 from chaos.report.page import render_html
+from chaos.target.labs.processes import wait_until
 
 PROGRAM = Path(echo.__file__).with_name("echoing.py")
 S = synthetic.S

@@ -14,15 +14,15 @@ import pytest
 from load_stub import serving
 from programs.test_driver import config, drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
 
+from chaos.base.paths import ProcessIdentity
 from chaos.definitions import load_topology
 from chaos.history import History
-from chaos.lab.base import Manifest
-from chaos.lab.local import LocalLab
-from chaos.lab.wiring import TOXIPROXY
 from chaos.load.config import ClientConfig, ClientHost, Instrument, ProbeConfig
 from chaos.load.pulse import BEAT_S, EACH, LATE_NS
-from chaos.places import ProcessIdentity
-from chaos.run import Execution
+from chaos.run.execution import Execution
+from chaos.target.labs.base import Manifest
+from chaos.target.labs.local import LocalLab
+from chaos.target.wiring import TOXIPROXY
 
 ROOT = Path(__file__).parents[2]
 SECOND = 1_000_000_000

@@ -16,16 +16,16 @@ from load_stub import serving
 from programs.test_driver import drive, run, wait_for, wait_for_load  # noqa: F401 - two are fixtures
 from programs.test_pulse import stopped
 
+from chaos.base.netsock import Endpoint
 from chaos.checks import good, standing
 from chaos.checks.forgiving import Doubt
 from chaos.checks.measure import Verdict, judge
 from chaos.checks.record import Record
 from chaos.history import EventWriter, History
-from chaos.lab.toxiproxy import ToxiproxyServer, environment
-from chaos.lab.wiring import Proxy
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, Instrument, OperationConfig, Target
-from chaos.netsock import Endpoint
 from chaos.provision.toxiproxy import find_toxiproxy
+from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
+from chaos.target.wiring import Proxy
 
 SECOND = 1_000_000_000
 TARGET = 0.995

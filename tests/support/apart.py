@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from chaos import places
-from chaos.lab import cgroups
+from chaos.base import paths
+from chaos.target.labs import cgroups
 
 settings.register_profile("shared machine", deadline=None)  # how long an example takes is no law
 settings.load_profile("shared machine")
@@ -17,7 +17,7 @@ settings.load_profile("shared machine")
 
 @pytest.fixture(autouse=True)
 def markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "lab_markers", lambda: tmp_path / "run")
+    monkeypatch.setattr(paths, "lab_markers", lambda: tmp_path / "run")
     monkeypatch.setattr(cgroups, "ids", lambda: set())
 
 

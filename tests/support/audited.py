@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from chaos.audit.facts import FOLLOWER, GIB, LEADER, STOCK, Copy, Index, Node, Settings, Sheet
 from chaos.definitions.topology import AWARENESS, FORCED
+from chaos.programs.audit.facts import FOLLOWER, GIB, LEADER, STOCK, Copy, Index, Node, Settings, Sheet
 
 ZONES = ("a", "b", "c")
 GOOD = {

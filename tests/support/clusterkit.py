@@ -18,12 +18,12 @@ from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.recover import recover
 from chaos.history import EventWriter
-from chaos.lab import processes, sweep, traces
-from chaos.lab.docker.engine import Engine
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.lab.wiring import Host
 from chaos.observe.cluster import await_green
+from chaos.target.labs import processes, sweep, traces
+from chaos.target.labs.docker.engine import Engine
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+from chaos.target.wiring import Host
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "cluster" / "data"

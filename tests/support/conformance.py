@@ -17,21 +17,21 @@ import pytest
 from clusterkit import ROOT, failed, look, told
 
 from chaos.definitions import FAULTS, Topology, load_topology
-from chaos.faults.catalogue.network import pairs_both, untouched
 from chaos.faults.evidence import CONTROL_GROWTH_SECONDS
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.network import pairs_both, untouched
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.faults.probes import Echo, Line, Pair, together
 from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import cgroups, labs
-from chaos.lab.base import BaseLab
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
+from chaos.target.labs import cgroups, kinds
+from chaos.target.labs.base import BaseLab
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 SHARED = "3az-standby"
 """The topology of the lab that most cluster tests share."""
@@ -228,7 +228,7 @@ def conforms(
     assert gone, failed(folder, "gone") or failed(folder, "pulses")
     assert standing(folder / "ledger.jsonl") == []
     # what recovery does: the inverses once more, from a lab that was found by its name alone
-    found = labs.attach(lab.id)
+    found = kinds.attach(lab.id)
     for entry in held:
         if entry.inverse is not None:
             entry.inverse.apply(found)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chaos.lab.docker import images
-from chaos.lab.docker.engine import Engine
+from chaos.target.labs.docker import images
+from chaos.target.labs.docker.engine import Engine
 
 
 def build_missing(engine: Engine, versions: Iterable[str]) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.access import PLAIN
+from chaos.base.access import PLAIN
+from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Topology, load_topology
 from chaos.faults.evidence import Look
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Reversible
-from chaos.lab.parts import Parts
-from chaos.lab.protocol import DiskAnswer
-from chaos.lab.wiring import Wiring
-from chaos.places import ProcessIdentity
+from chaos.target.parts import Parts
+from chaos.target.protocol import DiskAnswer
+from chaos.target.wiring import Wiring
 
 ROOT = Path(__file__).parents[2]
 PARTS = Parts("/home", "3.8.0", "assembled", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")

@@ -19,7 +19,7 @@ import pandas as pd
 from chaos.checks import Findings, evaluate
 from chaos.history.format import Outcome
 from chaos.history.reader import OUTCOMES, History
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
 
 S = 1_000_000_000
 Event = dict[str, Any]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from chaos.lab.local import LocalLab
 from chaos.observe import administration
 from chaos.observe.administration import WEIGHTS
 from chaos.observe.cluster import administer, await_elected, await_green
+from chaos.target.labs.local import LocalLab
 
 INDEX = "standby-test"
 DOCUMENTS = 30

@@ -19,20 +19,20 @@ import synthetic
 from fakes import PARTS, ROOT, topology
 
 from chaos import cli as module
-from chaos import run as running
-from chaos import space
+from chaos.base.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
+from chaos.base.paths import ProcessIdentity
 from chaos.definitions import FAULTS, load_experiment
-from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.moves import block
-from chaos.lab import network
-from chaos.lab.local import LocalLab
-from chaos.lab.protocol import CAPABILITIES
-from chaos.places import ProcessIdentity
-from chaos.plan import again
-from chaos.run import RunOptions, RunResult
-from chaos.space import MIB
+from chaos.run import execution as running
+from chaos.run import space
+from chaos.run.execution import RunOptions, RunResult
+from chaos.run.plan import again
+from chaos.run.space import MIB
+from chaos.target.labs import network
+from chaos.target.labs.local import LocalLab
+from chaos.target.protocol import CAPABILITIES
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]
@@ -48,7 +48,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def never(*_: Any, **__: Any) -> Any:
         pytest.fail("something was started")
 
-    monkeypatch.setattr("chaos.lab.supply.parts", never)
+    monkeypatch.setattr("chaos.target.labs.supply.parts", never)
     monkeypatch.setattr(LocalLab, "up", never)
     return tmp_path
 
@@ -468,7 +468,7 @@ def test_a_lab_with_a_run_under_way_is_neither_shared_nor_taken_down(cli: Cli, t
 
 
 def test_a_reports_folder_that_cannot_be_made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.target.labs.supply.parts", lambda *_, **__: PARTS)
     code, _, err = cli("run", EXPERIMENT, "-q", "--out", written(tmp_path, "", "file"))
     assert code == 2 and "is no folder" in one_line(err) and "--out" in err
     assert not (tmp_path / "state" / "labs").exists()
@@ -479,7 +479,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
         assert options["opensearch_home"] == Path("/opt/opensearch")
         raise ProvisionError("no mirror answers", remedy="look at the network")
 
-    monkeypatch.setattr("chaos.lab.supply.parts", fails)
+    monkeypatch.setattr("chaos.target.labs.supply.parts", fails)
     monkeypatch.setattr("chaos.provision.given.refuse_unusable", lambda *_: None)
     arguments = ("run", EXPERIMENT, "-q", "--out", tmp_path / "r", "--opensearch-home", "/opt/opensearch")
     code, _, err = cli(*arguments)
@@ -491,7 +491,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
 
 @pytest.fixture
 def provisioned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.target.labs.supply.parts", lambda *_, **__: PARTS)
     return tmp_path / "reports"
 
 

@@ -12,11 +12,11 @@ import pytest
 from fakes import ROOT
 
 from chaos import pytest_plugin as plugin
-from chaos import space
+from chaos.base.errors import Leftovers
 from chaos.definitions import load_experiment
-from chaos.errors import Leftovers
-from chaos.lab.local import LocalLab
-from chaos.run import RunResult
+from chaos.run import space
+from chaos.run.execution import RunResult
+from chaos.target.labs.local import LocalLab
 
 pytest_plugins = ["pytester"]
 
@@ -338,7 +338,7 @@ def test_options_reach_the_run(run: Run, pytester: pytest.Pytester, monkeypatch:
         return result()
 
     monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
-    monkeypatch.setattr("chaos.run.run", one)
+    monkeypatch.setattr("chaos.run.execution.run", one)
     monkeypatch.chdir(pytester.path)
     experiment(pytester.path, "one")
     run("-m", "chaos", "--chaos-seed=0", "--chaos-out=elsewhere", "--chaos-topology=3az-standby")
@@ -553,7 +553,7 @@ def test_the_second_run_has_the_same_plan_and_seed_and_a_new_lab(
 
     pool = Pool()
     monkeypatch.setattr(plugin, "_pool", lambda config: pool)
-    monkeypatch.setattr("chaos.run.run", one)
+    monkeypatch.setattr("chaos.run.execution.run", one)
     monkeypatch.chdir(pytester.path)
     experiment(pytester.path, "one")
     experiment(pytester.path, "two")
@@ -582,7 +582,7 @@ def test_a_test_that_states_its_objective_keeps_it_and_says_so(
         raise Leftovers("no further")
 
     monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
-    monkeypatch.setattr("chaos.run.python_execution", execution)
+    monkeypatch.setattr("chaos.run.execution.python_execution", execution)
     monkeypatch.chdir(pytester.path)
     (pytester.path / "topologies").mkdir()
     (pytester.path / "topologies" / "3az-standby.yaml").write_text(

@@ -78,9 +78,15 @@ def test_the_hash_of_a_history_is_of_its_names_and_bytes(tmp_path: Path) -> None
 
 def test_what_decides_what_a_run_does_and_nothing_else_is_its_code() -> None:
     demo = results.experiments_of("demo")
-    code = ["chaos/run.py", "topologies/3az.yaml", demo, "Makefile", "requirements.lock"]
+    code = ["chaos/run/execution.py", "topologies/3az.yaml", demo, "Makefile", "requirements.lock"]
     assert all(results.is_code(path, demo) for path in code)
-    others = ["README.md", "docs/report.png", "benchmarks/results.py", "tests/unit/test_run.py", results.NO_FAULT]
+    others = [
+        "README.md",
+        "docs/report.png",
+        "benchmarks/results.py",
+        "tests/unit/run/test_execution.py",
+        results.NO_FAULT,
+    ]
     assert not any(results.is_code(path, demo) for path in others)
     assert results.is_code(results.NO_FAULT, results.experiments_of("smoke"))
     assert results.code("demo") != results.code("no-fault") and results.code("demo") == results.code(

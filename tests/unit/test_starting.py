@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 import chaos
 from chaos import cli, starting
+from chaos.base.errors import InvalidInput
 from chaos.definitions import load_experiment
-from chaos.errors import InvalidInput
 
 
 def test_what_is_written_is_valid_and_whole(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chaos.checks import text, writes
+from chaos.base import text
+from chaos.checks import writes
 from chaos.checks.data import cas, operations, staleness, visibility
 from chaos.checks.data.operations import planned
 from chaos.checks.evidence import Gap

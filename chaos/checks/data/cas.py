@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chaos.checks import coverage, text
+from chaos.base import text
+from chaos.checks import coverage
 from chaos.checks.data.linearizability import Call, Linearizable, check, register
 from chaos.checks.data.operations import Operation, by_key, final, planned
 from chaos.checks.measure import Bound, Measure

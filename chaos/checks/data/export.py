@@ -22,9 +22,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from chaos.base.errors import HistoryError, InvalidInput
 from chaos.checks.data.operations import Operation, by_key, final
 from chaos.checks.record import Record
-from chaos.errors import HistoryError, InvalidInput
 from chaos.history.reader import History
 
 Format = Literal["elle", "elle-reads"]

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import coverage, text
+from chaos.base import text
+from chaos.checks import coverage
 from chaos.checks.data.operations import Operation, by_key, final, line_of_descent, planned
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Record

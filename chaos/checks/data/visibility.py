@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile

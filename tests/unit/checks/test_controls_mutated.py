@@ -26,12 +26,12 @@ from mutations import Event, Mutation, S, Stored, counts, verdicts
 from screens import in_headline
 from synthetic import Chapter, Compared, Probed, Story, mixed
 
+from chaos.base.errors import Exit, HistoryError
 from chaos.checks import Findings, evaluate
 from chaos.checks import Outcome as Run
 from chaos.checks.measure import Verdict
 from chaos.checks.verdict import Counts
 from chaos.definitions.expectations import METRICS, RECOVERY, WHOLE_RUN, Comparison
-from chaos.errors import Exit, HistoryError
 from chaos.history import History
 from chaos.history.format import Outcome
 from chaos.history.reader import compact

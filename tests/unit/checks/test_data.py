@@ -11,13 +11,13 @@ import pytest
 import synthetic
 from synthetic import T0, Compared, Probed, S, Story, expect
 
+from chaos.base.errors import HistoryError, InvalidInput
 from chaos.checks import Findings, Outcome, evaluate
 from chaos.checks.data import cas, export, staleness, visibility
 from chaos.checks.data.linearizability import Linearizable
 from chaos.checks.data.operations import Operation, by_key, line_of_descent
 from chaos.checks.measure import Bound
 from chaos.checks.record import Record
-from chaos.errors import HistoryError, InvalidInput
 from chaos.history.format import Outcome as Arrival
 
 Lines = list[dict[str, Any]]

@@ -15,7 +15,7 @@ from chaos.checks.ladder import Ladder
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import Record
 from chaos.history.format import Outcome
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
 
 DARK = mixed((0.2, 12, 1.0, Outcome.TIMEOUT, 5.0), base=constant())
 

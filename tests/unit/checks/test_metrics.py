@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import Chapter, Story, constant, expect, healthy, mixed
 
-from chaos.checks import good, latency, movement, outage, recovered, regained, text, validity, writes
+from chaos.base import text
+from chaos.checks import good, latency, movement, outage, recovered, regained, validity, writes
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import Record, windows
 from chaos.history.format import Outcome

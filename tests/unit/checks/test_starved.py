@@ -13,8 +13,8 @@ from chaos.checks import Outcome, evaluate, failovers
 from chaos.checks.forgiving import causes, without
 from chaos.checks.record import Record
 from chaos.checks.starved import Clock, share, slices
-from chaos.failover.decide import Policy
 from chaos.history.format import Outcome as Arrival
+from chaos.programs.failover.decide import Policy
 
 LATE = mixed((3.0, 3.2, 1.0, Arrival.OK, 0.25))
 """A fifth of a second of reads at 250 ms, the objective being 100 ms: 20 of 3000."""

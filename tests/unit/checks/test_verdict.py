@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Story, constant, expect, healthy, mixed
 
+from chaos.base.errors import Exit, HistoryError
 from chaos.checks import Findings, Outcome, evaluate, exit_code, judge
 from chaos.checks.record import Record
 from chaos.checks.verdict import worst
-from chaos.errors import Exit, HistoryError
 from chaos.history.format import Outcome as Arrival
 from chaos.history.reader import compact
 

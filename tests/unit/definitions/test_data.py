@@ -8,7 +8,7 @@ import pytest
 from unit.definitions.test_experiments import EXAMPLE, changed, here, load, says  # noqa: F401 ("here" is a fixture)
 
 from chaos.definitions import Experiment
-from chaos.plan import digest
+from chaos.run.plan import digest
 
 READ = "  read:"
 LOST = "acknowledged.lost: 0"

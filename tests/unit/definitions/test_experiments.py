@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, load_experiment, load_topology, writing
 from chaos.definitions.actions import Decommission, Recommission, Weights
-from chaos.errors import InvalidInput
-from chaos.faults.catalogue.network import NetworkLatency
-from chaos.faults.catalogue.node import NodeKill
+from chaos.faults.kinds.network import NetworkLatency
+from chaos.faults.kinds.node import NodeKill
 
 # The example of the design, word for word; line 1 is apiVersion.
 EXAMPLE = """\

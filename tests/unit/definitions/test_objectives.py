@@ -14,18 +14,18 @@ import synthetic
 from fakes import PARTS, ROOT, topology
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.test_plan import SHIPPED
+from unit.run.test_plan import SHIPPED
 
 from chaos import cli as module
-from chaos import plan
-from chaos import run as running
-from chaos.console import Reporter
+from chaos.base.console import Reporter
+from chaos.base.errors import Exit, InvalidInput
 from chaos.definitions import Duration, Experiment, load_experiment, objectives, writing
-from chaos.errors import Exit, InvalidInput
-from chaos.lab import network
 from chaos.report import render
-from chaos.run import RunOptions, RunResult
+from chaos.run import execution as running
+from chaos.run import plan
+from chaos.run.execution import RunOptions, RunResult
 from chaos.statistics.rejudge import rejudge
+from chaos.target.labs import network
 
 EXPERIMENT = """\
 apiVersion: opensearch-chaos/v1

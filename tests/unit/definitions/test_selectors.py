@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import FaultError, InvalidInput
+from chaos.base.units import Malformed
 from chaos.definitions import (
     HostSelector,
     LinkSelector,
@@ -20,8 +22,6 @@ from chaos.definitions import (
     resolve_nodes,
 )
 from chaos.definitions.selectors import candidates, fixed
-from chaos.definitions.units import Malformed
-from chaos.errors import FaultError, InvalidInput
 
 ZONES = ("a", "b", "c")
 ROLES = {"cm": ("cluster_manager",), "data": ("data", "ingest")}

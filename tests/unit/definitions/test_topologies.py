@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.base.errors import InvalidInput
 from chaos.definitions import Topology, load_topology
-from chaos.errors import InvalidInput
 
 EXAMPLE = """\
 apiVersion: opensearch-chaos/v1

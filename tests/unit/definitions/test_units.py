@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Malformed
 from chaos.definitions import Duration, Frequency, Percent, Rate, Size, SizeRate
-from chaos.definitions.units import Malformed
-from chaos.errors import InvalidInput
 
 positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 

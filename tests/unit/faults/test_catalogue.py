@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from fakes import ROOT
 
+from chaos.base.errors import Lacking
 from chaos.definitions import FAULTS, Topology, load_experiment, load_topology
 from chaos.definitions.steps import FaultParams, Scene
-from chaos.errors import Lacking
 from chaos.faults import documentation
 from chaos.faults.moves import Move
-from chaos.lab.local import LocalLab
-from chaos.lab.protocol import CAPABILITIES
-from chaos.lab.wiring import Wiring
-from chaos.plan import lacking, refuse_lacking
+from chaos.run.plan import lacking, refuse_lacking
+from chaos.target.labs.local import LocalLab
+from chaos.target.protocol import CAPABILITIES
+from chaos.target.wiring import Wiring
 
 EXAMPLES = [
     pytest.param(kind, example, id=f"{kind}-{number}")

@@ -14,17 +14,17 @@ from fakes import PARTS, FakeLab, topology
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import FaultError, InvalidInput, LabError
 from chaos.definitions import FAULTS, load_experiment, load_topology
 from chaos.definitions.steps import FaultParams, Scene
-from chaos.errors import FaultError, InvalidInput, LabError
-from chaos.faults.catalogue.disk import FullEvidence, PowerLossEvidence, RefusedEvidence, SlowEvidence, StallEvidence
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.disk import FullEvidence, PowerLossEvidence, RefusedEvidence, SlowEvidence, StallEvidence
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.faults.select import ready
-from chaos.lab import diskprobe, disks, network, sweep, throttle
-from chaos.lab.local import LocalLab
-from chaos.lab.protocol import DiskAnswer
+from chaos.target.labs import diskprobe, disks, network, sweep, throttle
+from chaos.target.labs.local import LocalLab
+from chaos.target.protocol import DiskAnswer
 
 WELL, STUCK = DiskAnswer(seconds=0.001), DiskAnswer(blocked=True)
 DISKS = topology("3az-disks")
@@ -209,7 +209,7 @@ def built(lab: FakeLab, kind: str, **given: Any) -> Fault:
 def test_every_example_takes_back_what_it_does_and_twice_does_no_harm(
     kind: str, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chaos.faults.catalogue.zone.sleep", lambda seconds: None)
+    monkeypatch.setattr("chaos.faults.kinds.zone.sleep", lambda seconds: None)
     lab = FakeLab("3az-disks")
     assert params(kind, **example).check(DISKS) == []
     fault = built(lab, kind, **example)
@@ -235,7 +235,7 @@ def test_a_broken_disk_is_mended_before_its_node_starts() -> None:
 
 def test_a_zone_returns_group_after_group_in_the_order_given(monkeypatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("chaos.faults.catalogue.zone.sleep", waited.append)
+    monkeypatch.setattr("chaos.faults.kinds.zone.sleep", waited.append)
     lab = FakeLab("3az-disks")
     fault = built(lab, "zone.power_loss", zone="b", return_order=["data", "cm"], return_gap="5s")
     for each in reversed(fault.moves):

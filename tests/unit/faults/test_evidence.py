@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.faults import evidence, probes
-from chaos.faults.catalogue.network import untouched
 from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
+from chaos.faults.kinds.network import untouched
 from chaos.faults.probes import PING, ROUNDS, Echo, Line, Pair, Reply, at_rest, direct, together
 
 PAIR = ("a-data", "c-data")

@@ -18,7 +18,7 @@ from chaos.faults.holding import Holding, facts, pairs_of, told
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move, block, refuse, toxic
-from chaos.lab.processes import wait_until
+from chaos.target.labs.processes import wait_until
 
 SLOW = toxic("a-data", "to-c-data-transport", "oschaos-f1-upstream", "latency", "upstream", {"latency": 300})
 

@@ -10,15 +10,15 @@ from fakes import FakeLab
 
 from chaos.definitions import FAULTS
 from chaos.definitions.steps import Scene
-from chaos.faults.catalogue import disk, resources, settings
-from chaos.faults.catalogue.cluster_manager import StormEvidence
-from chaos.faults.catalogue.disk import FullEvidence, RefusedEvidence, SlowEvidence, StallEvidence
-from chaos.faults.catalogue.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
-from chaos.faults.catalogue.settings import SettingsEvidence
 from chaos.faults.evidence import Look
+from chaos.faults.kinds import disk, resources, settings
+from chaos.faults.kinds.cluster_manager import StormEvidence
+from chaos.faults.kinds.disk import FullEvidence, RefusedEvidence, SlowEvidence, StallEvidence
+from chaos.faults.kinds.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
+from chaos.faults.kinds.settings import SettingsEvidence
 from chaos.faults.storm import Storm, Tally
-from chaos.lab.limits import MemoryUse, ProcessorUse
-from chaos.lab.protocol import DiskAnswer
+from chaos.target.limits import MemoryUse, ProcessorUse
+from chaos.target.protocol import DiskAnswer
 
 OVER_WHEN_PROVEN = {"node.restart", "node.upgrade"}
 OF_ITS_OWN = {"cluster_manager.leader_flap"}

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.errors import FaultError
+from chaos.base.errors import FaultError
+from chaos.base.paths import ProcessIdentity
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.moves import Move, Reversible, block
-from chaos.places import ProcessIdentity
 
 steps = st.lists(
     st.one_of(

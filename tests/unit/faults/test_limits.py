@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.errors import LabError
-from chaos.lab import demand
-from chaos.lab.cgroups import Groups, Hierarchy
-from chaos.lab.limits import NO_LIMIT, Limits, MemoryUse, ProcessorUse, untouched
+from chaos.base.errors import LabError
+from chaos.target.labs import demand
+from chaos.target.labs.cgroups import Groups, Hierarchy
+from chaos.target.limits import NO_LIMIT, Limits, MemoryUse, ProcessorUse, untouched
 
 HERE = ("zone-a", "a-data")
 FRESH = {

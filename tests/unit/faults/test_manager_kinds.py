@@ -11,11 +11,12 @@ from fakes import FakeLab, topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.base.errors import FaultError
 from chaos.definitions import FAULTS
 from chaos.definitions.steps import FaultParams
-from chaos.errors import FaultError
-from chaos.faults.catalogue import cluster_manager as module
-from chaos.faults.catalogue.cluster_manager import (
+from chaos.faults.evidence import Look, ProcessEvidence
+from chaos.faults.kinds import cluster_manager as module
+from chaos.faults.kinds.cluster_manager import (
     ADMIN,
     STORM,
     FlapEvidence,
@@ -25,12 +26,11 @@ from chaos.faults.catalogue.cluster_manager import (
     delete_indices,
     quorum,
 )
-from chaos.faults.evidence import Look, ProcessEvidence
 from chaos.faults.moves import Move, on_node
 from chaos.faults.select import ready
 from chaos.faults.storm import Ask, Storm
-from chaos.lab.processes import wait_until
 from chaos.observe.cluster import NOBODY
+from chaos.target.labs.processes import wait_until
 
 KINDS = [kind for kind in FAULTS if kind.startswith("cluster_manager.")]
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from chaos.definitions import FAULTS, LinkSelector
 from chaos.definitions.steps import FaultParams, Scene
-from chaos.faults.catalogue.network import pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.evidence import LinkEvidence, SlicerEvidence, SlowCloseEvidence
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.network import pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.probes import Echo, Line, Reply
 from chaos.faults.select import ready
 

@@ -9,10 +9,10 @@ from fakes import ROOT, FakeEvidence, FakeLab, Log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.base.errors import FaultError, InvalidInput
 from chaos.definitions import FAULTS, load_experiment
 from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams, Scene
-from chaos.errors import FaultError, InvalidInput
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
@@ -85,7 +85,7 @@ def test_what_does_not_meet_may_overlap(phases: list[str], tmp_path: Path) -> No
 
 @pytest.fixture
 def lifecycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lifecycle:
-    monkeypatch.setattr("chaos.faults.catalogue.node.ProcessEvidence", lambda *_, **__: FakeEvidence())
+    monkeypatch.setattr("chaos.faults.kinds.node.ProcessEvidence", lambda *_, **__: FakeEvidence())
     return Lifecycle(FakeLab(), Ledger(tmp_path / "ledger.jsonl"), Log())  # type: ignore[arg-type]
 
 

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from fakes import PARTS, FakeLab, topology
 
-from chaos import places, space
-from chaos.errors import InvalidInput, LabError
+from chaos.base import paths
+from chaos.base.errors import InvalidInput, LabError
+from chaos.base.paths import ProcessIdentity
 from chaos.faults import recover as module
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.moves import block
 from chaos.faults.recover import leftovers, recover
-from chaos.lab import network, sweep
-from chaos.lab.local import LocalLab
-from chaos.places import ProcessIdentity
+from chaos.run import space
+from chaos.target.labs import network, sweep
+from chaos.target.labs.local import LocalLab
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 ME = ProcessIdentity.me()
@@ -257,7 +258,7 @@ def test_one_lab_that_will_not_go_does_not_keep_the_next(state: Path, monkeypatc
 
 
 def test_control_groups_without_anything_else_are_leftovers_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.lab.sweep.cgroups.ids", lambda: {"r7"})
+    monkeypatch.setattr("chaos.target.labs.sweep.cgroups.ids", lambda: {"r7"})
     assert [(found.what, found.lab) for found in sweep.leftovers()] == [("control groups oschaos-r7", "r7")]
 
 
@@ -273,8 +274,8 @@ def test_namespaces_without_a_folder_are_leftovers_unless_a_marker_names_their_s
 
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "labs" / "r7").mkdir(parents=True)
-    places.lab_markers().mkdir(parents=True, exist_ok=True)
-    (places.lab_markers() / "r7").write_text(str(elsewhere))
+    paths.lab_markers().mkdir(parents=True, exist_ok=True)
+    (paths.lab_markers() / "r7").write_text(str(elsewhere))
     assert sweep.known() == []
     (elsewhere / "labs" / "r7").rmdir()
     assert [record.id for record in sweep.known()] == ["r7"]
@@ -294,7 +295,7 @@ def test_a_lab_that_cannot_be_written_down_leaves_no_folder(state: Path, monkeyp
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("chaos.lab.base.write_json", full)
+    monkeypatch.setattr("chaos.target.labs.base.write_json", full)
     with pytest.raises(LabError, match="No space left"):
         LocalLab.create(topology("3az"), PARTS, id="r1")
     assert list((state / "labs").iterdir()) == []

@@ -18,17 +18,17 @@ from fakes import UNLIMITED, FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import LabError
+from chaos.base.paths import ProcessIdentity
 from chaos.definitions import FAULTS
-from chaos.errors import LabError
-from chaos.faults.catalogue import node as nodes_of
-from chaos.faults.catalogue import resources
-from chaos.faults.catalogue.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
 from chaos.faults.fault import Fault
+from chaos.faults.kinds import node as nodes_of
+from chaos.faults.kinds import resources
+from chaos.faults.kinds.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
 from chaos.faults.moves import Reversible
 from chaos.faults.select import ready
-from chaos.lab.limits import MemoryUse, ProcessorUse
-from chaos.lab.processes import wait_until
-from chaos.places import ProcessIdentity
+from chaos.target.labs.processes import wait_until
+from chaos.target.limits import MemoryUse, ProcessorUse
 
 NODES = ("a-data",)
 

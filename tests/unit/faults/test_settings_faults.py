@@ -11,12 +11,12 @@ from fakes import ROOT, Log, topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.base.errors import FaultError, InvalidInput
 from chaos.definitions import FAULTS, load_experiment
 from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams
-from chaos.errors import FaultError, InvalidInput
-from chaos.faults.catalogue.settings import STATIC_INDEX, restore, taken_over, to_restore
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.settings import STATIC_INDEX, restore, taken_over, to_restore
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
@@ -44,8 +44,8 @@ def log() -> Log:
 
 @pytest.fixture
 def lifecycle(lab: FakeCluster, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lifecycle:
-    monkeypatch.setattr("chaos.faults.catalogue.settings.SettingsEvidence.effect_deadline", 0.0)
-    monkeypatch.setattr("chaos.faults.catalogue.settings.SettingsEvidence.gone_deadline", 0.0)
+    monkeypatch.setattr("chaos.faults.kinds.settings.SettingsEvidence.effect_deadline", 0.0)
+    monkeypatch.setattr("chaos.faults.kinds.settings.SettingsEvidence.gone_deadline", 0.0)
     return Lifecycle(lab, Ledger(tmp_path / "ledger.jsonl"), log)
 
 

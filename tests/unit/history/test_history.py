@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaos.errors import HistoryError
+from chaos.base.errors import HistoryError
 from chaos.history import EventWriter, History, Outcome, compact
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED
 from chaos.history.reader import OUTCOMES

@@ -23,7 +23,7 @@ from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import at, client_of, mixed, order
 from chaos.load.visibility import looker_of, writer_of
 from chaos.load.workload import GROUPS, Requests
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 100

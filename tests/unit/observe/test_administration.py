@@ -10,8 +10,8 @@ import pytest
 from fake_cluster import FakeCluster
 from fakes import Log
 
-from chaos.errors import LabError
-from chaos.faults.catalogue.settings import restore
+from chaos.base.errors import LabError
+from chaos.faults.kinds.settings import restore
 from chaos.faults.ledger import Ledger
 from chaos.observe import administration
 from chaos.observe.configuration import Configuration

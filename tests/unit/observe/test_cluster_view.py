@@ -9,7 +9,7 @@ import pytest
 import urllib3
 from fakes import FakeLab
 
-from chaos.errors import LabError
+from chaos.base.errors import LabError
 from chaos.observe import cluster
 from chaos.observe.cluster import NOBODY, ShardCopy, View, administer, await_green, elected, newest, parse
 

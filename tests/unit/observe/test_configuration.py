@@ -11,9 +11,9 @@ from fake_cluster import FakeCluster
 from fakes import Log
 from synthetic import Behaviour, Chapter, Story, expect, healthy, mixed
 
+from chaos.base.errors import LabError
 from chaos.checks import evaluate, validity
 from chaos.checks.record import Record
-from chaos.errors import LabError
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
 from chaos.history import configuration as events

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from fakes import PARTS, topology
 
-from chaos.errors import LabError
+from chaos.base.errors import LabError
+from chaos.base.paths import ProcessIdentity
 from chaos.history import ends
-from chaos.lab import processes
-from chaos.lab.base import Resident
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.ends import Ends, Ours
-from chaos.places import ProcessIdentity
+from chaos.target.labs import processes
+from chaos.target.labs.base import Resident
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 SLEEP = ["/bin/sleep", "600"]
 

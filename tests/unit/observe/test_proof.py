@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import FakeLab
 
-from chaos.errors import LabError
+from chaos.base.errors import LabError
 from chaos.observe import administration, proof
 
 

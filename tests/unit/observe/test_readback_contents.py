@@ -14,7 +14,7 @@ from chaos.load.workload import WORDS, cas_source, source
 from chaos.observe import contents, readback
 from chaos.observe.contents import NUMBERS, WAYS, chosen, differs, drawn, same
 from chaos.observe.readback import CopyRead, compare
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
 
 IDS = [*(f"w-{n}" for n in range(40)), *(f"p-{n}" for n in range(20)), "v-3", "c-0", "c-1"]
 

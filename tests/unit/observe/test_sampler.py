@@ -15,7 +15,7 @@ from chaos.observe import counters
 from chaos.observe import sampler as module
 from chaos.observe.cluster import ShardCopy, View, another_leader
 from chaos.observe.sampler import Sampler
-from chaos.routing import default_routing_shards
+from chaos.opensearch.routing import default_routing_shards
 
 NODES = tuple(node.name for node in FakeLab().topology.nodes)
 WHOLE = {"a-data": ("STARTED", True), "b-data": ("STARTED", False), "c-data": ("STARTED", False)}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import ProvisionError
+from chaos.base.errors import ProvisionError
 from chaos.provision import fetch, say
 
 BODY = bytes(range(256)) * 2000

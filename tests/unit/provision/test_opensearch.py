@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import InvalidInput, ProvisionError
+from chaos.base.errors import InvalidInput, ProvisionError
 from chaos.provision import fetch, lock, maven, opensearch
 from chaos.provision.opensearch import ensure_opensearch
 

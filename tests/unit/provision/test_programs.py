@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import InvalidInput, MissingPrerequisite, ProvisionError
+from chaos.base.errors import InvalidInput, MissingPrerequisite, ProvisionError
 from chaos.provision import cds, doctor, java, jvm, pypi, toxiproxy
 from chaos.provision.java import JavaRuntime, ensure_java, find_java, runs_on
 from chaos.provision.opensearch import ASSEMBLED, OpenSearchHome

@@ -16,13 +16,13 @@ from fakes import ROOT
 from pages import Page
 
 from chaos import cli as module
-from chaos.errors import Exit, LabError
-from chaos.lab import network
-from chaos.lab.local import LocalLab
+from chaos.base.errors import Exit, LabError
+from chaos.campaign import repeat as making
 from chaos.report import render
-from chaos.run import RunResult, Stop
-from chaos.statistics import repeat as making
+from chaos.run.execution import RunResult, Stop
 from chaos.statistics import store
+from chaos.target.labs import network
+from chaos.target.labs.local import LocalLab
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]
@@ -312,7 +312,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int | None, Any]]:
         return RunResult(folder, findings, True)
 
     monkeypatch.setattr(making, "run_one", one)
-    monkeypatch.setattr("chaos.run.refuse_lacking", lambda *_: None)
+    monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_: None)
     return seen
 
 
@@ -320,7 +320,7 @@ def test_repeat_fixes_r_makes_the_runs_and_judges_them_together(
     cli: Cli, ran: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     labs = Labs()
-    monkeypatch.setattr("chaos.pool.LabPool", lambda *_, **__: labs)
+    monkeypatch.setattr("chaos.run.pool.LabPool", lambda *_, **__: labs)
     code, out, err = cli("run", EXPERIMENT, "--repeat", "5", "--seed", "10", "--out", tmp_path / "r", "-q")
     assert code == 0, out + err
     assert [seed for _, seed, _ in ran] == [10, 11, 12, 13, 14] and labs.closed
@@ -338,12 +338,12 @@ def test_a_series_that_ends_early_says_so_and_gives_the_lab_back(
     cli: Cli, ran: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     labs = Labs(fails=2)
-    monkeypatch.setattr("chaos.pool.LabPool", lambda *_, **__: labs)
+    monkeypatch.setattr("chaos.run.pool.LabPool", lambda *_, **__: labs)
     code, out, err = cli("run", EXPERIMENT, "--repeat", "5", "--out", tmp_path / "r", "-q")
     assert code == Exit.ERROR and "the lab did not come up" in err and labs.closed
     assert "2 runs of 5 planned" in out
     labs = Labs(dirt="lab r1 could not be taken away: a namespace")
-    monkeypatch.setattr("chaos.pool.LabPool", lambda *_, **__: labs)
+    monkeypatch.setattr("chaos.run.pool.LabPool", lambda *_, **__: labs)
     code, _, err = cli("run", EXPERIMENT, "--repeat", "1", "--out", tmp_path / "r", "-q")
     assert code == Exit.DIRTY and "opensearch-chaos recover" in err
 
@@ -365,7 +365,7 @@ def test_a_signal_between_runs_ends_the_series(
 
     monkeypatch.setattr(making, "Stop", stop)
     labs = Impatient()
-    monkeypatch.setattr("chaos.pool.LabPool", lambda *_, **__: labs)
+    monkeypatch.setattr("chaos.run.pool.LabPool", lambda *_, **__: labs)
     code, out, _ = cli("run", EXPERIMENT, EXPERIMENT, "--repeat", "3", "--out", tmp_path / "r", "-q")
     assert code == Exit.ABORTED and len(ran) == 1 and labs.closed and "1 run of 3 planned" in out
 
@@ -374,7 +374,7 @@ def test_two_experiments_are_run_in_turn_with_the_same_seeds(
     cli: Cli, ran: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     labs = Labs()
-    monkeypatch.setattr("chaos.pool.LabPool", lambda *_, **__: labs)
+    monkeypatch.setattr("chaos.run.pool.LabPool", lambda *_, **__: labs)
     other = tmp_path / "other.yaml"
     other.write_text(EXPERIMENT.read_text().replace("name: data-node-kill", "name: other"))
     code, out, err = cli("compare", EXPERIMENT, other, "--repeat", "4", "--seed", "3", "--out", tmp_path / "r", "-q")
@@ -389,13 +389,13 @@ def test_two_experiments_are_run_in_turn_with_the_same_seeds(
 def test_a_run_without_root_is_refused_before_a_folder_is_made(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from chaos.errors import MissingPrerequisite
+    from chaos.base.errors import MissingPrerequisite
 
     def refuse() -> None:
         raise MissingPrerequisite("this needs root")
 
     monkeypatch.setattr(network, "require_root", refuse)
-    monkeypatch.setattr("chaos.run.refuse_lacking", lambda *_: None)
+    monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_: None)
     for arguments in (["run", EXPERIMENT], ["compare", EXPERIMENT, EXPERIMENT]):
         assert cli(*arguments, "--repeat", "5", "--out", tmp_path / "r")[0] == 2
     assert not (tmp_path / "r").exists()
@@ -405,8 +405,8 @@ def test_a_run_without_root_is_refused_before_a_folder_is_made(
 
 
 def test_a_lab_of_the_users_is_neither_made_anew_nor_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    from chaos import pool
-    from chaos.errors import InvalidInput
+    from chaos.base.errors import InvalidInput
+    from chaos.run import pool
 
     given = types.SimpleNamespace(id="play", manifest=types.SimpleNamespace(parts="its parts"))
     found: list[list[str]] = [["red"], [], ["node a-data is stopped"]]
@@ -427,7 +427,7 @@ def test_a_lab_is_used_again_only_while_it_proves_clean(monkeypatch: pytest.Monk
 
     monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
 
-    from chaos import pool
+    from chaos.run import pool
 
     found: list[list[str]] = [[], ["node a-data is stopped"], []]
     up: list[str] = []

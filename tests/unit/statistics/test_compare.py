@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import Exit, InvalidInput
 from chaos.checks.measure import Bound, Verdict
-from chaos.errors import Exit, InvalidInput
 from chaos.statistics import compare as comparing
 from chaos.statistics import store
 from chaos.statistics.compare import Tolerance, compare, parse_tolerances, tolerance_of

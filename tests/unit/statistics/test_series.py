@@ -13,10 +13,10 @@ import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaos.base.errors import Exit, InvalidInput
 from chaos.checks import evaluate as evaluate_run
 from chaos.checks.measure import Verdict
 from chaos.checks.verdict import Counts, Outcome
-from chaos.errors import Exit, InvalidInput
 from chaos.statistics import facts as reading
 from chaos.statistics import series as judging
 from chaos.statistics import store

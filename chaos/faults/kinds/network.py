@@ -1,0 +1,406 @@
+"""Network faults: parameters, and pure functions from directed links to moves and evidence.
+
+Two ways to lose packets, which recover differently: *drop* (layer 3: the neighbour's hardware address becomes one
+that nobody has; TCP retransmits, and after healing the connections go on) and *hang* (Toxiproxy's ``timeout``: bytes
+vanish behind an accepted connection, and healing closes it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, ClassVar
+
+from pydantic import Field, model_validator
+
+from chaos.base.units import Duration, PositiveDuration, PositiveSize, PositiveSizeRate, Size, at_least
+from chaos.definitions.steps import NetworkFault, Scene
+from chaos.definitions.topology import Topology
+from chaos.faults.evidence import (
+    CONTROL_GROWTH_SECONDS,
+    LEAST_CLOSE_SECONDS,
+    LEAST_DELAY_SECONDS,
+    LEAST_PAUSE_SECONDS,
+    SILENCE_SECONDS,
+    BandwidthEvidence,
+    Evidence,
+    LinkEvidence,
+    SlicerEvidence,
+    SlowCloseEvidence,
+    milliseconds,
+    tolerance,
+)
+from chaos.faults.fault import Fault, Link, Pulse
+from chaos.faults.moves import Reversible, block, refuse, toxic
+from chaos.faults.probes import Echo, Pair, Reply
+from chaos.target.wiring import Wiring
+
+Links = frozenset[Link]
+
+
+def spoken(wiring: Wiring, links: Links) -> list[Link]:
+    """The links over which anything is ever said, in a fixed order: clients do not speak to each other."""
+    return sorted((a, b) for a, b in links if wiring.toxified(a, b))
+
+
+def pairs_both(wiring: Wiring, links: Links) -> list[Pair]:
+    """Connections whose bytes cross one of the links in either direction."""
+    pairs = {(a, b) for a, b in links if wiring[b].kind == "node"}
+    pairs |= {(b, a) for a, b in links if wiring[a].kind == "node"}
+    return sorted(pairs)
+
+
+def pairs_opened(wiring: Wiring, links: Links) -> list[Pair]:
+    """Connections that the source of one of the links opens."""
+    return sorted((a, b) for a, b in links if wiring[b].kind == "node")
+
+
+def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
+    """Every other connection that can be opened in this lab."""
+    everything = {(a.name, b.name) for a in wiring.hosts for b in wiring.nodes if a != b}
+    return sorted(everything - set(touched))
+
+
+def toxics(wiring: Wiring, links: Links, id: str, kind: str, attributes: dict[str, int]) -> list[Reversible]:
+    """One toxic for each place where a link's bytes pass a Toxiproxy."""
+    return [
+        toxic(place.host, place.proxy, f"oschaos-{id}-{place.stream}", kind, place.stream, attributes)
+        for a, b in spoken(wiring, links)
+        for place in wiring.toxified(a, b)
+    ]
+
+
+Made = tuple[list[Reversible], Callable[[], Evidence]]
+AMBER = "#b7791f"
+LEAST_SLICE_OVER_TLS = 256
+"""Bytes; a client's ping is some 190 of them."""
+
+
+ANSWERED_WITHIN = 2.0
+"""Seconds for which an untouched link is waited for: of a fault that lets nothing through, any answer says that it is
+not there."""
+
+
+class OnLinks(NetworkFault):
+    """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
+
+    needs: ClassVar[tuple[str, ...]] = ("links",)
+    holding = (
+        "every two seconds pings over two of its pairs and one untouched pair, in turn; before the undo all of "
+        "its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+
+    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+        links = frozenset(spoken(wiring, scene.links(self.links)))
+        moves, evidence = self.make(id, links, wiring)
+        return self.made(
+            id,
+            scene,
+            moves,
+            evidence,
+            says=self.flapping(self.describe()),
+            links=tuple(sorted(links)),
+            pulse=Pulse.of(self.flap),
+        )
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        raise NotImplementedError
+
+    @property
+    def silence(self) -> float:
+        """Seconds without an answer that count as silence; less where the fault itself is short."""
+        return SILENCE_SECONDS if self.flap is None else min(SILENCE_SECONDS, 0.4 * float(self.flap.down))
+
+
+class NetworkLatency(OnLinks):
+    """Added one-way delay. A round trip grows by it once per direction that is chosen."""
+
+    kind = "network.latency"
+    examples = (
+        {"links": "to zone c", "delay": "300ms"},
+        {"links": "around everything in zone c", "delay": "200ms", "jitter": "20ms"},
+    )
+    mechanism = "Toxiproxy latency, each direction of each connection"
+    undoing = "the toxics go; connections stay"
+    proof = "round trips over new and existing connections grow as asked, untouched ones do not"
+    colour = AMBER
+    delay: PositiveDuration = Field(description="added one way, for example 300ms")
+    jitter: Duration = Field(default=Duration(0), description="the delay varies by plus or minus this much")
+
+    @model_validator(mode="after")
+    def _jitter_below_delay(self) -> NetworkLatency:
+        if self.jitter > self.delay:
+            raise ValueError(
+                f"jitter {self.jitter.text} is more than the delay {self.delay.text}: a delay cannot become negative"
+            )
+        if self.delay - self.jitter < LEAST_DELAY_SECONDS:
+            less = f" less its jitter {self.jitter.text}" if self.jitter else ""
+            raise ValueError(
+                f"a delay of {self.delay.text}{less} cannot be told from a link that nobody touched: "
+                f"expected {milliseconds(LEAST_DELAY_SECONDS)} or more"
+            )
+        return self
+
+    @property
+    def lateness(self) -> Duration:
+        return self.delay
+
+    def describe(self) -> str:
+        jitter = f" ± {self.jitter.text}" if self.jitter else ""
+        return f"+{self.delay.text}{jitter} on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        delay, jitter = float(self.delay), float(self.jitter)
+        attributes = {"latency": round(delay * 1000), "jitter": round(jitter * 1000)}
+        touched = pairs_both(wiring, links)
+
+        def ways(pair: Pair) -> int:
+            """How many of a round trip's two directions are delayed."""
+            return (pair in links) + ((pair[1], pair[0]) in links)
+
+        def bounds(pair: Pair, base: Echo | None) -> tuple[float, float]:
+            before = base.seconds if base and base.seconds else 0.0
+            asked, slack = ways(pair) * delay, ways(pair) * jitter
+            least = max(asked - slack - tolerance(asked), CONTROL_GROWTH_SECONDS)
+            return before + least, before + asked + slack + tolerance(asked)
+
+        def expected(pair: Pair, base: Echo | None) -> str:
+            low, high = bounds(pair, base)
+            return f"{milliseconds(low)} to {milliseconds(high)}"
+
+        def shows(pair: Pair, base: Echo | None, echo: Echo) -> bool:
+            low, high = bounds(pair, base)
+            return echo.seconds is not None and low <= echo.seconds <= high
+
+        silence = 2 * (delay + jitter) + 2.0
+        return toxics(wiring, links, id, "latency", attributes), lambda: LinkEvidence(
+            touched, untouched(wiring, touched), expected, shows, silence=silence, adds=max(0.0, delay - jitter)
+        )
+
+
+class NetworkBandwidth(OnLinks):
+    """A limit of throughput, of each connection over a link (Toxiproxy knows no links as a whole)."""
+
+    kind = "network.bandwidth"
+    examples = (
+        {"links": "from node a-data to node c-data", "rate": "64KiB/s"},
+        {"links": "from clients of zone a to node c-data", "rate": "1MiB/s"},
+    )
+    mechanism = "Toxiproxy bandwidth: a cap on each connection, not on the link as a whole"
+    undoing = "the toxics go; connections stay"
+    proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
+    holding = (
+        "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo bursts over "
+        "three of them, first those of which a proxy says something else, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+    colour = AMBER
+    rate: PositiveSizeRate = Field(
+        description="of each connection, for example 64KiB/s; proven where a link carries twice as much without it: "
+        "a local lab some 70 MB/s between nodes and 10 MB/s from clients, over TLS 7 and 2"
+    )
+
+    def describe(self) -> str:
+        return f"at most {self.rate.text} on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        rate = max(round(float(self.rate) / 1000), 1)  # Toxiproxy counts in kB/s, per connection
+        touched = pairs_both(wiring, links)
+        return toxics(wiring, links, id, "bandwidth", {"rate": rate}), lambda: BandwidthEvidence(
+            touched, untouched(wiring, touched), rate * 1000.0
+        )
+
+
+class NetworkSlicer(OnLinks):
+    """Bytes arrive in small slices with a pause after each, as a tunnel or a lossy link makes them of a stream.
+
+    Toxiproxy halves what it has read until a piece is small enough: slices are between half of ``size`` and ``size``.
+    """
+
+    kind = "network.slicer"
+    examples = (
+        {"links": "from node a-data to node c-data", "size": "512B", "delay": "10ms"},
+        {"links": "from clients of zone a to node c-data", "size": "4KiB", "delay": "10ms"},
+    )
+    mechanism = "Toxiproxy slicer: halved until a slice is small enough, a pause after each slice of each connection"
+    undoing = "the toxics go; connections stay"
+    proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
+    holding = (
+        "every two seconds pings in a row over two of its pairs, in turn; before the undo all of its proof over three "
+        "of them, first those of which a proxy says something else, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+    colour = AMBER
+    size: Annotated[PositiveSize, at_least(Size(16), "is less than one message's header")] = Field(
+        description="of a slice at most, for example 512B"
+    )
+    delay: Annotated[
+        PositiveDuration,
+        at_least(Duration(LEAST_PAUSE_SECONDS), "cannot be told from round trips on a busy machine"),
+    ] = Field(description="the pause after each slice, for example 10ms")
+
+    def check(self, topology: Topology) -> list[str]:
+        if topology.security and self.size < LEAST_SLICE_OVER_TLS:
+            return [
+                f"slices of {self.size.text} would cut the pings that prove them, which on a secured topology are TLS "
+                f"records and carry a password: expected {LEAST_SLICE_OVER_TLS}B or more"
+            ]
+        return []
+
+    def describe(self) -> str:
+        return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        # a variation of 0 ends Toxiproxy 2.12: it draws a number below twice the variation, and below 0 there is none
+        attributes = {
+            "average_size": int(self.size) - 1,
+            "size_variation": 1,
+            "delay": round(float(self.delay) * 1_000_000),
+        }
+        touched = pairs_both(wiring, links)
+        return toxics(wiring, links, id, "slicer", attributes), lambda: SlicerEvidence(
+            touched,
+            untouched(wiring, touched),
+            int(self.size),
+            float(self.delay),
+            pairs_opened(wiring, links),
+        )
+
+
+class NetworkSlowClose(OnLinks):
+    """The end of a connection arrives late: the other side goes on believing in it."""
+
+    kind = "network.slow_close"
+    examples = ({"links": "from node a-data to node c-data", "delay": "2s"},)
+    mechanism = "Toxiproxy slow_close: a close is passed on after a delay, in each direction of each connection"
+    undoing = "the toxics go; a close that waits goes through"
+    proof = "from the end of our half of a connection to the end of the other takes as long as asked"
+    needs = ("links", "closes")
+    colour = AMBER
+    delay: Annotated[
+        PositiveDuration,
+        at_least(Duration(LEAST_CLOSE_SECONDS), "cannot be told from a close that nothing delays"),
+    ] = Field(description="until a close arrives, for example 2s")
+
+    def describe(self) -> str:
+        return f"closes arrive {self.delay.text} late on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        touched = pairs_both(wiring, links)
+        delays = {pair: ((pair in links) + (pair[::-1] in links)) * float(self.delay) for pair in touched}
+        attributes = {"delay": round(float(self.delay) * 1000)}
+        return toxics(wiring, links, id, "slow_close", attributes), lambda: SlowCloseEvidence(
+            touched, untouched(wiring, touched), delays
+        )
+
+
+class _Silencing(OnLinks):
+    """Bytes vanish: no answer over new connections and over existing ones."""
+
+    proof = "no answer over new and existing connections, untouched ones answer as before"
+
+    def silent(self, links: Links, wiring: Wiring) -> Callable[[], Evidence]:
+        touched = pairs_both(wiring, links)
+        return lambda: LinkEvidence(
+            touched,
+            untouched(wiring, touched),
+            lambda *_: "silent",
+            lambda _pair, _base, echo: echo.reply is Reply.SILENT,
+            silence=self.silence,
+            adds=ANSWERED_WITHIN,
+        )
+
+
+class NetworkDrop(_Silencing):
+    """Packets vanish at layer 3; TCP retransmits and goes on after healing."""
+
+    kind = "network.drop"
+    examples = (
+        {"links": "to zone c"},
+        {"links": "between node a-data and node b-data"},
+        {"links": "around everything in zone c", "flap": {"down": "1s", "up": "4s", "times": 1}},
+    )
+    mechanism = "packets vanish at layer 3 (neighbour entry to a hardware address that nobody has)"
+    undoing = "the neighbour entries come back; connections go on"
+    needs = ("drop",)
+
+    def describe(self) -> str:
+        return f"packets vanish on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        return [block(a, b) for a, b in sorted(links)], self.silent(links, wiring)
+
+
+class NetworkHang(_Silencing):
+    """Connections are accepted and their bytes vanish; healing closes them."""
+
+    kind = "network.hang"
+    examples = ({"links": "from node a-data to node c-data"},)
+    mechanism = "Toxiproxy timeout: accepted, then bytes vanish; healing closes"
+    undoing = "the toxics go, and the connections that they held are closed"
+
+    def describe(self) -> str:
+        return f"connections hang on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        return toxics(wiring, links, id, "timeout", {"timeout": 0}), self.silent(links, wiring)
+
+
+def turned_away(wiring: Wiring, links: Links, new: Reply, *existing: Reply) -> LinkEvidence:
+    """New connections meet exactly this reply; existing ones this one or one of the others."""
+    ends = (new, *existing)
+    return LinkEvidence(
+        pairs_opened(wiring, links),
+        untouched(wiring, pairs_both(wiring, links)),
+        lambda *_: new.value,
+        lambda _pair, _base, echo: echo.is_(new),
+        expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
+        shows_existing=lambda _pair, _base, echo: any(echo.is_(end) for end in ends),
+        adds=ANSWERED_WITHIN,
+    )
+
+
+class NetworkRefuse(OnLinks):
+    """New connections are refused, existing ones close."""
+
+    kind = "network.refuse"
+    examples = (
+        {"links": "from node a-data to node c-data"},
+        {"links": "from clients of zone a to node b-data"},
+    )
+    mechanism = "Toxiproxy proxy disabled: existing connections close, new ones are refused"
+    undoing = "the proxies are enabled again"
+    proof = "new connections are refused, existing ones are closed"
+
+    def describe(self) -> str:
+        return f"connections are refused on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        touched = pairs_opened(wiring, links)
+        moves = [refuse(wiring.toxified(a, b)[0].host, wiring.toxified(a, b)[0].proxy) for a, b in touched]
+        return moves, lambda: turned_away(wiring, links, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
+
+
+class NetworkReset(OnLinks):
+    """New connections are reset; existing ones end."""
+
+    kind = "network.reset"
+    examples = (
+        {"links": "from node a-data to node c-data"},
+        {"links": "from clients of zone a to node b-data"},
+    )
+    mechanism = "Toxiproxy reset_peer: new connections are reset; existing ones end, by FIN or RST as measured"
+    undoing = "the toxics go"
+    proof = "new connections are reset, existing ones are reset or closed"
+
+    def describe(self) -> str:
+        return f"connections are reset on links {self.links.text}"
+
+    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
+        touched = pairs_opened(wiring, links)
+        places = [wiring.toxified(a, b)[0] for a, b in touched]
+        moves = [
+            toxic(place.host, place.proxy, f"oschaos-{id}-upstream", "reset_peer", "upstream", {"timeout": 0})
+            for place in places
+        ]
+        return moves, lambda: turned_away(wiring, links, Reply.RESET, Reply.CLOSED)
