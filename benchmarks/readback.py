@@ -21,9 +21,9 @@ from chaos.base.netsock import opensearch
 from chaos.definitions import load_topology
 from chaos.load.workload import MAPPING, preload, preload_id
 from chaos.observe import readback
-from chaos.observe.cluster import administer, await_green, newest, views
 from chaos.observe.contents import WHOLE, chosen
 from chaos.opensearch.routing import default_routing_shards, shard_of
+from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run.execution import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab

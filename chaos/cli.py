@@ -453,7 +453,7 @@ def _named(topology: Any) -> str:
 @app.command()
 def recover() -> None:
     """Undo and remove everything that dead runs left on this machine."""
-    from chaos.faults.recover import recover as recover_all
+    from chaos.run.recovery import recover as recover_all
 
     result = recover_all(lambda text: out.print(text, markup=False))
     for problem in result.problems:
@@ -469,8 +469,8 @@ def recover() -> None:
 @app.command()
 def doctor() -> None:
     """List every prerequisite, what was found, and the remedy for what was not."""
-    from chaos.faults.recover import leftovers
     from chaos.provision.doctor import examine
+    from chaos.run.recovery import leftovers
 
     table = Table("", "prerequisite", "found", "remedy", box=None, pad_edge=False)
     bad = False

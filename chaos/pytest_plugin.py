@@ -532,7 +532,7 @@ class LabHandle:
         from chaos.base.errors import InvalidInput
         from chaos.definitions import FAULTS
         from chaos.faults.select import ready
-        from chaos.observe.cluster import elected
+        from chaos.opensearch.views import elected
 
         if kind not in FAULTS:
             raise InvalidInput(f"there is no fault '{kind}'", remedy=f"choose one of: {', '.join(FAULTS)}")

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from chaos.base.console import Reporter
 from chaos.base.errors import ChaosError
+from chaos.base.intervals import FEWEST
 from chaos.definitions import Experiment, objectives
 from chaos.run import plan
 from chaos.run.execution import RunOptions, RunResult, Stop, signals
 from chaos.run.execution import run as run_one
-from chaos.statistics.intervals import FEWEST
 from chaos.statistics.store import new_series, write_series
 from chaos.target.labs.base import BaseLab
 

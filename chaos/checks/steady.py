@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.base import text
+from chaos.base.intervals import LEVEL, clopper_pearson
 from chaos.checks.record import Record
-from chaos.statistics.intervals import LEVEL, clopper_pearson
 
 
 def table(record: Record) -> dict[str, dict[str, Any]]:

@@ -148,7 +148,7 @@ def _ids(name: str | None) -> list[str]:
 
 def status(name: str | None) -> list[Shown]:
     """All labs, or one. Asks the kernel and the cluster."""
-    from chaos.observe.cluster import newest, views
+    from chaos.opensearch.views import newest, views
 
     shown = []
     for id in _ids(name):

@@ -14,9 +14,9 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Where; made if it is not there.")] = Path("."),
 ) -> None:
     """Write a repository of your own: experiment, topology, pytest's settings, CI workflow."""
-    from chaos import starting
+    from chaos.commands import repository
 
-    for file in starting.write(folder):
+    for file in repository.write(folder):
         out.print(f"wrote {file}", markup=False)
     here = "" if folder == Path(".") else f"cd {folder} && "
     out.print(f"next: {here}opensearch-chaos run experiments/zone-goes-dark.yaml", markup=False)

@@ -9,7 +9,7 @@ from chaos.base.errors import ChaosError
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.moves import Events, Move, Reversible
-from chaos.observe import administration
+from chaos.opensearch import administration
 from chaos.target.protocol import Lab
 
 

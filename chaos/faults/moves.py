@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from chaos.base.errors import ChaosError, FaultError
-from chaos.observe import administration
+from chaos.opensearch import administration
 from chaos.target.protocol import Lab
 
 _OPERATIONS: dict[str, Callable[..., None]] = {

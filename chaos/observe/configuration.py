@@ -22,9 +22,9 @@ from chaos.base.errors import LabError
 from chaos.faults.ledger import moves
 from chaos.faults.moves import Events, Move
 from chaos.history import configuration
-from chaos.observe import administration
-from chaos.observe.administration import Text
-from chaos.observe.cluster import elected
+from chaos.opensearch import administration
+from chaos.opensearch.administration import Text
+from chaos.opensearch.views import elected
 from chaos.target.labs.processes import wait_until
 from chaos.target.protocol import Lab
 

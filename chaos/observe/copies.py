@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import urllib3
 
 from chaos.base.netsock import UNREADABLE
-from chaos.observe.cluster import ShardCopy
+from chaos.opensearch.views import ShardCopy
 from chaos.target.protocol import Lab
 
 TIMEOUT = 30.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import urllib3
 
 from chaos.base.errors import ChaosError
-from chaos.observe import administration
-from chaos.observe.cluster import administer, await_green
+from chaos.opensearch import administration
+from chaos.opensearch.views import administer, await_green
 from chaos.target.labs.base import BaseLab
 
 GREEN_SECONDS = 20.0

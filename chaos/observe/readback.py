@@ -33,11 +33,11 @@ from typing import Any
 
 from chaos.base.errors import ChaosError, LabError
 from chaos.base.netsock import UNREADABLE
-from chaos.observe.cluster import ShardCopy, administer, newest, views
 from chaos.observe.contents import NUMBERS, WAYS, WHOLE, Contents, chosen, look_inside
 from chaos.observe.copies import CopySearch, NotRead
 from chaos.observe.written import Written
 from chaos.opensearch.routing import shard_of
+from chaos.opensearch.views import ShardCopy, administer, newest, views
 from chaos.target.protocol import Lab
 
 PAGE = 5000

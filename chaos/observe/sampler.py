@@ -21,8 +21,8 @@ from typing import Any
 
 from chaos.faults.moves import Events
 from chaos.observe import counters
-from chaos.observe.cluster import View, another_leader, newest, view
 from chaos.observe.ticks import Ticks
+from chaos.opensearch.views import View, another_leader, newest, view
 from chaos.target.protocol import Lab
 
 PERIOD_SECONDS = 1.0

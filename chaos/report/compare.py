@@ -140,7 +140,7 @@ def _interval(figures: Any) -> str:
 
 
 def shown_value(value: float, unit: str) -> str:
-    from chaos.statistics.intervals import Range
+    from chaos.base.intervals import Range
 
     return shown(Range.exact(value), unit)
 

@@ -21,8 +21,8 @@ from chaos.base.errors import ChaosError
 from chaos.definitions.experiment import Controller, Experiment
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
-from chaos.observe import administration
 from chaos.observe.ends import Ours
+from chaos.opensearch import administration
 from chaos.programs.failover.cluster import pairs
 from chaos.target.labs.base import BaseLab
 from chaos.target.wiring import HTTP

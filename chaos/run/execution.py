@@ -32,7 +32,7 @@ from chaos.base.paths import ProcessIdentity, write_json
 from chaos.checks import deciding
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
 from chaos.definitions import objectives as overriding
-from chaos.faults import actions, recover
+from chaos.faults import actions
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.moves import Move, Reversible
@@ -54,15 +54,15 @@ from chaos.load.config import (
 from chaos.load.driver import Driver
 from chaos.load.workload import preload
 from chaos.observe import echo, proof
-from chaos.observe.cluster import administer, await_green, elected, newest, views
 from chaos.observe.configuration import Configuration
 from chaos.observe.ends import Ends, Fact, Ours
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.observe.written import Written
+from chaos.opensearch.views import administer, await_green, elected, newest, views
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
-from chaos.run import controllers, guards, plan, space
+from chaos.run import controllers, guards, plan, recovery, space
 from chaos.target.labs import kinds, sweep, traces
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.processes import wait_until
@@ -221,7 +221,7 @@ def signals(stop: Stop, reporter: Reporter) -> Iterator[None]:
 
 def refuse_leftovers() -> None:
     """Raises Leftovers naming what dead runs left, and the command that takes it away."""
-    found = recover.leftovers()
+    found = recovery.leftovers()
     if found:
         named = "; ".join(leftover.what for leftover in found)
         remedies = list(dict.fromkeys(leftover.remedy for leftover in found))

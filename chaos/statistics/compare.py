@@ -1,7 +1,7 @@
 """A and B: is B worse than A by more than is tolerated? The run is the unit.
 
 Per metric the shift from A to B, Hodges and Lehmann's over per-run values with its exact two-sided 95 % interval
-(:mod:`chaos.statistics.intervals`), is held against a tolerance that is stated beforehand:
+(:mod:`chaos.base.intervals`), is held against a tolerance that is stated beforehand:
 
 * pass: the whole interval is no worse than the tolerance;
 * fail: the whole interval is worse than the tolerance;
@@ -23,9 +23,9 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import Exit, InvalidInput
+from chaos.base.intervals import LEVEL, Interval, Range, Shift, median, shift
 from chaos.checks.measure import Measure, Verdict
 from chaos.statistics.facts import Known, higher_is_better
-from chaos.statistics.intervals import LEVEL, Interval, Range, Shift, median, shift
 from chaos.statistics.series import percent, shown
 from chaos.statistics.store import Group, differences, refuse_incomparable
 

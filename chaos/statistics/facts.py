@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.intervals import Range
 from chaos.checks.good import FEWEST as FEWEST_ARRIVALS
 from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.statistics.intervals import Range
 
 RECOVERY = ("regained", "recovered", "until")
 """Quantities that are times until something is over: no mean is taken of them, over runs they have a distribution

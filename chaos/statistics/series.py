@@ -27,11 +27,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import Exit
-from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.checks.verdict import Counts, Outcome, exit_code, worst
-from chaos.statistics import facts as reading
-from chaos.statistics.facts import Facts, Known, Target
-from chaos.statistics.intervals import (
+from chaos.base.intervals import (
     FEWEST,
     LEVEL,
     Interval,
@@ -42,6 +38,10 @@ from chaos.statistics.intervals import (
     ranked,
     t_interval,
 )
+from chaos.checks.measure import Bound, Measure, Verdict, judge
+from chaos.checks.verdict import Counts, Outcome, exit_code, worst
+from chaos.statistics import facts as reading
+from chaos.statistics.facts import Facts, Known, Target
 
 VERSION = 1
 

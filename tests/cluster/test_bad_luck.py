@@ -18,8 +18,8 @@ from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect,
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import load_experiment
 from chaos.faults.ledger import registrations, standing
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import marks, problems
+from chaos.opensearch.views import await_green
 from chaos.run import space
 from chaos.target.labs import traces
 from chaos.target.labs.local import LocalLab

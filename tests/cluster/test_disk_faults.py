@@ -20,11 +20,11 @@ from chaos.base import paths
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.kinds.disk import DiskEvidence, PowerLossEvidence
 from chaos.faults.ledger import registrations, standing
-from chaos.faults.recover import leftovers, recover
 from chaos.faults.select import ready
-from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green, elected
 from chaos.run.execution import new_lab_id
+from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

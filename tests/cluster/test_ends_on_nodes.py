@@ -17,8 +17,8 @@ import urllib3
 from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
 from chaos.history import ends
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 from chaos.target.limits import Limits

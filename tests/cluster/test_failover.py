@@ -18,9 +18,9 @@ from chaos.definitions import load_experiment
 from chaos.definitions.experiment import Controller, Experiment
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
-from chaos.observe import administration
-from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.proof import problems
+from chaos.opensearch import administration
+from chaos.opensearch.views import administer, await_green, elected
 from chaos.run.controllers import PORT, Controllers
 from chaos.target.labs import network
 from chaos.target.labs.local import LocalLab

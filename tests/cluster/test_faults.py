@@ -9,8 +9,8 @@ from chaos.definitions import FAULTS
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.probes import Line, Reply
 from chaos.faults.select import ready
-from chaos.observe.cluster import await_green, newest, views
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green, newest, views
 from chaos.target.labs.processes import wait_until
 
 

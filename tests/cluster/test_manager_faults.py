@@ -15,9 +15,9 @@ from clusterkit import ROOT, cli, lifecycle, look, told
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.ledger import registrations, standing
 from chaos.faults.select import ready
-from chaos.observe.administration import create_index, delete_index, explicit_settings
-from chaos.observe.cluster import administer, await_green, elected, leaders, newest, term, views
 from chaos.observe.proof import problems
+from chaos.opensearch.administration import create_index, delete_index, explicit_settings
+from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
 from chaos.run.execution import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab

@@ -15,8 +15,8 @@ import pytest
 
 from chaos.base.netsock import opensearch
 from chaos.load.workload import MAPPING, cas_id, check_value, content, preload, preload_id, source
-from chaos.observe.cluster import administer, await_green, view
 from chaos.observe.readback import read_back
+from chaos.opensearch.views import administer, await_green, view
 from chaos.target.labs.processes import wait_until
 
 DOCUMENTS, KEYS, INDEX = 300, 3, "damaged"

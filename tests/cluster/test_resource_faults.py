@@ -12,8 +12,8 @@ from chaos.faults.fault import Fault
 from chaos.faults.kinds.resources import Heap, ask_in_parallel
 from chaos.faults.ledger import standing
 from chaos.faults.select import ready
-from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.proof import problems
+from chaos.opensearch.views import administer, await_green, elected
 from chaos.target.labs.local import LocalLab
 
 NODES = ("a-all", "b-all", "c-all")

@@ -14,9 +14,9 @@ import pytest
 from clusterkit import DATA, Cli, await_event, cli, events, findings, impostors, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import registrations, standing
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
 from chaos.observe.readback import shard_of
+from chaos.opensearch.views import await_green
 from chaos.target.labs import network
 
 SLOW, LOSS, FEW = DATA / "slow.yaml", DATA / "loss.yaml", DATA / "few.yaml"

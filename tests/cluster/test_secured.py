@@ -16,7 +16,7 @@ from chaos.base.access import PLAIN, Access, secret
 from chaos.base.netsock import Client
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.moves import Move
-from chaos.observe.cluster import await_green
+from chaos.opensearch.views import await_green
 from chaos.run.execution import new_lab_id
 from chaos.target import security
 from chaos.target.labs import supply, traces

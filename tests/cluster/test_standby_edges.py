@@ -14,9 +14,9 @@ from clusterkit import DATA
 from standbykit import DOCUMENTS, INDEX, held, led, members, placed, set_cluster, stocked, votes
 
 from chaos.definitions import load_topology
-from chaos.observe import administration
-from chaos.observe.administration import DECOMMISSION, decommission_status, excluded
-from chaos.observe.cluster import administer, await_elected, await_green, elected
+from chaos.opensearch import administration
+from chaos.opensearch.administration import DECOMMISSION, decommission_status, excluded
+from chaos.opensearch.views import administer, await_elected, await_green, elected
 from chaos.programs.audit import audit, cluster
 from chaos.programs.failover.cluster import CANARY, canary_settings, pairs
 from chaos.run.execution import new_lab_id

@@ -37,8 +37,8 @@ from chaos.base import paths
 from chaos.base.errors import ChaosError
 from chaos.definitions import FAULTS
 from chaos.faults.ledger import registrations, standing
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems, upgraded
+from chaos.opensearch.views import await_green
 from chaos.target.labs import cgroups, disks, sweep, traces
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

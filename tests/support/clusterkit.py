@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.recover import recover
 from chaos.history import EventWriter
-from chaos.observe.cluster import await_green
+from chaos.opensearch.views import await_green
+from chaos.run.recovery import recover
 from chaos.target.labs import processes, sweep, traces
 from chaos.target.labs.docker.engine import Engine
 from chaos.target.labs.local import LocalLab

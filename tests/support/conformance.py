@@ -26,8 +26,8 @@ from chaos.faults.moves import Move
 from chaos.faults.probes import Echo, Line, Pair, together
 from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green, elected
 from chaos.target.labs import cgroups, kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.local import LocalLab

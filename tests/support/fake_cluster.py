@@ -8,7 +8,7 @@ from typing import Any
 import urllib3
 from fakes import FakeLab
 
-from chaos.observe.administration import DECOMMISSION, GRAVEYARD, NOT_RECOVERED, WEIGHTS
+from chaos.opensearch.administration import DECOMMISSION, GRAVEYARD, NOT_RECOVERED, WEIGHTS
 
 NO_INDEX = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
 

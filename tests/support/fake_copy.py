@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.load.workload import content
-from chaos.observe.cluster import ShardCopy
+from chaos.opensearch.views import ShardCopy
 
 NUMBERS = ("seq", "group", "check")
 

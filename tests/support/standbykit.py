@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from chaos.observe import administration
-from chaos.observe.administration import WEIGHTS
-from chaos.observe.cluster import administer, await_elected, await_green
+from chaos.opensearch import administration
+from chaos.opensearch.administration import WEIGHTS
+from chaos.opensearch.views import administer, await_elected, await_green
 from chaos.target.labs.local import LocalLab
 
 INDEX = "standby-test"

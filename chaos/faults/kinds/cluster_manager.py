@@ -29,8 +29,8 @@ from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, operation, said
 from chaos.faults.probes import Line, Pair, Reply, together
 from chaos.faults.storm import ENOUGH, Ask, Storm, Tally
-from chaos.observe.administration import reading
-from chaos.observe.cluster import NOBODY, administer, await_elected, elected, leaders, newest, term, views
+from chaos.opensearch.administration import reading
+from chaos.opensearch.views import NOBODY, administer, await_elected, elected, leaders, newest, term, views
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 

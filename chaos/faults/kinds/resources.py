@@ -29,7 +29,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.probes import Pair
-from chaos.observe.cluster import administer
+from chaos.opensearch.views import administer
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 

@@ -22,8 +22,8 @@ from chaos.faults.evidence import Look, Probe, Simple
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.probes import Pair
-from chaos.observe.administration import Text, as_text, certain, explicit_settings, settings_path
-from chaos.observe.cluster import administer, await_elected, newest, views
+from chaos.opensearch.administration import Text, as_text, certain, explicit_settings, settings_path
+from chaos.opensearch.views import administer, await_elected, newest, views
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 

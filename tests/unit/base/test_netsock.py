@@ -26,9 +26,10 @@ from chaos.faults.kinds.resources import Heap
 from chaos.faults.kinds.settings import effective
 from chaos.history import EventWriter
 from chaos.load.workload import preload
-from chaos.observe import administration, cluster, counters
+from chaos.observe import counters
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
+from chaos.opensearch import administration, views
 from chaos.target.labs.toxiproxy import ToxiproxyServer
 
 PATH = "/chaos/_doc/p-1"
@@ -264,9 +265,9 @@ def spoiled(good: Any) -> Iterator[Any]:
 
 
 LOOKS: dict[str, Callable[[Any], Any]] = {
-    "view": lambda lab: cluster.view(lab, "a-cm"),
-    "views": cluster.views,
-    "term": cluster.term,
+    "view": lambda lab: views.view(lab, "a-cm"),
+    "views": views.views,
+    "term": views.term,
     "served": lambda lab: counters.served(lab, "a-data", 1),
     "process time": lambda lab: counters.process_time(lab, "a-data", 1),
     "processors": lambda lab: counters.processors(lab, "a-data", 1),
@@ -276,14 +277,14 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "settings of the cluster": lambda lab: effective(lab, "a-data", None),
     "settings of an index": lambda lab: effective(lab, "a-data", "chaos"),
     "canary": lambda lab: cluster_manager.canary(lab, "a-data"),
-    "await green": lambda lab: cluster.await_green(lab, 0.0),
+    "await green": lambda lab: views.await_green(lab, 0.0),
     "read back": lambda lab: read_back(lab, "chaos", {"w-1"}, sleep=lambda _: None),
 }
 """Looks: what cannot be read is not seen."""
 LOOKS_FOR_A_LEADER: dict[str, Callable[[Any], Any]] = {
-    "elected": cluster.elected,
-    "leaders": cluster.leaders,
-    "another leader": lambda lab: cluster.another_leader(lab, "b-cm", "c-cm") or None,
+    "elected": views.elected,
+    "leaders": views.leaders,
+    "another leader": lambda lab: views.another_leader(lab, "b-cm", "c-cm") or None,
 }
 COMMANDS: dict[str, Callable[[Any], Any]] = {
     "weights": administration.weights,
@@ -309,7 +310,7 @@ def answering() -> Answering:
 
 @pytest.fixture
 def known_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cluster, administration):
+    for module in (views, administration):
         monkeypatch.setattr(module, "elected", lambda _: "a-cm")
 
 
@@ -363,12 +364,12 @@ def test_a_get_goes_on_to_the_next_node_and_a_change_does_not(monkeypatch: pytes
         return SimpleNamespace(request=request, close=lambda: None)
 
     monkeypatch.setattr(lab, "client", client, raising=False)
-    monkeypatch.setattr(cluster, "elected", lambda _: "a-cm")
-    assert cluster.administer(lab, "GET", "/x") == (200, {"acknowledged": True})
+    monkeypatch.setattr(views, "elected", lambda _: "a-cm")
+    assert views.administer(lab, "GET", "/x") == (200, {"acknowledged": True})
     assert asked[0] == "a-cm" and asked[-1] == "b-cm"
     asked.clear()
     with pytest.raises(LabError, match="PUT /x on a-cm: cut short"):
-        cluster.administer(lab, "PUT", "/x")
+        views.administer(lab, "PUT", "/x")
     assert asked == ["a-cm"]  # it may have been done: to ask again is for whoever knows what it is
 
 

@@ -29,7 +29,7 @@ from chaos.faults.kinds.cluster_manager import (
 from chaos.faults.moves import Move, on_node
 from chaos.faults.select import ready
 from chaos.faults.storm import Ask, Storm
-from chaos.observe.cluster import NOBODY
+from chaos.opensearch.views import NOBODY
 from chaos.target.labs.processes import wait_until
 
 KINDS = [kind for kind in FAULTS if kind.startswith("cluster_manager.")]

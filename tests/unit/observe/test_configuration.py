@@ -18,9 +18,9 @@ from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
 from chaos.history import configuration as events
 from chaos.history.format import Outcome
-from chaos.observe import administration
 from chaos.observe import configuration as module
 from chaos.observe.configuration import OWN, Configuration
+from chaos.opensearch import administration
 from chaos.report.answers import answers
 
 ENABLE = "cluster.routing.allocation.enable"

@@ -9,7 +9,8 @@ import pytest
 from fakes import FakeLab
 
 from chaos.base.errors import LabError
-from chaos.observe import administration, proof
+from chaos.observe import proof
+from chaos.opensearch import administration
 
 
 def answers(

@@ -15,9 +15,9 @@ from chaos.checks import contents
 from chaos.history import History
 from chaos.load.workload import check_of, check_value, numbers
 from chaos.observe import readback
-from chaos.observe.cluster import ShardCopy, View
 from chaos.observe.readback import NAMED, CopyRead, compare, read_back, shard_of
 from chaos.observe.written import Written
+from chaos.opensearch.views import ShardCopy, View
 
 SHARDS, ROUTING = 3, 768
 IDS = [f"w-{k}" for k in range(60)]

@@ -13,9 +13,9 @@ from fakes import FakeLab, Log
 
 from chaos.observe import counters
 from chaos.observe import sampler as module
-from chaos.observe.cluster import ShardCopy, View, another_leader
 from chaos.observe.sampler import Sampler
 from chaos.opensearch.routing import default_routing_shards
+from chaos.opensearch.views import ShardCopy, View, another_leader
 
 NODES = tuple(node.name for node in FakeLab().topology.nodes)
 WHOLE = {"a-data": ("STARTED", True), "b-data": ("STARTED", False), "c-data": ("STARTED", False)}

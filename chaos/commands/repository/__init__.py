@@ -34,7 +34,7 @@ def write(folder: Path) -> list[Path]:
             f"{folder / there[0]} is there already, and nothing was written",
             remedy="name a folder without it, or move it away",
         )
-    source = resources("chaos.starting") / "files"
+    source = resources("chaos.commands.repository") / "files"
     written = []
     try:
         for name, place in FILES.items():

@@ -9,14 +9,15 @@ import pytest
 from ruamel.yaml import YAML
 
 import chaos
-from chaos import cli, starting
+from chaos import cli
 from chaos.base.errors import InvalidInput
+from chaos.commands import repository
 from chaos.definitions import load_experiment
 
 
 def test_what_is_written_is_valid_and_whole(tmp_path: Path) -> None:
-    written = starting.write(tmp_path / "ours")
-    assert {str(file.relative_to(tmp_path / "ours")) for file in written} == set(starting.FILES)
+    written = repository.write(tmp_path / "ours")
+    assert {str(file.relative_to(tmp_path / "ours")) for file in written} == set(repository.FILES)
     experiment = load_experiment(tmp_path / "ours" / "experiments" / "zone-goes-dark.yaml")
     assert experiment.topology.file == str(tmp_path / "ours" / "topologies" / "ours.yaml")
     assert (tmp_path / "ours" / "requirements.txt").read_text() == f"opensearch-chaos=={chaos.__version__}\n"
@@ -28,7 +29,7 @@ def test_what_is_written_is_valid_and_whole(tmp_path: Path) -> None:
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("mine")
     with pytest.raises(InvalidInput, match="is there already, and nothing was written"):
-        starting.write(tmp_path)
+        repository.write(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["pytest.ini"]
 
 

@@ -15,11 +15,11 @@ from fakes import PARTS, FakeLab, topology
 from chaos.base import paths
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.paths import ProcessIdentity
-from chaos.faults import recover as module
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.moves import block
-from chaos.faults.recover import leftovers, recover
+from chaos.run import recovery as module
 from chaos.run import space
+from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import network, sweep
 from chaos.target.labs.local import LocalLab
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.statistics.intervals import (
+from chaos.base.intervals import (
     Range,
     beta_share,
     bounded_quantile,

@@ -10,8 +10,8 @@ import urllib3
 from fakes import FakeLab
 
 from chaos.base.errors import LabError
-from chaos.observe import cluster
-from chaos.observe.cluster import NOBODY, ShardCopy, View, administer, await_green, elected, newest, parse
+from chaos.opensearch import views
+from chaos.opensearch.views import NOBODY, ShardCopy, View, administer, await_green, elected, newest, parse
 
 NODES = frozenset(node.name for node in FakeLab().topology.nodes)
 
@@ -108,7 +108,7 @@ def test_elected_is_the_word_of_most(monkeypatch: pytest.MonkeyPatch) -> None:
         lab = FakeLab()
         managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
         said = dict(zip(managers, words, strict=True))
-        monkeypatch.setattr(cluster, "_leader_seen_by", lambda _, name: said[name])
+        monkeypatch.setattr(views, "_leader_seen_by", lambda _, name: said[name])
         return elected(lab)  # type: ignore[arg-type]
 
     assert say("a-cm", "b-cm", "b-cm") == "b-cm"
@@ -138,8 +138,8 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, float]]:
             view = at(clock[0] - 1000.0)
             return view if view is not None and node == view.seen_by else None
 
-        monkeypatch.setattr(cluster, "time", Time)
-        monkeypatch.setattr(cluster, "view", one)
+        monkeypatch.setattr(views, "time", Time)
+        monkeypatch.setattr(views, "view", one)
         return await_green(FakeLab(), seconds, **options)  # type: ignore[arg-type]
 
     return run
@@ -228,7 +228,7 @@ class Nodes(FakeLab):
 
 
 def test_a_request_goes_to_the_leader_else_to_whoever_takes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "elected", lambda lab: "b-cm")
+    monkeypatch.setattr(views, "elected", lambda lab: "b-cm")
     lab = Nodes({"b-cm": (200, "led"), "a-cm": (200, "other")})
     assert administer(lab, "GET", "/") == (200, "led") and lab.asked == ["b-cm"]  # type: ignore[arg-type]
     lab = Nodes({"a-cm": (200, "other")})
@@ -236,7 +236,7 @@ def test_a_request_goes_to_the_leader_else_to_whoever_takes_the_connection(monke
 
 
 def test_a_request_that_may_have_been_carried_out_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "elected", lambda lab: None)
+    monkeypatch.setattr(views, "elected", lambda lab: None)
     lab = Nodes({"a-cm": urllib3.exceptions.ReadTimeoutError(None, "/", "late"), "b-cm": (200, "")})  # type: ignore[arg-type]
     with pytest.raises(LabError, match="on a-cm"):
         administer(lab, "PUT", "/")  # type: ignore[arg-type]
@@ -244,7 +244,7 @@ def test_a_request_that_may_have_been_carried_out_is_not_sent_again(monkeypatch:
 
 
 def test_no_node_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "elected", lambda lab: None)
+    monkeypatch.setattr(views, "elected", lambda lab: None)
     with pytest.raises(LabError, match="refused"):
         administer(Nodes({}), "GET", "/")  # type: ignore[arg-type]
 
@@ -253,11 +253,9 @@ def test_an_administrative_request_that_is_rejected_is_asked_again(monkeypatch) 
     """Seen: the index of a heap fault could not be deleted while the heap that it had filled was not collected yet."""
     from types import SimpleNamespace
 
-    from chaos.observe import cluster
-
     answers = [(429, "too large"), (429, "too large"), (200, "done"), (429, "never used")]
     client = SimpleNamespace(request=lambda *_, **__: answers.pop(0), close=lambda: None)
     lab = SimpleNamespace(topology=SimpleNamespace(nodes=()), client=lambda name, timeout: client)
-    assert cluster.administer(lab, "DELETE", "/x", through="a") == (200, "done")
-    monkeypatch.setattr(cluster, "REJECTED_SECONDS", 0.0)
-    assert cluster.administer(lab, "DELETE", "/x", through="a") == (429, "never used")
+    assert views.administer(lab, "DELETE", "/x", through="a") == (200, "done")
+    monkeypatch.setattr(views, "REJECTED_SECONDS", 0.0)
+    assert views.administer(lab, "DELETE", "/x", through="a") == (429, "never used")

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from chaos.base.errors import LabError
 from chaos.base.netsock import UNREADABLE
 from chaos.load.workload import MAPPING
-from chaos.observe.cluster import TERM, administer, elected
+from chaos.opensearch.views import TERM, administer, elected
 from chaos.programs.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
 from chaos.target.protocol import Lab
 
