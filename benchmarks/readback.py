@@ -17,11 +17,11 @@ from collections.abc import Collection
 from math import inf
 from pathlib import Path
 
-from chaos.base.netsock import opensearch
 from chaos.definitions import load_topology
 from chaos.load.workload import MAPPING, preload, preload_id
 from chaos.observe import readback
 from chaos.observe.contents import WHOLE, chosen
+from chaos.opensearch.rest import opensearch
 from chaos.opensearch.routing import default_routing_shards, shard_of
 from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run.execution import new_lab_id

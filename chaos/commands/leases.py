@@ -16,10 +16,11 @@ import urllib3
 from chaos.base.access import Access
 from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput, LabError
-from chaos.base.netsock import Client, Endpoint
+from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import Topology
 from chaos.faults.ledger import registrations
+from chaos.opensearch.rest import Client
 from chaos.target.labs import base, kinds, sweep
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.processes import wait_until

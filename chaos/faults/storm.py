@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import urllib3
 
-from chaos.base.netsock import Client
 from chaos.faults.evidence import Look, Probe
+from chaos.opensearch.rest import Client
 from chaos.target.protocol import Lab
 
 ENOUGH = 0.8

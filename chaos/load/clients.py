@@ -18,9 +18,10 @@ from opensearchpy.connection_pool import RoundRobinSelector
 from opensearchpy.serializer import JSONSerializer
 
 from chaos.base.access import Access
-from chaos.base.netsock import LibraryConnection, Namespace
+from chaos.base.netsock import Namespace
 from chaos.load.config import Target
 from chaos.load.network import connection_class
+from chaos.opensearch.rest import LibraryConnection
 
 
 class Trace(dict[str, str]):

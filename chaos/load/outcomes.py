@@ -21,8 +21,8 @@ from opensearchpy.exceptions import ConnectionTimeout, TransportError
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
 from chaos.base.access import distrust
-from chaos.base.netsock import UNREADABLE, Garbled
 from chaos.history.format import Outcome
+from chaos.opensearch.rest import UNREADABLE, Garbled
 
 _OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EPERM}
 """The driver's own machine could not open a socket: no word on the cluster."""

@@ -20,7 +20,7 @@ from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
 
 from chaos.base.errors import LabError
-from chaos.base.netsock import UNREADABLE
+from chaos.opensearch.rest import UNREADABLE
 
 INDEX = "chaos"
 GROUPS = 100

@@ -10,7 +10,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.base.netsock import UNREADABLE
+from chaos.opensearch.rest import UNREADABLE
 from chaos.target.protocol import Lab
 
 SERVED = (

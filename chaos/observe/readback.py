@@ -32,10 +32,10 @@ from itertools import product
 from typing import Any
 
 from chaos.base.errors import ChaosError, LabError
-from chaos.base.netsock import UNREADABLE
 from chaos.observe.contents import NUMBERS, WAYS, WHOLE, Contents, chosen, look_inside
 from chaos.observe.copies import CopySearch, NotRead
 from chaos.observe.written import Written
+from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.routing import shard_of
 from chaos.opensearch.views import ShardCopy, administer, newest, views
 from chaos.target.protocol import Lab

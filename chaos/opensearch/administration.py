@@ -19,15 +19,24 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from chaos.base.errors import LabError
-from chaos.base.netsock import UNREADABLE
-from chaos.load.workload import MAPPING
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.requests import (
+    DECOMMISSION,
+    EXCLUDED,
+    GIVE_BACK,
+    decommission_path,
+    decommission_status_path,
+    decommissions_of,
+    weights_body,
+    weights_of,
+    weights_path,
+    without_vote,
+)
+from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import TERM, administer, elected
-from chaos.programs.failover.cluster import EXCLUDED, GIVE_BACK, without_vote
-from chaos.target.protocol import Lab
 
 ASK_SECONDS = 60.0
-WEIGHTS = "/_cluster/routing/awareness/zone/weights"
-DECOMMISSION = "/_cluster/decommission/awareness"
+WEIGHTS = weights_path()
 GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
 WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
 KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
@@ -47,9 +56,11 @@ def reading(what: str) -> Iterator[None]:
         raise LabError(f"{what} cannot be read: {type(error).__name__} {error}") from error
 
 
-def _asked(lab: Lab, path: str, doing: str, through: str | None, timeout: float, *, absent: bool = False) -> Any:
+def _asked(
+    cluster: Cluster, path: str, doing: str, through: str | None, timeout: float, *, absent: bool = False
+) -> Any:
     """The answer to a question; ``absent``: None where what is asked for is not there. Raises LabError."""
-    status, answer = administer(lab, "GET", path, timeout=timeout, through=through)
+    status, answer = administer(cluster, "GET", path, timeout=timeout, through=through)
     if absent and status == 404:
         return None
     if status != 200:
@@ -60,7 +71,7 @@ def _asked(lab: Lab, path: str, doing: str, through: str | None, timeout: float,
 T = TypeVar("T")
 
 
-def certain(lab: Lab, ask: Callable[[], T], *, through: str | None = None, timeout: float = ASK_SECONDS) -> T:
+def certain(cluster: Cluster, ask: Callable[[], T], *, through: str | None = None, timeout: float = ASK_SECONDS) -> T:
     """What ``ask`` gives while one manager is elected that has its state; asked again until that is so.
 
     Two looks at the term enclose it: an election would have raised it, and who is elected does not forget
@@ -68,10 +79,10 @@ def certain(lab: Lab, ask: Callable[[], T], *, through: str | None = None, timeo
     ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
-    before = _term(lab, through, timeout)
+    before = _term(cluster, through, timeout)
     while True:
         given = ask()
-        after = _term(lab, through, timeout)
+        after = _term(cluster, through, timeout)
         if before is not None and before == after:
             return given
         if time.monotonic() > deadline:
@@ -80,108 +91,110 @@ def certain(lab: Lab, ask: Callable[[], T], *, through: str | None = None, timeo
         before = after
 
 
-def _term(lab: Lab, through: str | None, timeout: float) -> int | None:
+def _term(cluster: Cluster, through: str | None, timeout: float) -> int | None:
     """The term of the elected manager; None while it has not read its state. Raises LabError."""
-    answer = _asked(lab, KNOWN_TERM, "reading the term", through, timeout)
+    answer = _asked(cluster, KNOWN_TERM, "reading the term", through, timeout)
     with reading("the answer with the term"):
         known = NOT_RECOVERED not in answer.get("blocks", {}).get("global", {})
         return int(answer["metadata"]["cluster_coordination"]["term"]) if known else None
 
 
-def weights(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> tuple[dict[str, int] | None, int]:
+def weights(
+    cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS
+) -> tuple[dict[str, int] | None, int]:
     """The zones' weights (None when unset) and the version that the next change must name."""
-    answer = _asked(lab, WEIGHTS, "reading the weights", through, timeout)
-    if not answer or "_version" not in answer:
-        return None, -1
+    answer = _asked(cluster, WEIGHTS, "reading the weights", through, timeout)
     with reading("the answer with the weights"):
-        values = {zone: int(float(weight)) for zone, weight in answer.get("weights", {}).items()}
-        return values or None, int(answer["_version"])
+        values, version = weights_of(answer)
+        return values or None, version
 
 
-def set_weights(lab: Lab, zones: Mapping[str, int] | None) -> None:
+def set_weights(cluster: Cluster, zones: Mapping[str, int] | None) -> None:
     """Set the zones' weights, or delete them (None)."""
-    have, version = certain(lab, lambda: weights(lab))
+    have, version = certain(cluster, lambda: weights(cluster))
     if have == (dict(zones) if zones else None):
         return
-    body: dict[str, Any] = {"_version": version}
-    if zones:
-        body["weights"] = {zone: str(weight) for zone, weight in zones.items()}
-    status, answer = administer(lab, "PUT" if zones else "DELETE", WEIGHTS, body)
+    body = weights_body(zones, version) if zones else {"_version": version}
+    status, answer = administer(cluster, "PUT" if zones else "DELETE", WEIGHTS, body)
     if status != 200:
         raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
 
 
-def decommission_status(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
+def decommission_status(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
     """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
-    answer = _asked(lab, f"{DECOMMISSION}/zone/_status", "the decommission's status", through, timeout)
-    return {str(zone): str(state) for zone, state in (answer or {}).items()}
+    answer = _asked(cluster, decommission_status_path(), "the decommission's status", through, timeout)
+    return decommissions_of(answer)
 
 
-def decommission(lab: Lab, zone: str, no_delay: bool = False, delay_seconds: float | None = None) -> None:
+def decommission(cluster: Cluster, zone: str, no_delay: bool = False, delay_seconds: float | None = None) -> None:
     """Decommission a zone and wait until it is SUCCESSFUL. Raises LabError when it fails or takes too long."""
-    if decommission_status(lab).get(zone) != "SUCCESSFUL":
+    if decommission_status(cluster).get(zone) != "SUCCESSFUL":
         query = "?no_delay=true" if no_delay else f"?delay_timeout={delay_seconds:g}s" if delay_seconds else ""
-        status, answer = administer(lab, "PUT", f"{DECOMMISSION}/zone/{zone}{query}", timeout=DECOMMISSION_SECONDS)
+        status, answer = administer(cluster, "PUT", decommission_path(zone) + query, timeout=DECOMMISSION_SECONDS)
         if status != 200:
             raise LabError(f"decommission of zone {zone} answered {status}: {str(answer)[:300]}")
     deadline = time.monotonic() + DECOMMISSION_SECONDS
-    leader = elected(lab)  # outside the zone by now; asking for it again and again would load the nodes
-    while (state := decommission_status(lab, leader).get(zone)) != "SUCCESSFUL":
+    leader = elected(cluster)  # outside the zone by now; asking for it again and again would load the nodes
+    while (state := decommission_status(cluster, leader).get(zone)) != "SUCCESSFUL":
         if state == "FAILED" or time.monotonic() > deadline:
             raise LabError(f"decommission of zone {zone} ended as {state}")
         time.sleep(0.2)
 
 
-def recommission(lab: Lab, zone: str) -> None:
+def recommission(cluster: Cluster, zone: str) -> None:
     """Take the decommission back. ``zone`` is for people: OpenSearch knows one decommission only."""
-    if not certain(lab, lambda: decommission_status(lab)):
+    if not certain(cluster, lambda: decommission_status(cluster)):
         return
-    status, answer = administer(lab, "DELETE", DECOMMISSION)
+    status, answer = administer(cluster, "DELETE", DECOMMISSION)
     if status != 200:
         raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
 
 
-def excluded(lab: Lab, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
+def excluded(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
     """The names of the nodes whose votes are excluded."""
-    answer = _asked(lab, EXCLUDED, "reading the exclusions of votes", through, timeout)
+    answer = _asked(cluster, EXCLUDED, "reading the exclusions of votes", through, timeout)
     with reading("the answer with the exclusions of votes"):
         return without_vote(answer)
 
 
-def undo_failover(lab: Lab, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False) -> None:
+def undo_failover(
+    cluster: Cluster, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False
+) -> None:
     """Take back whatever failover controllers did to a cluster: zones, weights, their canary indices.
 
     ``votes``: exclusions of votes too; there were none before.
     """
-    if votes and excluded(lab):
-        status, answer = administer(lab, "DELETE", GIVE_BACK)
+    if votes and excluded(cluster):
+        status, answer = administer(cluster, "DELETE", GIVE_BACK)
         if status != 200:
             raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
-    recommission(lab, "that a controller took out")
-    set_weights(lab, weights)
+    recommission(cluster, "that a controller took out")
+    set_weights(cluster, weights)
     for index in canaries:
-        delete_index(lab, index)
+        delete_index(cluster, index)
 
 
-def create_index(lab: Lab, index: str, settings: Mapping[str, Any]) -> None:
-    """Create the load's index; fine when it is there."""
-    body = {"settings": {"index": dict(settings)}, "mappings": MAPPING}
-    status, answer = administer(lab, "PUT", f"/{index}", body)
+def create_index(
+    cluster: Cluster, index: str, settings: Mapping[str, Any], mapping: Mapping[str, Any] | None = None
+) -> None:
+    """Create an index; fine when it is there. ``mapping``: of its documents, as OpenSearch takes it."""
+    body = {"settings": {"index": dict(settings)}, **({"mappings": dict(mapping)} if mapping is not None else {})}
+    status, answer = administer(cluster, "PUT", f"/{index}", body)
     if status != 200 and "resource_already_exists" not in str(answer):
         raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
 
 
-def delete_index(lab: Lab, index: str) -> None:
+def delete_index(cluster: Cluster, index: str) -> None:
     """Delete the load's index; fine when it is not there."""
 
     def was_there() -> bool:
-        status, answer = administer(lab, "DELETE", f"/{index}")
+        status, answer = administer(cluster, "DELETE", f"/{index}")
         if status not in (200, 404):
             raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")
         return status == 200
 
     if not was_there():
-        certain(lab, was_there)
+        certain(cluster, was_there)
 
 
 Text = str | list[str] | None
@@ -203,27 +216,27 @@ def settings_path(index: str | None) -> str:
 
 
 def cluster_settings(
-    lab: Lab, *, through: str | None = None, timeout: float = ASK_SECONDS
+    cluster: Cluster, *, through: str | None = None, timeout: float = ASK_SECONDS
 ) -> dict[str, dict[str, Text]]:
     """The cluster's settings that are set, by layer (persistent, transient) and full name. Raises LabError.
 
     A transient one outweighs its persistent twin.
     """
-    answer = _asked(lab, _settings_of(None), "reading the settings", through, timeout)
+    answer = _asked(cluster, _settings_of(None), "reading the settings", through, timeout)
     with reading(SETTINGS):
         return {layer: dict(answer[layer]) for layer in ("persistent", "transient")}
 
 
 def explicit_settings(
-    lab: Lab, index: str | None, *, through: str | None = None, timeout: float = ASK_SECONDS
+    cluster: Cluster, index: str | None, *, through: str | None = None, timeout: float = ASK_SECONDS
 ) -> dict[str, Text] | None:
     """Every setting that is set, by its full name; of the cluster the persistent ones. None: there is no such index.
 
     Raises LabError.
     """
     if index is None:
-        return cluster_settings(lab, through=through, timeout=timeout)["persistent"]
-    answer = _asked(lab, _settings_of(index), "reading the settings", through, timeout, absent=True)
+        return cluster_settings(cluster, through=through, timeout=timeout)["persistent"]
+    answer = _asked(cluster, _settings_of(index), "reading the settings", through, timeout, absent=True)
     if answer is None:
         return None
     with reading(SETTINGS):
@@ -234,20 +247,20 @@ def _settings_of(index: str | None) -> str:
     return f"{settings_path(index)}?flat_settings=true"
 
 
-def cluster_uuid(lab: Lab, *, through: str | None = None, timeout: float = ASK_SECONDS) -> str:
+def cluster_uuid(cluster: Cluster, *, through: str | None = None, timeout: float = ASK_SECONDS) -> str:
     """Which cluster it is: one that formed anew, without what it knew, has another UUID. Raises LabError."""
-    answer = _asked(lab, WHICH, "reading the cluster's UUID", through, timeout)
+    answer = _asked(cluster, WHICH, "reading the cluster's UUID", through, timeout)
     with reading("the answer with the cluster's UUID"):
         return str(answer["metadata"]["cluster_uuid"])
 
 
-def deleted(lab: Lab, uuid: str, *, through: str | None = None, timeout: float = ASK_SECONDS) -> bool:
+def deleted(cluster: Cluster, uuid: str, *, through: str | None = None, timeout: float = ASK_SECONDS) -> bool:
     """Whether an index was deleted by a request: then the cluster state keeps a tombstone of it, by its UUID.
 
     An index that a cluster lost has none. OpenSearch keeps the last 500 (``cluster.indices.tombstones.size``). Raises
     LabError.
     """
-    answer = _asked(lab, GRAVEYARD, "reading the deleted indices", through, timeout)
+    answer = _asked(cluster, GRAVEYARD, "reading the deleted indices", through, timeout)
     with reading("the answer with the deleted indices"):
         buried = answer.get("metadata", {}).get("index-graveyard", {}).get("tombstones", [])
         return any(each["index"]["index_uuid"] == uuid for each in buried)

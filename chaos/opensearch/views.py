@@ -16,8 +16,8 @@ from typing import Any
 import urllib3
 
 from chaos.base.errors import LabError
-from chaos.base.netsock import UNREADABLE, Garbled
-from chaos.target.protocol import Lab
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.rest import UNREADABLE, Garbled
 
 NOBODY = "-"
 """What ``_cat/cluster_manager`` says when a node sees no elected cluster manager."""
@@ -68,9 +68,9 @@ class View:
         return any(copy.state in ("INITIALIZING", "RELOCATING") for copy in self.copies)
 
 
-def view(lab: Lab, node: str, timeout: float = 2.0) -> View | None:
+def view(cluster: Cluster, node: str, timeout: float = 2.0) -> View | None:
     """What ``node`` believes; None when it does not answer in time, or nothing that can be read."""
-    client = lab.client(node, timeout=timeout)
+    client = cluster.client(node, timeout=timeout)
     try:
         status, state = client.request("GET", STATE)
         seen = parse(node, state) if status == 200 else None
@@ -78,7 +78,7 @@ def view(lab: Lab, node: str, timeout: float = 2.0) -> View | None:
         return None
     finally:
         client.close()
-    known = {each.name for each in lab.topology.nodes}
+    known = {each.name for each in cluster.topology.nodes}
     return seen if seen is None or seen.leader is None or seen.leader in known else None
 
 
@@ -112,11 +112,11 @@ def _fresh(copy: dict[str, Any]) -> bool:
     return (copy.get("recovery_source") or {}).get("type") == "EMPTY_STORE" and not refused
 
 
-def views(lab: Lab, timeout: float = 2.0) -> list[View]:
+def views(cluster: Cluster, timeout: float = 2.0) -> list[View]:
     """Every node's view, those that answer in time."""
-    names = [node.name for node in lab.topology.nodes]
+    names = [node.name for node in cluster.topology.nodes]
     with ThreadPoolExecutor(len(names)) as pool:
-        return [seen for seen in pool.map(lambda name: view(lab, name, timeout), names) if seen is not None]
+        return [seen for seen in pool.map(lambda name: view(cluster, name, timeout), names) if seen is not None]
 
 
 def newest(seen: list[View]) -> View | None:
@@ -125,20 +125,20 @@ def newest(seen: list[View]) -> View | None:
     return max(led, key=lambda each: each.version, default=None)
 
 
-def elected(lab: Lab) -> str | None:
+def elected(cluster: Cluster) -> str | None:
     """The elected cluster manager by the word of most cluster managers that answer; None when most see none."""
-    names = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+    names = [node.name for node in cluster.topology.nodes if node.is_cluster_manager]
     with ThreadPoolExecutor(len(names)) as pool:
-        votes = Counter(said for said in pool.map(lambda name: _leader_seen_by(lab, name), names) if said)
+        votes = Counter(said for said in pool.map(lambda name: _leader_seen_by(cluster, name), names) if said)
     if not votes:
         return None
     leader = votes.most_common(1)[0][0]
     return leader if leader in names else None
 
 
-def _leader_seen_by(lab: Lab, node: str) -> str | None:
+def _leader_seen_by(cluster: Cluster, node: str) -> str | None:
     """Whom ``node`` takes for the leader, NOBODY, or None when it does not answer. Far cheaper than a view."""
-    client = lab.client(node, timeout=2.0)
+    client = cluster.client(node, timeout=2.0)
     try:
         status, rows = client.request("GET", "/_cat/cluster_manager?local=true&format=json&h=node")
         return str(rows[0]["node"]) if status == 200 else NOBODY
@@ -148,36 +148,36 @@ def _leader_seen_by(lab: Lab, node: str) -> str | None:
         client.close()
 
 
-def another_leader(lab: Lab, node: str, leader: str) -> bool:
+def another_leader(cluster: Cluster, node: str, leader: str) -> bool:
     """True when ``node`` answers and takes a third node, neither ``leader`` nor itself, for the leader.
 
     A leader that was cut off believes in itself for long: its word alone is no news.
     """
-    return _leader_seen_by(lab, node) not in (None, NOBODY, leader, node)
+    return _leader_seen_by(cluster, node) not in (None, NOBODY, leader, node)
 
 
-def leaders(lab: Lab) -> dict[str, str | None]:
+def leaders(cluster: Cluster) -> dict[str, str | None]:
     """Whom each node takes for the leader: a name, NOBODY, or None when it does not answer."""
-    names = [node.name for node in lab.topology.nodes]
+    names = [node.name for node in cluster.topology.nodes]
     with ThreadPoolExecutor(len(names)) as pool:
-        return dict(zip(names, pool.map(lambda name: _leader_seen_by(lab, name), names), strict=True))
+        return dict(zip(names, pool.map(lambda name: _leader_seen_by(cluster, name), names), strict=True))
 
 
-def await_elected(lab: Lab, seconds: float = 60.0) -> str:
+def await_elected(cluster: Cluster, seconds: float = 60.0) -> str:
     """The elected cluster manager, as soon as there is one. Raises LabError when there is none in time."""
     deadline = time.monotonic() + seconds
-    while (leader := elected(lab)) is None:
+    while (leader := elected(cluster)) is None:
         if time.monotonic() > deadline:
             raise LabError(f"no cluster manager is elected after {seconds:g} s")
         time.sleep(0.2)
     return leader
 
 
-def term(lab: Lab) -> int | None:
+def term(cluster: Cluster) -> int | None:
     """The term of the newest election that a cluster manager knows of; None when none of them answers."""
 
     def ask(name: str) -> int | None:
-        client = lab.client(name, timeout=2.0)
+        client = cluster.client(name, timeout=2.0)
         try:
             status, state = client.request("GET", f"/_cluster/state/metadata?local=true&filter_path={TERM}")
             return int(state["metadata"]["cluster_coordination"]["term"]) if status == 200 else None
@@ -186,7 +186,7 @@ def term(lab: Lab) -> int | None:
         finally:
             client.close()
 
-    names = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+    names = [node.name for node in cluster.topology.nodes if node.is_cluster_manager]
     with ThreadPoolExecutor(len(names)) as pool:
         return max((each for each in pool.map(ask, names) if each is not None), default=None)
 
@@ -196,7 +196,7 @@ REJECTED_SECONDS = 20.0
 
 
 def administer(
-    lab: Lab, method: str, path: str, body: Any = None, timeout: float = 60.0, through: str | None = None
+    cluster: Cluster, method: str, path: str, body: Any = None, timeout: float = 60.0, through: str | None = None
 ) -> tuple[int, Any]:
     """One administrative request, through the elected manager (or ``through``), or else any node that answers.
 
@@ -204,11 +204,11 @@ def administer(
     answered with what cannot be read goes to the next node. Raises LabError when no node takes it.
     """
     deadline = time.monotonic() + REJECTED_SECONDS
-    leader = through or elected(lab)
-    order = ([leader] if leader else []) + [n.name for n in lab.topology.nodes if n.name != leader]
+    leader = through or elected(cluster)
+    order = ([leader] if leader else []) + [n.name for n in cluster.topology.nodes if n.name != leader]
     last = "no node answers"
     for name in order:
-        client = lab.client(name, timeout=timeout)
+        client = cluster.client(name, timeout=timeout)
         try:
             status, answer = client.request(method, path, body=body)
             while status == 429 and time.monotonic() < deadline:
@@ -231,7 +231,7 @@ def administer(
 
 
 def await_green(
-    lab: Lab,
+    cluster: Cluster,
     seconds: float,
     *,
     stable: float = 0.0,
@@ -243,7 +243,7 @@ def await_green(
     Gives up when all nodes are in, it is red and no copy is being built for ``hopeless`` seconds.
     Returns whether green was reached within ``seconds``, and the seconds until it began (or the wait's length).
     """
-    expected = {node.name for node in lab.topology.nodes}
+    expected = {node.name for node in cluster.topology.nodes}
     began = time.monotonic()
     since: float | None = None
     stuck: float | None = None
@@ -251,11 +251,11 @@ def await_green(
     while True:
         now = time.monotonic()
         # one question to the known leader; all nodes only while there is none: the lab's processors are scarce
-        seen = view(lab, seen.leader) if seen is not None and seen.leader is not None else None
+        seen = view(cluster, seen.leader) if seen is not None and seen.leader is not None else None
         if stopped():
             return False, now - began
         if seen is None or seen.leader != seen.seen_by:
-            seen = newest(views(lab))
+            seen = newest(views(cluster))
         if seen is not None and seen.nodes >= expected and seen.status == "green":
             since = since if since is not None else now
             if now - since >= stable:

@@ -27,7 +27,6 @@ from typing import Any
 from chaos.base import paths
 from chaos.base.console import Reporter
 from chaos.base.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, LabError, Leftovers
-from chaos.base.netsock import opensearch
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.checks import deciding
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Phase, Rate
@@ -52,13 +51,14 @@ from chaos.load.config import (
     VisibilityConfig,
 )
 from chaos.load.driver import Driver
-from chaos.load.workload import preload
+from chaos.load.workload import MAPPING, preload
 from chaos.observe import echo, proof
 from chaos.observe.configuration import Configuration
 from chaos.observe.ends import Ends, Fact, Ours
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.observe.written import Written
+from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, elected, newest, views
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
@@ -585,7 +585,11 @@ class Execution:
         index = Reversible(
             Move(
                 "index.create",
-                {"index": self.index, "settings": dict(self.experiment.topology.settings.index)},
+                {
+                    "index": self.index,
+                    "settings": dict(self.experiment.topology.settings.index),
+                    "mapping": MAPPING,
+                },
             ),
             Move("index.delete", {"index": self.index}),
         )

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from chaos.base.access import Access
-from chaos.base.netsock import Client
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
+from chaos.opensearch.rest import Client
 from chaos.target.limits import MemoryUse, ProcessorUse
 from chaos.target.wiring import Wiring
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from chaos.base.netsock import opensearch
 from chaos.load.workload import MAPPING, cas_id, check_value, content, preload, preload_id, source
 from chaos.observe.readback import read_back
+from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, view
 from chaos.target.labs.processes import wait_until
 

@@ -13,9 +13,9 @@ from clusterkit import DATA, ROOT, cli, findings, kept_lab_id, run_folder
 from conformance import INDEX, conforms, footprint
 
 from chaos.base.access import PLAIN, Access, secret
-from chaos.base.netsock import Client
 from chaos.definitions import FAULTS, load_topology
 from chaos.faults.moves import Move
+from chaos.opensearch.rest import Client
 from chaos.opensearch.views import await_green
 from chaos.run.execution import new_lab_id
 from chaos.target import security

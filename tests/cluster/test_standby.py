@@ -12,7 +12,7 @@ import pytest
 from standbykit import DOCUMENTS, WEIGHED_IN, held, members, put_weights, search, stocked, votes
 
 from chaos.opensearch import administration
-from chaos.opensearch.administration import DECOMMISSION
+from chaos.opensearch.requests import DECOMMISSION
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

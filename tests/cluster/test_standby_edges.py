@@ -15,7 +15,8 @@ from standbykit import DOCUMENTS, INDEX, held, led, members, placed, set_cluster
 
 from chaos.definitions import load_topology
 from chaos.opensearch import administration
-from chaos.opensearch.administration import DECOMMISSION, decommission_status, excluded
+from chaos.opensearch.administration import decommission_status, excluded
+from chaos.opensearch.requests import DECOMMISSION
 from chaos.opensearch.views import administer, await_elected, await_green, elected
 from chaos.programs.audit import audit, cluster
 from chaos.programs.failover.cluster import CANARY, canary_settings, pairs

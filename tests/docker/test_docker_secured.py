@@ -8,8 +8,8 @@ from dockerkit import build_missing
 
 from chaos.base.access import Access, secret
 from chaos.base.errors import InvalidInput
-from chaos.base.netsock import Client
 from chaos.definitions import load_topology
+from chaos.opensearch.rest import Client
 from chaos.target import security
 from chaos.target.labs import kinds
 from chaos.target.labs.docker import images

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from load_stub import Server, serving
 
-from chaos.base.netsock import LARGEST
 from chaos.base.paths import ProcessIdentity
 from chaos.history import History
 from chaos.history.format import ARRIVAL
@@ -33,6 +32,7 @@ from chaos.load.config import (
 )
 from chaos.load.driver import Driver, DriverError
 from chaos.observe.written import Written
+from chaos.opensearch.rest import LARGEST
 
 SECOND = 1_000_000_000
 

@@ -8,7 +8,8 @@ from typing import Any
 import urllib3
 from fakes import FakeLab
 
-from chaos.opensearch.administration import DECOMMISSION, GRAVEYARD, NOT_RECOVERED, WEIGHTS
+from chaos.opensearch.administration import GRAVEYARD, NOT_RECOVERED, WEIGHTS
+from chaos.opensearch.requests import DECOMMISSION
 
 NO_INDEX = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
 

@@ -17,7 +17,6 @@ import urllib3
 from pydantic import Field, StrictInt
 
 from chaos.base.errors import ChaosError, LabError
-from chaos.base.netsock import UNREADABLE
 from chaos.base.units import PositiveDuration, PositiveRate
 from chaos.definitions.base import OneOrMore
 from chaos.definitions.selectors import NodeSelector
@@ -30,6 +29,7 @@ from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, op
 from chaos.faults.probes import Line, Pair, Reply, together
 from chaos.faults.storm import ENOUGH, Ask, Storm, Tally
 from chaos.opensearch.administration import reading
+from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import NOBODY, administer, await_elected, elected, leaders, newest, term, views
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring

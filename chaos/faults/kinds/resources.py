@@ -19,7 +19,6 @@ import urllib3
 from pydantic import Field, field_validator
 
 from chaos.base.errors import LabError
-from chaos.base.netsock import UNREADABLE
 from chaos.base.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
 from chaos.definitions.steps import NodeFault, Scene
 from chaos.definitions.topology import Topology
@@ -29,6 +28,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.probes import Pair
+from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring

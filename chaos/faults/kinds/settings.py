@@ -15,7 +15,6 @@ import urllib3
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from chaos.base.errors import FaultError, said_by_opensearch
-from chaos.base.netsock import UNREADABLE
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import LAB_OWNED, STATIC, Topology, setting
 from chaos.faults.evidence import Look, Probe, Simple
@@ -23,6 +22,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.probes import Pair
 from chaos.opensearch.administration import Text, as_text, certain, explicit_settings, settings_path
+from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer, await_elected, newest, views
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring

@@ -15,9 +15,11 @@ import urllib3
 
 from chaos.base.access import Access
 from chaos.base.errors import InvalidInput, said_by_opensearch
+from chaos.base.netsock import Endpoint
 from chaos.definitions.topology import ZONE_ATTRIBUTE
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.rest import Client, Garbled
 from chaos.programs.audit.facts import Copy, Index, Node, Settings, Sheet, plain, wanted
-from chaos.target.protocol import Lab
 
 Get = Callable[[str], tuple[int, Any]]
 """Path → status and decoded body. Raises ``urllib3.exceptions.HTTPError``."""
@@ -46,44 +48,23 @@ class Partial(ValueError):
     """An answer that lacks what a rule might have found."""
 
 
-class Rest:
-    """GETs to one server and nothing else. Raises InvalidInput when the access cannot be used."""
-
-    def __init__(self, host: str, port: int, access: Access) -> None:
-        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
-        options: dict[str, Any] = {"retries": False, "timeout": timeout, "headers": access.headers()}
-        if not access.verify:  # as asked for: no need to be told again on every request
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        kind = urllib3.HTTPSConnectionPool if access.tls else urllib3.HTTPConnectionPool
-        self._pool = kind(host, port, **access.of_pool(), **options)
-
-    def get(self, path: str) -> tuple[int, Any]:
-        # no redirect is followed: it could lead the password to another server
-        answer = self._pool.request("GET", path, redirect=False)
-        try:
-            return answer.status, answer.json() if answer.data else None
-        except ValueError:
-            return answer.status, answer.data.decode(errors="replace")
-
-    def close(self) -> None:
-        self._pool.close()
-
-
 def of_url(host: str, port: int, access: Access, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
     """The facts of the cluster behind an address. Raises InvalidInput."""
-    rest = Rest(host, port, access)
+    client = Client(Endpoint(host, port), access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
     where = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    try:
-        return read(rest.get, where, zone_attribute)
-    finally:
-        rest.close()
+    return _through(client, where, zone_attribute)
 
 
-def of_lab(lab: Lab, zone_attribute: str = ZONE_ATTRIBUTE, timeout: float = CONNECT_SECONDS) -> Sheet:
+def of_lab(lab: Cluster, zone_attribute: str = ZONE_ATTRIBUTE, timeout: float = CONNECT_SECONDS) -> Sheet:
     """The facts of a lab's cluster, over the path that no fault touches. Raises InvalidInput."""
     client = lab.client(lab.topology.data_nodes[0].name, timeout=timeout)
+    return _through(client, f"lab of topology {lab.topology.name}", zone_attribute)
+
+
+def _through(client: Client, where: str, zone_attribute: str) -> Sheet:
+    """A reader is given a GET and nothing else."""
     try:
-        return read(lambda path: client.request("GET", path), f"lab of topology {lab.topology.name}", zone_attribute)
+        return read(lambda path: client.request("GET", path), where, zone_attribute)
     finally:
         client.close()
 
@@ -100,6 +81,8 @@ def read(get: Get, where: str, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
             if status == 200:
                 return parse(answer)
             why = f"GET {name} answered {status}: {_reason(answer)}"
+        except Garbled:
+            why = f"GET {name} answered something that cannot be read"
         except urllib3.exceptions.HTTPError as error:
             why = f"GET {name} was not answered: {_short(error)}"
         except Partial as error:
@@ -124,6 +107,10 @@ def _version(get: Get, where: str) -> str:
         raise InvalidInput(
             f"{where}: TLS failed: {_short(error)}", remedy="name its authority with --ca, or say --insecure"
         ) from error
+    except Garbled:
+        raise InvalidInput(
+            f"{where} is no OpenSearch", remedy="give the address of a node's or a domain's REST API"
+        ) from None
     except urllib3.exceptions.HTTPError as error:
         raise InvalidInput(
             f"{where} cannot be reached: {_short(error)}", remedy="check the address, and http against https"

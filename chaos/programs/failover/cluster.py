@@ -11,6 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from chaos.opensearch.requests import (
+    DECOMMISSION,
+    EXCLUDED,
+    EXCLUSIONS,
+    GIVE_BACK,
+    decommission_path,
+    decommission_status_path,
+    decommissions_of,
+    weights_body,
+    weights_of,
+    weights_path,
+    without_vote,
+)
 from chaos.programs.failover.decide import Cluster, Step
 from chaos.programs.failover.rest import Answer, Api, Node
 
@@ -23,9 +36,6 @@ WEIGHTS_SECONDS = 35.0
 ``cluster.publish.timeout``."""
 DECOMMISSION_SECONDS = 130.0
 """120 s for the cluster managers of the zone to be excluded."""
-EXCLUSIONS = "/_cluster/voting_config_exclusions"
-GIVE_BACK = f"{EXCLUSIONS}?wait_for_removal=false"
-EXCLUDED = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
 LEAD_SECONDS = 2
 """For the others to lose their votes; their exclusion is taken back after it, come what may."""
 
@@ -80,10 +90,8 @@ def read(
         return None, f"{informant.name}: {state.says}"
     if not state.body.get("cluster_manager_node"):
         return None, f"{informant.name} has no cluster manager"
-    weighed = api.ask(
-        informant, "GET", f"/_cluster/routing/awareness/{attribute}/weights?local=true", timeout=READ_SECONDS
-    )
-    out = api.ask(informant, "GET", f"/_cluster/decommission/awareness/{attribute}/_status", timeout=READ_SECONDS)
+    weighed = api.ask(informant, "GET", f"{weights_path(attribute)}?local=true", timeout=READ_SECONDS)
+    out = api.ask(informant, "GET", decommission_status_path(attribute), timeout=READ_SECONDS)
     health = api.ask(informant, "GET", "/_cluster/health?local=true&filter_path=status", timeout=READ_SECONDS)
     for answer in (weighed, out, health):
         if not answer.ok or not isinstance(answer.body, dict):
@@ -94,11 +102,12 @@ def read(
     members = frozenset(names.values())
     zones = sorted({node.zone for node in nodes if node.is_data})
     tables = state.body.get("routing_table", {}).get("indices", {})
+    weights, version = weights_of(weighed.body)
     cluster = Cluster(
         zones=tuple(zones),
-        weights={zone: int(float(weight)) for zone, weight in weighed.body.get("weights", {}).items()},
-        weights_version=int(weighed.body.get("_version", -1)),
-        decommissioned={str(zone): str(status) for zone, status in out.body.items()},
+        weights=weights,
+        weights_version=version,
+        decommissioned=decommissions_of(out.body),
         managers={
             zone: sum(node.eligible and node.zone == zone and node.name in members for node in nodes) for zone in zones
         },
@@ -145,19 +154,15 @@ def carry_out(
     if step.do == "lead":
         return _lead(api, informants, [node.name for node in nodes if node.eligible and node.zone != step.zone])
     if step.do == "weights":
-        body = {
-            "weights": {zone: str(weight) for zone, weight in step.weights.items()},
-            "_version": cluster.weights_version,
-        }
-        path = f"/_cluster/routing/awareness/{attribute}/weights"
-        return api.ask(informant, "PUT", path, body, timeout=WEIGHTS_SECONDS)
+        body = weights_body(step.weights, cluster.weights_version)
+        return api.ask(informant, "PUT", weights_path(attribute), body, timeout=WEIGHTS_SECONDS)
     if step.do == "decommission":
-        path = f"/_cluster/decommission/awareness/{attribute}/{step.zone}?no_delay=true"
+        path = f"{decommission_path(str(step.zone), attribute)}?no_delay=true"
         return api.ask(informant, "PUT", path, timeout=DECOMMISSION_SECONDS)
     if step.do == "retry":
         path = "/_cluster/reroute?retry_failed=true&metric=none"
         return api.ask(informant, "POST", path, timeout=WEIGHTS_SECONDS)
-    return api.ask(informant, "DELETE", "/_cluster/decommission/awareness", timeout=WEIGHTS_SECONDS)
+    return api.ask(informant, "DELETE", DECOMMISSION, timeout=WEIGHTS_SECONDS)
 
 
 def _lead(api: Api, informants: Sequence[Node], others: Sequence[str]) -> Answer:
@@ -196,12 +201,6 @@ def _excluded(api: Api, informant: Node) -> tuple[Answer, list[str]]:
     """The names of nodes without a vote, by exclusion."""
     answer = api.ask(informant, "GET", EXCLUDED, timeout=5.0)
     return answer, without_vote(answer.body)
-
-
-def without_vote(state: Any) -> list[str]:
-    """The names of the nodes without a vote, from an answer to :data:`EXCLUDED`."""
-    coordination = ((state or {}).get("metadata") or {}).get("cluster_coordination") or {}
-    return [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
 
 
 def took_effect(step: Step, cluster: Cluster) -> bool | None:

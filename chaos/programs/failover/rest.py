@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +11,8 @@ from typing import Any
 import urllib3
 
 from chaos.base.access import Access, distrust
+from chaos.base.netsock import Endpoint
+from chaos.opensearch.rest import Client
 
 DATA_ROLES = frozenset({"data", "warm", "search"})
 
@@ -52,9 +54,11 @@ class Api:
 
     def __init__(self, access: Access) -> None:
         """Raises InvalidInput when secrets or certificates cannot be read."""
-        self._scheme = access.scheme
-        self._headers = access.headers()
-        self._pool = urllib3.PoolManager(num_pools=512, maxsize=4, retries=False, **access.of_pool())
+        access.headers()
+        _ = access.context
+        self._access = access
+        self._clients: dict[str, Client] = {}
+        self._making = threading.Lock()
 
     def ask(self, node: Node, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
         """Never raises. ``timeout`` in seconds, for the whole call."""
@@ -63,15 +67,8 @@ class Api:
     def ask_at(self, address: str, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
         """The same, of an address of which no node is known yet."""
         began = time.monotonic()
-        json_type = {} if body is None else {"content-type": "application/json"}
         try:
-            answer = self._pool.request(
-                method,
-                f"{self._scheme}://{address}{path}",
-                body=None if body is None else json.dumps(body),
-                headers=self._headers | json_type,
-                timeout=urllib3.Timeout(total=timeout),
-            )
+            status, data = self._client(address).request(method, path, body=body, whole=timeout)
         except urllib3.exceptions.HTTPError as error:
             seconds = time.monotonic() - began
             cause = type(error).__name__.removesuffix("Error")
@@ -79,11 +76,14 @@ class Api:
                 return Answer(0, None, seconds, f"not to be trusted, {why}", trusted=False)
             return Answer(0, None, seconds, f"{cause} after {seconds * 1000:.0f} ms")
         seconds = time.monotonic() - began
-        try:
-            data = json.loads(answer.data) if answer.data else None
-        except (ValueError, RecursionError):
-            data = None
-        return Answer(answer.status, data, seconds, f"HTTP {answer.status} after {seconds * 1000:.0f} ms")
+        return Answer(status, data, seconds, f"HTTP {status} after {seconds * 1000:.0f} ms")
+
+    def _client(self, address: str) -> Client:
+        with self._making:
+            if address not in self._clients:
+                host, _, port = address.rpartition(":")
+                self._clients[address] = Client(Endpoint(host.strip("[]"), int(port)), access=self._access)
+            return self._clients[address]
 
 
 def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: float) -> tuple[list[Node], str]:

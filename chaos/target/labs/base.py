@@ -25,9 +25,10 @@ import urllib3
 from chaos.base import paths
 from chaos.base.access import PLAIN, Access, distrust
 from chaos.base.errors import InvalidInput, LabError
-from chaos.base.netsock import Client, Endpoint
+from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
+from chaos.opensearch.rest import Client
 from chaos.target import security
 from chaos.target.labs import config
 from chaos.target.labs.disks import LocalDisks

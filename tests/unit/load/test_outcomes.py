@@ -8,9 +8,9 @@ import pytest
 from opensearchpy import exceptions
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
-from chaos.base.netsock import Garbled
 from chaos.history.format import Outcome
 from chaos.load.outcomes import of_answer, of_error, of_status
+from chaos.opensearch.rest import Garbled
 
 
 def search(*, timed_out=False, total=3, successful=3, failed=0, hits=10):

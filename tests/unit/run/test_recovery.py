@@ -64,7 +64,7 @@ def living(monkeypatch: pytest.MonkeyPatch) -> FakeLab:
             raise InvalidInput(f"there is no lab named '{id}'")
         return lab
 
-    monkeypatch.setattr(module.labs, "attach", attach)
+    monkeypatch.setattr(module.kinds, "attach", attach)
     return lab
 
 

@@ -17,9 +17,8 @@ from opensearchpy.exceptions import OpenSearchException, TransportError
 from programs.test_driver import GARBLED
 from unit.load.test_outcomes import ABSENT, places, put
 
-from chaos.base import netsock
 from chaos.base.errors import ChaosError, FaultError, LabError
-from chaos.base.netsock import LARGEST, Client, Endpoint, Garbled, opensearch
+from chaos.base.netsock import Endpoint
 from chaos.faults.kinds import cluster_manager
 from chaos.faults.kinds.node import _await_back
 from chaos.faults.kinds.resources import Heap
@@ -29,7 +28,8 @@ from chaos.load.workload import preload
 from chaos.observe import counters
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
-from chaos.opensearch import administration, views
+from chaos.opensearch import administration, rest, views
+from chaos.opensearch.rest import LARGEST, Client, Garbled, opensearch
 from chaos.target.labs.toxiproxy import ToxiproxyServer
 
 PATH = "/chaos/_doc/p-1"
@@ -65,7 +65,7 @@ def test_an_answer_that_cannot_be_read_is_none(server: Server, client: Client, m
 def test_a_request_that_opensearch_answers_with_nothing_has_been_done(
     server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(netsock, "WORDLESS", frozenset({PATH}))
+    monkeypatch.setattr(rest, "WORDLESS", frozenset({PATH}))
     server.mode("empty")
     assert client.request("DELETE", f"{PATH}?wait_for_removal=false") == (200, None)
     server.mode("html")
