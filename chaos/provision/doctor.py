@@ -22,7 +22,7 @@ import psutil
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.provision import cds, given, java, lock, opensearch, toxiproxy
+from chaos.provision import cds, given, java, lock, loops, opensearch, toxiproxy
 from chaos.provision.say import say
 from chaos.provision.unprivileged import NODE_UID, obstacle
 
@@ -254,9 +254,7 @@ def _toxiproxy() -> list[Prerequisite]:
 
 
 def _loop_disks() -> list[Prerequisite]:
-    from chaos.target.labs import disks  # the lab reads what is provisioned, not the other way round
-
-    found, _, remedy = (disks.lacking() or "usable").partition(": ")
+    found, _, remedy = (loops.lacking() or "usable").partition(": ")
     return [Prerequisite("disks of the nodes", not remedy, found, remedy or None, "disk faults", optional=True)]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks.record import Record
-from chaos.programs.audit.rules import AVAILABILITY, CPU_MOST, CPU_OK, grade
+from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, grade
 from chaos.report.audit import MARKS
 
 

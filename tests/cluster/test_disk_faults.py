@@ -23,6 +23,7 @@ from chaos.faults.ledger import registrations, standing
 from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
+from chaos.provision import loops
 from chaos.run.execution import new_lab_id
 from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
@@ -30,7 +31,7 @@ from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
-pytestmark = pytest.mark.skipif(disks.lacking() is not None, reason=disks.lacking() or "")
+pytestmark = pytest.mark.skipif(loops.lacking() is not None, reason=loops.lacking() or "")
 
 PARTS = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
 CASES = [

@@ -14,20 +14,8 @@ from typing import Any, NamedTuple
 
 from chaos.base import text
 from chaos.definitions.topology import AWARENESS
+from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, Source, Status, grade
 from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
-
-
-class Status(StrEnum):
-    """Best first. ``warn`` is a risk that does not fail an audit."""
-
-    OK = "ok"
-    WARN = "warn"
-    UNKNOWN = "unknown"
-    FAIL = "fail"
-
-    @property
-    def badness(self) -> int:
-        return list(Status).index(self)
 
 
 class Workload(StrEnum):
@@ -37,18 +25,6 @@ class Workload(StrEnum):
     LOGS = "logs"
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a rule is published."""
-
-    title: str
-    url: str
-
-
-AVAILABILITY = Source(
-    "AWS Big Data Blog: Configure Amazon OpenSearch Service for high availability",
-    "https://aws.amazon.com/blogs/big-data/configure-amazon-opensearch-service-for-high-availability/",
-)
 STANDBY = Source(
     "AWS Big Data Blog: 99.99% availability using Multi-AZ with Standby",
     "https://aws.amazon.com/blogs/big-data/"
@@ -190,11 +166,6 @@ def _told(sheet: Sheet, nodes: Sequence[Node], *facts: str) -> tuple[list[Node],
 
 def _gap(*gaps: str | None) -> str | None:
     return "; ".join(gap for gap in gaps if gap) or None
-
-
-def grade(value: float, warn: float, fail: float) -> Status:
-    """Ok up to and with ``warn``, a warning up to and with ``fail``."""
-    return Status.OK if value <= warn else Status.WARN if value <= fail else Status.FAIL
 
 
 def _gib(size: float) -> str:
@@ -556,9 +527,6 @@ def shard_size(sheet: Sheet, workload: Workload) -> Found:
 
 
 # ---- headroom ------------------------------------------------------------------------------------------
-
-CPU_OK, CPU_MOST = 80.0, 90.0
-"""Percent of a survivor's processors after the loss of a zone."""
 
 
 @_rule(

@@ -32,6 +32,7 @@ from chaos.base import paths
 from chaos.base.errors import LabError
 from chaos.base.paths import PREFIX, write_json
 from chaos.definitions import Topology
+from chaos.provision import loops
 from chaos.target.labs import cgroups, diskfreeze, diskprobe, throttle
 from chaos.target.labs.processes import wait_until
 from chaos.target.protocol import DiskAnswer
@@ -39,7 +40,6 @@ from chaos.target.protocol import DiskAnswer
 if TYPE_CHECKING:
     from chaos.target.labs.base import BaseLab
 
-TOOLS = {"losetup": "util-linux", "mount": "util-linux", "mkfs.ext4": "e2fsprogs", "fsck.ext4": "e2fsprogs"}
 """Programs that disks need, and the package that brings each."""
 OURS = ".oschaos"
 """A folder on each disk for fillers and probe files."""
@@ -57,7 +57,6 @@ START_SECONDS = 10.0
 UNMOUNT_SECONDS = 10.0
 BLOCK = 4096
 _HEALTH_SECONDS = 5.0
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
@@ -73,17 +72,6 @@ class Loop:
         return (Path("/sys/block") / self.name / "dev").read_text().strip()
 
 
-def lacking() -> str | None:
-    """Why this machine can give nodes no disks of their own; None when it can."""
-    folders = [Path(folder) for folder in _PATH.split(":") if folder]
-    if missing := [tool for tool in TOOLS if not any((folder / tool).exists() for folder in folders)]:
-        packages = " and ".join(sorted({TOOLS[tool] for tool in missing}))
-        return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: install {packages}"
-    if not Path("/dev/loop-control").exists():
-        return "there is no /dev/loop-control: load the kernel module (modprobe loop), or grant it to the container"
-    return None
-
-
 def offered(topology: Topology, capability: str) -> str | None:
     """Why a lab of this topology would have no ``disks``, or no ``throttle`` on them; None when it would."""
     if topology.disks is None:
@@ -91,7 +79,7 @@ def offered(topology: Topology, capability: str) -> str | None:
             f"topology {topology.name} gives its nodes no disks of their own: use one with `disks`, "
             "for example 3az-disks"
         )
-    if reason := lacking():
+    if reason := loops.lacking():
         return reason
     if capability == "throttle" and not cgroups.usable("io"):
         return "control groups for block devices cannot be made here"
@@ -135,7 +123,7 @@ class LocalDisks:
         disks = self._lab.topology.disks
         if disks is None:
             return
-        if reason := lacking():
+        if reason := loops.lacking():
             raise LabError(f"topology {self._lab.topology.name} asks for disks: {reason}")
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda node: self._make(node.name, int(disks.size)), self._lab.topology.nodes))
@@ -624,7 +612,7 @@ def _call(*command: str) -> subprocess.CompletedProcess[str]:
             text=True,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={"PATH": _PATH, "LANG": "C"},
+            env={"PATH": loops.PATH, "LANG": "C"},
             timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

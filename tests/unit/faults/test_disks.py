@@ -22,6 +22,7 @@ from chaos.faults.kinds.disk import FullEvidence, PowerLossEvidence, RefusedEvid
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.faults.select import ready
+from chaos.provision import loops
 from chaos.target.labs import diskprobe, disks, network, sweep, throttle
 from chaos.target.labs.local import LocalLab
 from chaos.target.protocol import DiskAnswer
@@ -119,10 +120,10 @@ def test_a_lab_without_disks_says_why_and_which_topology_has_them(tmp_path, monk
 
 
 def test_a_machine_without_the_tools_says_which_package_brings_them(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(disks, "_PATH", f":{tmp_path}")
+    monkeypatch.setattr(loops, "PATH", f":{tmp_path}")
     for tool in ("losetup", "mount"):
         (tmp_path / tool).touch()
-    assert disks.lacking() == "mkfs.ext4, fsck.ext4 are missing: install e2fsprogs"
+    assert loops.lacking() == "mkfs.ext4, fsck.ext4 are missing: install e2fsprogs"
 
 
 # ---- limits -------------------------------------------------------------------------------------
