@@ -2,7 +2,7 @@
 
 * Clopper-Pearson for a binomial share (Clopper and Pearson, Biometrika 26, 1934), for steady phases only: under a
   fault failures cluster, and an interval over requests then covers the truth 3 % of the time
-  (load-and-measurement, section 6).
+  (docs/statistics.md).
 * Student's t over per-run values.
 * Order statistics for quantiles: P(max of R >= q-quantile) = 1 - q^R, and its like for any rank.
 * Hodges-Lehmann with the exact null distribution of Mann and Whitney's U (Hollander, Wolfe and Chicken,

@@ -2,7 +2,7 @@
 
 A fault counts as proven when the last evidence of both stages, ``effect`` and ``gone``, is a proof on the
 data path; a fault that was never proven says nothing about the cluster, so nothing that was measured under
-it may stand (chaos-tools, section 2, item 10). Each proof holds for its moment: so there is a third stage,
+it may stand. Each proof holds for its moment: so there is a third stage,
 ``held``, right before the undo, and what was measured after the last moment at which everything was still shown
 does not count where it is not proven (gone before its time, or elsewhere too). Records from before that stage
 do not say that it is due. A plan of which a step never ran is vacuous: its run is not a pass.

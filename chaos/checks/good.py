@@ -1,6 +1,6 @@
 """Good arrivals: what share of the users' requests was answered fully and in time.
 
-A = good / SCHEDULED, per operation and phase (load-and-measurement, section 4, request availability). Good
+A = good / SCHEDULED, per operation and phase. Good
 is outcome ok and latency, from the intended start, within the objective. A partial answer, a slow one, an
 arrival without an outcome and one that the driver dropped are all not good: leaving them out is how outages
 vanish.

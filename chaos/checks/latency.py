@@ -2,8 +2,7 @@
 
 The q-quantile is the ceil(q * n)-th smallest of all n scheduled arrivals (nearest rank: a latency that
 somebody really saw). Taken over the answered ones alone it would improve when answers stop coming; so when
-the rank falls among the unanswered it is censored and reads "> timeout" (load-and-measurement, sections 1.2
-and 5).
+the rank falls among the unanswered it is censored and reads "> timeout".
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ class Record:
         return self.arrivals[op].in_phase(span.index)
 
     def window(self, op: str) -> float:
-        """Seconds of one window: 1, or wider so that it holds 100 arrivals (load-and-measurement, 5)."""
+        """Seconds of one window: 1, or wider so that it holds 100 arrivals (docs/statistics.md)."""
         rate = next(item.rate for item in self.operations if item.name == op)
         return float(max(1, math.ceil(100 / rate))) if rate > 0 else 1.0
 

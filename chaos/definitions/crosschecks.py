@@ -210,7 +210,7 @@ def _weights(action: Weights, state: _State, loc: Loc) -> Iterator[Problem]:
 
 
 def _decommission(action: Decommission, state: _State, loc: Loc) -> Iterator[Problem]:
-    """OpenSearch's preconditions (opensearch-ha notes, section 3.2)."""
+    """OpenSearch's preconditions (``DecommissionController``, ``DecommissionService`` of 3.8.0)."""
     zone, topology = action.zone, state.topology
     if not topology.awareness():
         yield Problem(

@@ -28,7 +28,6 @@ WORDS = {
     "unexpected_pass": ("✗", "held, though known to fail"),
 }
 """A mark and a word for what a finding counts as."""
-MISSED = ("weakness", "unexpected_pass")
 UNMEASURED = (Cause.PROCESS, Cause.DOCUMENTS)
 """What decides without a target that it could be set against."""
 ENDED = "process.ended"

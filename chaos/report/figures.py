@@ -24,7 +24,6 @@ TITLES = {
     "green": "green",
     "latency": "latency back to baseline",
 }
-NEEDED = ("name", "after", "bound", "reached")
 
 
 @dataclass(frozen=True)

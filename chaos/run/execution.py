@@ -1074,11 +1074,3 @@ class Unasked(ChaosError):
 
 class Unproven(ChaosError):
     """A fault whose effect could not be proven: the run ends early and is inconclusive."""
-
-
-def load_findings(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / "findings.json").read_text()))
-
-
-def is_run_folder(path: Path) -> bool:
-    return path.is_dir() and (path / "plan.json").exists() and bool(re.search(r"-[0-9a-f]{4}$", path.name))

@@ -1,6 +1,6 @@
 """A series: R runs of one experiment, judged together. The run is the unit, and R is fixed in advance.
 
-The verdict on an expectation over R runs that count (load-and-measurement, section 6):
+The verdict on an expectation over R runs that count (docs/statistics.md):
 
 * A **share or an amount of seconds** (good, outage, latency) is judged by its mean over runs, with Student's t:
   PASS when the one-sided 95 % bound meets the target, FAIL when the opposite bound misses it, else INCONCLUSIVE.

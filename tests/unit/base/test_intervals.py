@@ -66,7 +66,6 @@ def test_students_t_is_as_in_the_tables(p: float, freedom: int, table: float) ->
     ],
 )
 def test_clopper_pearson_is_as_published(good: int, total: int, low: float, high: float) -> None:
-    """The first two are those of load-and-measurement, section 6."""
     found = clopper_pearson(good, total)
     assert found == pytest.approx((low, high), abs=1e-4 if total <= 10 else 1e-6)
 
@@ -90,7 +89,6 @@ def test_clopper_pearson_refuses_what_is_no_share() -> None:
 
 
 def test_how_many_runs_bound_which_quantile() -> None:
-    """The figures of load-and-measurement, section 6."""
     assert runs_needed(0.5) == 5
     assert (runs_needed(0.9), runs_needed(0.95)) == (29, 59)
     assert bounded_quantile(29) >= 0.9 > bounded_quantile(28)
@@ -176,7 +174,7 @@ def test_the_t_interval_covers_the_mean_over_runs(runs: int) -> None:
 
 
 def test_the_t_interval_of_clustered_failures_is_near_its_level_where_requests_are_not() -> None:
-    """Runs of 10 min at 100/s with 0, 1, 2 ... outages: the simulation of load-and-measurement, section 6."""
+    """Runs of 10 min at 100/s with 0, 1, 2 ... outages: the simulation behind docs/statistics.md."""
     rng = np.random.default_rng(1)
     trials, runs, requests = 200, 10, 60_000
     per_run = 100 * rng.poisson(3, (trials, runs)) * rng.uniform(4, 8, (trials, runs)) / requests

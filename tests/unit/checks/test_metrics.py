@@ -302,7 +302,7 @@ def test_a_hard_outage_of_12_s() -> None:
 
 
 def test_flapping_counts_to_the_last_bad_window_and_not_to_the_first_lull() -> None:
-    # load-and-measurement, section 5: 12 s outage, 3 s lull, 25 % for 4 s, 2 s lull, 5 % for 3 s: 24 s.
+    # a flapping recovery: 12 s outage, 3 s lull, 25 % for 4 s, 2 s lull, 5 % for 3 s: 24 s.
     truth = mixed(
         (0, 12, 1.0, Outcome.TIMEOUT, 5.0),
         (15, 19, 0.25, Outcome.SERVER_ERROR, 0.02),

@@ -15,7 +15,7 @@ from chaos.history.format import Outcome
 
 TRUTH = 24
 TRACE = ((0, 12, 1.0), (15, 19, 0.25), (21, 24, 0.05))
-"""load-and-measurement notes, section 5: 12 s outage, 3 s lull, 25 % for 4 s, 2 s lull, 5 % for 3 s."""
+"""A flapping recovery: 12 s outage, 3 s lull, 25 % for 4 s, 2 s lull, 5 % for 3 s."""
 SECONDS = 60
 TRIALS = 300
 
