@@ -31,7 +31,7 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.opensearch.views import await_green, elected
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

@@ -18,7 +18,8 @@ from chaos.base.console import Reporter
 from chaos.definitions import load_topology
 from chaos.history import History
 from chaos.pytest_plugin import LoadRun
-from chaos.run.execution import new_lab_id, python_execution
+from chaos.run.in_python import python_execution
+from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
 

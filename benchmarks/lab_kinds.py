@@ -20,7 +20,7 @@ import psutil
 
 from chaos.definitions import Topology, load_topology
 from chaos.faults.probes import Line
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from chaos.definitions import load_topology
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import network, supply
 from chaos.target.labs.local import LocalLab
 

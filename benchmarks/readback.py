@@ -24,7 +24,7 @@ from chaos.observe.contents import WHOLE, chosen
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.routing import default_routing_shards, shard_of
 from chaos.opensearch.views import administer, await_green, newest, views
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
 

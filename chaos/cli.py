@@ -91,8 +91,10 @@ def run(
     from chaos.definitions import load_experiment, objectives
     from chaos.observe.proof import problems
     from chaos.run import retrying, space
-    from chaos.run.execution import RunOptions, refuse_lacking, refuse_leftovers, refuse_second_run
+    from chaos.run.execution import refuse_lacking
     from chaos.run.execution import run as run_one
+    from chaos.run.leftovers import refuse_leftovers, refuse_second_run
+    from chaos.run.options import RunOptions
     from chaos.run.plan import again
     from chaos.target.labs import kinds
 
@@ -404,8 +406,8 @@ def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensear
     from chaos.base.errors import Aborted
     from chaos.campaign import shrink as shrinking
     from chaos.definitions import writing
-    from chaos.run.execution import RunOptions
     from chaos.run.execution import run as run_one
+    from chaos.run.options import RunOptions
 
     whole, failed = shrinking.opened(given)
 

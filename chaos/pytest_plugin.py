@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
-    from chaos.run.execution import Execution, RunResult
+    from chaos.run.execution import Execution
+    from chaos.run.options import RunResult
     from chaos.run.pool import LabPool
     from chaos.run.retrying import Retries
     from chaos.target.labs.base import BaseLab
@@ -487,7 +488,8 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     """``second_of``: what the run says of the one that it repeats; it then has a new lab."""
     from chaos.base.console import Reporter
     from chaos.definitions import objectives
-    from chaos.run.execution import RunOptions, refuse_lacking, run
+    from chaos.run.execution import refuse_lacking, run
+    from chaos.run.options import RunOptions
     from chaos.run.plan import again
 
     refuse_lacking(experiment, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
@@ -669,7 +671,7 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
         *, read: str | None = "100/s", write: str | None = "100/s", good: str | None = None, **client: Any
     ) -> Iterator[LoadRun]:
         from chaos.base.console import Reporter
-        from chaos.run.execution import python_execution
+        from chaos.run.in_python import python_execution
 
         given = request.config.stash.get(_OBJECTIVES, {})
         if good is not None and given:

@@ -18,8 +18,9 @@ from chaos.base.errors import ChaosError
 from chaos.base.intervals import FEWEST
 from chaos.definitions import Experiment, objectives
 from chaos.run import plan
-from chaos.run.execution import RunOptions, RunResult, Stop, signals
 from chaos.run.execution import run as run_one
+from chaos.run.options import RunOptions, RunResult
+from chaos.run.stopping import Stop, signals
 from chaos.statistics.store import new_series, write_series
 from chaos.target.labs.base import BaseLab
 

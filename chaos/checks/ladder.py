@@ -1,9 +1,9 @@
 """One phase's recovery on one timeline: what happened when after its first command, as steps that can be asserted.
 
 in effect → first user impact → node left → leader elected → primaries promoted → first good write of every shard →
-objective regained → green → latency back to baseline (what is
-elsewhere called time to impact, to detect, to fail over, to recover). Every step counts from the phase's first command (a fault, an action or an undo) and is watched
-to the phase's end, and beyond it for as long as nothing is commanded.
+objective regained → green → latency back to baseline (what is elsewhere called time to impact, to detect, to fail over,
+to recover). Every step counts from the phase's first command (a fault, an action or an undo) and is watched to the
+phase's end, and beyond it for as long as nothing is commanded.
 
 A run with failover controllers has three steps more: a controller noticed, decided, and its last step was in effect.
 

@@ -1,9 +1,9 @@
 """Outage-equivalent seconds: for how long nobody would have been served, had the loss been total.
 
-D = sum over windows of w * (1 - a_w), less what the healthy phases lose in the same time; w is 1 s at 100 arrivals/s and more. Unlike a percentage it does not
-depend on how long the run was, so one fault's D can be set against a budget: a month of 30 days at 99.9 %
-holds 2592 s, at 99.99 % 259.2 s. Seconds in a phase in which the definition waits on purpose
-(``scripted_wait``) are summed apart: there the experiment, not the cluster, chose how long it took.
+D = sum over windows of w * (1 - a_w), less what the healthy phases lose in the same time; w is 1 s at 100 arrivals/s
+and more. Unlike a percentage it does not depend on how long the run was, so one fault's D can be set against a budget:
+a month of 30 days at 99.9 % holds 2592 s, at 99.99 % 259.2 s. Seconds in a phase in which the definition waits on
+purpose (``scripted_wait``) are summed apart: there the experiment, not the cluster, chose how long it took.
 """
 
 from __future__ import annotations

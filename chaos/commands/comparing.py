@@ -150,7 +150,8 @@ def _made(
     from chaos.commands.repeating import ended, judged
     from chaos.definitions import load_experiment
     from chaos.run import guards, space
-    from chaos.run.execution import refuse_lacking, refuse_leftovers
+    from chaos.run.execution import refuse_lacking
+    from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
     from chaos.statistics.store import planned_group, refuse_incomparable
     from chaos.target.labs import kinds as labs_of

@@ -69,7 +69,8 @@ def up(
     topology: Topology, parts: Parts, *, id: str, port: int | None, reporter: Reporter, kind: str = kinds.DEFAULT
 ) -> Shown:
     """Start a lab and its loopback port. On any failure, or a signal, nothing is left."""
-    from chaos.run.execution import Stop, refuse_leftovers, signals
+    from chaos.run.leftovers import refuse_leftovers
+    from chaos.run.stopping import Stop, signals
 
     refuse_leftovers()
     refuse(id, port, kind)

@@ -35,7 +35,7 @@ def repeated(
     from chaos.base.console import Reporter
     from chaos.campaign import repeat as making
     from chaos.run import guards, space
-    from chaos.run.execution import refuse_leftovers
+    from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
     from chaos.target.labs.kinds import require
 

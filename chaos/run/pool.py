@@ -10,7 +10,8 @@ from typing import Any
 from chaos.base.errors import InvalidInput, LabError
 from chaos.definitions import Topology
 from chaos.observe.proof import problems, upgraded
-from chaos.run.execution import new_lab_id, refuse_leftovers
+from chaos.run.leftovers import refuse_leftovers
+from chaos.run.options import new_lab_id
 from chaos.target.labs import kinds, sweep, traces
 from chaos.target.labs.base import BaseLab
 from chaos.target.parts import Parts

@@ -16,7 +16,7 @@ from typing import Any
 from chaos.base import text
 from chaos.base.errors import Exit, InvalidInput
 from chaos.definitions import Duration
-from chaos.run.execution import RunResult
+from chaos.run.options import RunResult
 
 OPTION = "--retry-inconclusive"
 

@@ -12,7 +12,7 @@ from clusterkit import DATA, ROOT, cli, end_all, kept_lab_id, nothing_left, tidy
 
 from chaos.definitions import load_topology
 from chaos.observe.proof import problems
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import network, supply, traces
 from chaos.target.labs.local import LocalLab
 

@@ -24,7 +24,7 @@ from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
 from chaos.provision import loops
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
 from chaos.target.labs.local import LocalLab

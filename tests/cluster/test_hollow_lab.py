@@ -20,7 +20,7 @@ from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.observe.proof import marks
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import network, supply, traces
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import command_line, wait_until

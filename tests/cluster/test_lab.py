@@ -14,7 +14,7 @@ from clusterkit import DATA, cli, kept_lab_id, nothing_left
 from chaos.base.errors import InvalidInput, LabError
 from chaos.definitions import load_topology
 from chaos.opensearch.views import newest, views
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import network, supply, sweep
 from chaos.target.labs.local import LocalLab
 

@@ -18,7 +18,7 @@ from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.administration import create_index, delete_index, explicit_settings
 from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

@@ -16,7 +16,7 @@ from conformance import topology as named
 
 from chaos.definitions import Topology
 from chaos.observe.proof import problems
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
 

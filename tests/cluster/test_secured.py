@@ -17,7 +17,7 @@ from chaos.definitions import FAULTS, load_topology
 from chaos.faults.moves import Move
 from chaos.opensearch.rest import Client
 from chaos.opensearch.views import await_green
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target import security
 from chaos.target.labs import supply, traces
 from chaos.target.labs.local import LocalLab

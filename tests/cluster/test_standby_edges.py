@@ -20,7 +20,7 @@ from chaos.opensearch.requests import DECOMMISSION
 from chaos.opensearch.views import administer, await_elected, await_green, elected
 from chaos.programs.audit import audit, cluster
 from chaos.programs.failover.cluster import CANARY, canary_settings, pairs
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

@@ -10,7 +10,7 @@ from conformance import INDEX, cases, conforms_or_skips, labs_of
 from dockerkit import build_missing
 
 from chaos.definitions import Topology
-from chaos.run.execution import new_lab_id
+from chaos.run.options import new_lab_id
 from chaos.target.labs.docker import images
 from chaos.target.labs.docker.engine import Engine
 from chaos.target.labs.docker.lab import DockerLab

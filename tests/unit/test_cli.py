@@ -25,9 +25,10 @@ from chaos.definitions import FAULTS, load_experiment
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.moves import block
+from chaos.history import EventWriter
+from chaos.run import closing, space, stopping
 from chaos.run import execution as running
-from chaos.run import space
-from chaos.run.execution import RunOptions, RunResult
+from chaos.run.options import RunOptions, RunResult
 from chaos.run.plan import again
 from chaos.run.space import MIB
 from chaos.target.labs import network
@@ -537,8 +538,8 @@ def test_a_disk_that_fills_up_does_not_keep_the_lab_from_being_taken_away(
         raise OSError(28, "No space left on device")
 
     def up(*_: Any) -> None:
-        monkeypatch.setattr(running.EventWriter, "write", full)
-        monkeypatch.setattr(running, "write_json", full)
+        monkeypatch.setattr(EventWriter, "write", full)
+        monkeypatch.setattr(closing, "write_json", full)
         raise LabError("nobody can write any more")
 
     monkeypatch.setattr(LocalLab, "up", up)
@@ -571,14 +572,14 @@ def test_a_record_that_breaks_is_the_headline_of_a_report_in_the_room_that_was_k
             while True:
                 filler.write(bytes(4096))
         with suppress(OSError):  # as the sampler does
-            events.append(running.EventWriter(folder / "history" / "events.jsonl", stops[0].fail))
+            events.append(EventWriter(folder / "history" / "events.jsonl", stops[0].fail))
             events[0].write("sample", nodes="x" * 8192)
         check()
         pytest.fail("it went on")
 
     events: list[Any] = []
     stops: list[Any] = []
-    made = running.Stop
+    made = stopping.Stop
     monkeypatch.setattr(running, "Stop", lambda: stops.append(made()) or stops[0])
     monkeypatch.setattr(LocalLab, "up", up)
     code, said, err = cli("run", EXPERIMENT, "-q", "--out", out)
@@ -600,7 +601,7 @@ def test_a_lab_that_will_not_go_is_dirty_whatever_else(
 
     def up(*_: Any) -> None:
         if full_disk:
-            monkeypatch.setattr(running, "write_json", full)
+            monkeypatch.setattr(closing, "write_json", full)
         raise LabError("no")
 
     monkeypatch.setattr(LocalLab, "up", up)
@@ -652,8 +653,8 @@ def test_signals_ask_for_an_end_once_and_are_given_back() -> None:
             said.append(text)
 
     before = signal.getsignal(signal.SIGTERM)
-    stop = running.Stop()
-    with running.signals(stop, Lines()):  # type: ignore[arg-type]
+    stop = stopping.Stop()
+    with stopping.signals(stop, Lines()):  # type: ignore[arg-type]
         with stop._lock:  # a signal may come while another's handler is at work
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)

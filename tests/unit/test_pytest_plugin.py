@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from fakes import ROOT
 
+import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos import pytest_plugin as plugin
 from chaos.base.errors import Leftovers
 from chaos.definitions import load_experiment
 from chaos.run import space
-from chaos.run.execution import RunResult
+from chaos.run.options import RunResult
 from chaos.target.labs.local import LocalLab
 
 pytest_plugins = ["pytester"]
@@ -582,7 +583,7 @@ def test_a_test_that_states_its_objective_keeps_it_and_says_so(
         raise Leftovers("no further")
 
     monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
-    monkeypatch.setattr("chaos.run.execution.python_execution", execution)
+    monkeypatch.setattr("chaos.run.in_python.python_execution", execution)
     monkeypatch.chdir(pytester.path)
     (pytester.path / "topologies").mkdir()
     (pytester.path / "topologies" / "3az-standby.yaml").write_text(

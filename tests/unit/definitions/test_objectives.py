@@ -22,8 +22,8 @@ from chaos.base.errors import Exit, InvalidInput
 from chaos.definitions import Duration, Experiment, load_experiment, objectives, writing
 from chaos.report import render
 from chaos.run import execution as running
-from chaos.run import plan
-from chaos.run.execution import RunOptions, RunResult
+from chaos.run import in_python, plan
+from chaos.run.options import RunOptions, RunResult
 from chaos.statistics.rejudge import rejudge
 from chaos.target.labs import network
 
@@ -220,11 +220,11 @@ def test_runs_that_are_made_already_are_compared_as_they_are(
 def test_a_load_in_python_takes_the_option_and_its_command_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "Execution", lambda experiment, options, *_: (experiment, options))
+    monkeypatch.setattr(in_python, "Execution", lambda experiment, options, *_: (experiment, options))
     lab = SimpleNamespace(topology=topology("3az"), manifest=SimpleNamespace(parts=PARTS))
 
     def made(given: list[str], write: str | None = "10/s") -> Any:
-        return running.python_execution(
+        return in_python.python_execution(
             name="test_x",
             lab=lab,  # type: ignore[arg-type]
             out=tmp_path,

@@ -35,9 +35,10 @@ from chaos.faults.moves import block
 from chaos.history import EventWriter, ends
 from chaos.load import driver as driving
 from chaos.load.driver import Driver
-from chaos.run import execution as running
-from chaos.run import space
-from chaos.run.execution import Execution, Stop, Unasked, sole_run
+from chaos.run import closing, space
+from chaos.run.execution import Execution
+from chaos.run.leftovers import sole_run
+from chaos.run.stopping import Stop, Unasked
 from chaos.target.labs import network, toxiproxy
 from chaos.target.labs.local import LocalLab
 
@@ -211,16 +212,16 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     made.driver, made.sampler, made.folder, made.index = driver, sampler, tmp_path, "chaos"
     made.seed = 1
     made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None))
-    monkeypatch.setattr(running, "await_green", settling)
-    monkeypatch.setattr(running.History, "open", lambda folder: None)
-    monkeypatch.setattr(running.Written, "of", lambda history, **_: None)
-    monkeypatch.setattr(running, "read_back", lambda *_, **__: {"complete": True})
+    monkeypatch.setattr(closing, "await_green", settling)
+    monkeypatch.setattr(closing.History, "open", lambda folder: None)
+    monkeypatch.setattr(closing.Written, "of", lambda history, **_: None)
+    monkeypatch.setattr(closing, "read_back", lambda *_, **__: {"complete": True})
     monkeypatch.setattr(Execution, "await_known_dead", lambda self: waited.append(0.0))
     if when == "in a phase":
         made.unasked(end())
         made.ended_early(Unasked("node a-data was ended from outside (SIGKILL)"))
     made.settle_and_read_back()
-    assert waited == ([0.0] if when == "in a phase" else [running.SETTLE_SECONDS, 0.0])
+    assert waited == ([0.0] if when == "in a phase" else [closing.SETTLE_SECONDS, 0.0])
     assert made.outcome == "finished" and made.events.of("cluster.settled") == []
     assert len(made.events.of("note")) == 1  # said once
     assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
@@ -290,9 +291,9 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
         asked.append(written)
         return {"complete": True}
 
-    monkeypatch.setattr(running, "read_back", read_back)
-    monkeypatch.setattr(running, "await_green", lambda *_, **__: (True, 0.1))
-    monkeypatch.setattr(running, "patiently", lambda work, *_: work())
+    monkeypatch.setattr(closing, "read_back", read_back)
+    monkeypatch.setattr(closing, "await_green", lambda *_, **__: (True, 0.1))
+    monkeypatch.setattr(closing, "patiently", lambda work, *_: work())
     made.driver = SimpleNamespace(stop=lambda: True, error=None)
     made.sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None)
     made.settle_and_read_back()

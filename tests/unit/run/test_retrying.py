@@ -17,7 +17,7 @@ from chaos.report import render
 from chaos.report.suite import suite_page
 from chaos.run import execution as running
 from chaos.run import retrying
-from chaos.run.execution import RunOptions, RunResult
+from chaos.run.options import RunOptions, RunResult
 from chaos.run.retrying import Retries
 from chaos.statistics import facts
 from chaos.target.labs import network

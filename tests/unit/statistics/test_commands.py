@@ -19,7 +19,8 @@ from chaos import cli as module
 from chaos.base.errors import Exit, LabError
 from chaos.campaign import repeat as making
 from chaos.report import render
-from chaos.run.execution import RunResult, Stop
+from chaos.run.options import RunResult
+from chaos.run.stopping import Stop
 from chaos.statistics import store
 from chaos.target.labs import network
 from chaos.target.labs.local import LocalLab
