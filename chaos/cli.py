@@ -88,8 +88,9 @@ def run(
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
     from chaos.base.console import Reporter
-    from chaos.definitions import load_experiment, objectives
+    from chaos.definitions import objectives
     from chaos.observe.proof import problems
+    from chaos.registry import load_experiment
     from chaos.run import retrying, space
     from chaos.run.execution import refuse_lacking
     from chaos.run.execution import run as run_one
@@ -194,7 +195,8 @@ def validate(
     files: Annotated[list[Path], typer.Argument(help="Experiment or topology files, or folders of them.")],
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
-    from chaos.definitions import load_experiment, load_topology
+    from chaos.definitions import load_topology
+    from chaos.registry import load_experiment
 
     found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
     if not found:
@@ -219,7 +221,8 @@ def plan(
     objective: Objectives = None,
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
-    from chaos.definitions import load_experiment, objectives
+    from chaos.definitions import objectives
+    from chaos.registry import load_experiment
     from chaos.run.execution import refuse_lacking
 
     controlled = not no_controller
@@ -239,8 +242,9 @@ def faults(
     of_kind: LabKind = None,
 ) -> None:
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
-    from chaos.definitions import FAULTS, load_topology
+    from chaos.definitions import load_topology
     from chaos.faults import documentation
+    from chaos.registry import FAULTS
     from chaos.target.labs import kinds
 
     if as_markdown:
@@ -258,9 +262,9 @@ def faults(
         if (why := documentation.reasons(fault.needs, offers[topology or fault.example_topology].get))
     }
     if as_json:
-        print(documentation.as_json(topology, unavailable))
+        print(documentation.as_json(topology, unavailable, FAULTS))
         return
-    for line in documentation.text(unavailable):
+    for line in documentation.text(unavailable, FAULTS):
         out.print(line, markup=False)
     if lab_kind is Kind.LOCAL and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
@@ -353,6 +357,7 @@ def nemesis(
     from chaos.campaign import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology, objectives
     from chaos.definitions.selectors import NAME
+    from chaos.registry import FAULTS
     from chaos.target.labs.local import LocalLab
 
     assert topology is not None
@@ -366,11 +371,12 @@ def nemesis(
         duration=_positive("--for", Duration, duration),
         rate=_positive("--rate", Rate, rate),
         hold=drawing.parse_hold(hold),
-        weights=None if weights is None else drawing.parse_weights(weights),
+        weights=None if weights is None else drawing.parse_weights(weights, FAULTS),
         limits=drawing.Limits(max_active, quorum_loss=quorum, all_copies=copies),
         load=_positive("--load", Rate, load),
         name=name,
         good=objectives.parse(objective or ()),
+        kinds=FAULTS,
     )
     text = drawing.text(options, LocalLab.offers(spec).get)
     if file is None and not run_it:
@@ -390,7 +396,7 @@ def _positive(option: str, quantity: Any, text: str) -> Any:
 
 
 def _write_definition(file: Path, text: str) -> None:
-    from chaos.definitions import load_experiment
+    from chaos.registry import load_experiment
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -406,10 +412,11 @@ def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensear
     from chaos.base.errors import Aborted
     from chaos.campaign import shrink as shrinking
     from chaos.definitions import writing
+    from chaos.registry import GRAMMAR
     from chaos.run.execution import run as run_one
     from chaos.run.options import RunOptions
 
-    whole, failed = shrinking.opened(given)
+    whole, failed = shrinking.opened(given, GRAMMAR)
 
     def one(experiment: Any) -> dict[str, Any]:
         reporter = Reporter(quiet=True)

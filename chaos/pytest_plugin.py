@@ -271,7 +271,7 @@ class ExperimentFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         from chaos.base.errors import InvalidInput
-        from chaos.definitions import load_experiment
+        from chaos.registry import load_experiment
 
         try:
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
@@ -532,9 +532,9 @@ class LabHandle:
         Inconclusive when its effect, that it held until the block's end, or its own end cannot be proven.
         """
         from chaos.base.errors import InvalidInput
-        from chaos.definitions import FAULTS
         from chaos.faults.select import ready
         from chaos.opensearch.views import elected
+        from chaos.registry import FAULTS
 
         if kind not in FAULTS:
             raise InvalidInput(f"there is no fault '{kind}'", remedy=f"choose one of: {', '.join(FAULTS)}")

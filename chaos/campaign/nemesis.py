@@ -23,11 +23,12 @@ from chaos.base.units import Duration, Rate
 from chaos.definitions import Topology, load_topology
 from chaos.definitions.expectations import Comparison, Expectation
 from chaos.definitions.experiment import Experiment, Guards, Load, Operation, Phase, Until
-from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import HostSelector, LinkSelector, NodeSelector
 from chaos.definitions.source import did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import NodeSpec
+from chaos.faults.kind import made_of
+from chaos.faults.kinds import discover
 from chaos.target.wiring import Wiring
 
 HEALTHY_SECONDS = 20
@@ -76,6 +77,8 @@ class Options:
     load: Rate = LOAD
     name: str | None = None
     good: Mapping[str, Duration] = field(default_factory=dict)
+    kinds: Mapping[str, type[FaultParams]] = field(default_factory=discover)
+    """What is drawn from."""
 
     @property
     def command(self) -> str:
@@ -135,7 +138,7 @@ def hits(params: FaultParams, topology: Topology) -> tuple[Hit, ...]:
     for elected in [node.name for node in topology.cluster_managers] if params.momentary else [None]:
         scene = Scene.of(topology, 0, "", elected)
         try:
-            fault = params.build("plan", scene, wiring)
+            fault = made_of(params, "plan", scene, wiring)
         except InvalidInput:
             raise
         except ChaosError:  # whoever is elected does not match the other terms: then the fault does not begin
@@ -284,27 +287,29 @@ def _side(side: HostSelector, topology: Topology, rng: random.Random) -> HostSel
 # ---- drawing -------------------------------------------------------------------------------------------
 
 
-def default_weights(lacks: Callable[[str], str | None]) -> dict[str, float]:
+def default_weights(
+    lacks: Callable[[str], str | None], kinds: Mapping[str, type[FaultParams]] | None = None
+) -> dict[str, float]:
     """Every kind that a lab can do, alike, but for planted weaknesses. ``lacks``: capability → reason or None."""
     return {
         kind: 1.0
-        for kind, fault in FAULTS.items()
+        for kind, fault in (discover() if kinds is None else kinds).items()
         if fault.family != PLANTED and not any(lacks(need) for need in fault.needs)
     }
 
 
 def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn]:
     """The faults in the order in which they begin. Raises InvalidInput when there is nothing to draw."""
-    weights = dict(options.weights) if options.weights is not None else default_weights(lacks)
+    weights = dict(options.weights) if options.weights is not None else default_weights(lacks, options.kinds)
     for kind, weight in weights.items():
-        if weight > 0 and (reason := next((r for need in FAULTS[kind].needs if (r := lacks(need))), None)):
+        if weight > 0 and (reason := next((r for need in options.kinds[kind].needs if (r := lacks(need))), None)):
             raise InvalidInput(f"{kind} cannot be drawn: {reason}")
     kinds = [kind for kind, weight in weights.items() if weight > 0]
     if not kinds:
         raise InvalidInput("there is no kind of fault to draw: every weight is 0")
     rng = random.Random(f"nemesis:{options.seed}")
     shares = [weights[kind] for kind in kinds]
-    examples = {name: load_topology(name) for name in {FAULTS[kind].example_topology for kind in kinds}}
+    examples = {name: load_topology(name) for name in {options.kinds[kind].example_topology for kind in kinds}}
     made: list[Drawn] = []
     moment = 0.0
     while True:
@@ -315,7 +320,8 @@ def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn
         for _ in range(TRIES):
             (kind,) = rng.choices(kinds, shares)
             end = begin + max(1, round(rng.uniform(float(options.hold[0]), float(options.hold[1]))))
-            if (drawn := _draw(FAULTS[kind], examples[FAULTS[kind].example_topology], options.topology, rng)) is None:
+            fault = options.kinds[kind]
+            if (drawn := _draw(fault, examples[fault.example_topology], options.topology, rng)) is None:
                 continue
             new = Drawn(begin, end, *drawn)
             if may_begin(made, new, options.topology, options.limits):
@@ -463,13 +469,14 @@ def _expected(metric: str, unit: Any, wanted: str, where: tuple[str, ...]) -> Ex
     )
 
 
-def parse_weights(text: str) -> dict[str, float]:
+def parse_weights(text: str, kinds: Mapping[str, type[FaultParams]] | None = None) -> dict[str, float]:
     """``node.kill=2,network.drop=1``. Raises InvalidInput."""
+    kinds = discover() if kinds is None else kinds
     weights: dict[str, float] = {}
     for part in text.split(","):
         kind, _, amount = part.strip().partition("=")
-        if kind not in FAULTS:
-            raise InvalidInput(f"--weights: there is no fault '{kind}': {did_you_mean(kind, FAULTS)}")
+        if kind not in kinds:
+            raise InvalidInput(f"--weights: there is no fault '{kind}': {did_you_mean(kind, kinds)}")
         if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", amount):
             raise InvalidInput(f"--weights: cannot read '{part}': expected for example {kind}=2")
         weights[kind] = float(amount)

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from chaos.base.errors import InvalidInput
-from chaos.definitions import Experiment, FaultParams, NodeSelector, Phase, Scene, load_experiment
+from chaos.definitions import Experiment, FaultParams, NodeSelector, Phase, Scene
+from chaos.definitions.grammar import Grammar
+from chaos.definitions.loading import load_experiment
 from chaos.run import plan
 
 T = TypeVar("T")
@@ -155,18 +157,18 @@ def failures(findings: dict[str, Any]) -> frozenset[str]:
     return frozenset(id.split("@")[0].split("#")[0] for id in weak) | ({ENDED} if ended else set())
 
 
-def opened(given: Path) -> tuple[Experiment, frozenset[str]]:
+def opened(given: Path, grammar: Grammar) -> tuple[Experiment, frozenset[str]]:
     """The experiment in a run's folder or a file, and what failed there: nothing known of a file.
 
     Raises InvalidInput when it is neither, or a run that did not end in a weakness.
     """
     if not given.is_dir():
-        experiment = load_experiment(given)
+        experiment = load_experiment(given, grammar)
         return fixed(experiment, experiment.seed), frozenset()
     try:
         planned = json.loads((given / "plan.json").read_text())
         findings = json.loads((given / "findings.json").read_text())
-        experiment = Experiment.from_json(planned["experiment"])
+        experiment = Experiment.from_json(planned["experiment"], grammar.kinds)
         found = fixed(experiment, planned["seed"]), failures(findings)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(

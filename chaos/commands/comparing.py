@@ -148,7 +148,7 @@ def _made(
     from chaos.campaign import repeat as making
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
-    from chaos.definitions import load_experiment
+    from chaos.registry import load_experiment
     from chaos.run import guards, space
     from chaos.run.execution import refuse_lacking
     from chaos.run.leftovers import refuse_leftovers
@@ -195,7 +195,7 @@ def _refuse_unknown(names: list[str], a: str, b: str) -> None:
 
     Which metrics there are is known when runs are made; what can be told before must not cost an hour.
     """
-    from chaos.definitions import load_experiment
+    from chaos.registry import load_experiment
 
     phases = {phase.name: None for each in (a, b) for phase in load_experiment(Path(each)).phases}
     for name in names:

@@ -29,7 +29,8 @@ def judge(
     """Judge an old run by new expectations, or by other objectives; nothing of the run is changed."""
     from chaos.base.paths import write_atomically, write_json
     from chaos.commands.comparing import refuse_suffix
-    from chaos.definitions import load_experiment, objectives
+    from chaos.definitions import objectives
+    from chaos.registry import load_experiment
     from chaos.report import render_html
     from chaos.statistics.rejudge import rejudge
 

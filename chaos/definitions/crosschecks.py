@@ -8,7 +8,7 @@ weights are, which zone is decommissioned.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from chaos.base.errors import InvalidInput
@@ -16,7 +16,7 @@ from chaos.base.units import Duration
 from chaos.definitions.actions import Decommission, Recommission, Weights
 from chaos.definitions.expectations import NEEDS, OPERATIONS, WHOLE_RUN
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
-from chaos.definitions.faults import FAULTS
+from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
@@ -28,16 +28,18 @@ class _State:
     """What is so at this point of the experiment."""
 
     topology: Topology
+    faults: Container[str]
+    """The kinds of fault that there are."""
     active: list[FaultParams] = field(default_factory=list)
     weights: dict[str, int] | None = None
     decommissioned: str | None = None
 
 
-def check(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
+def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterator[Problem]:
     """Every contradiction, with the path to it."""
     yield from _load(file, topology)
     yield from _controller(file, topology)
-    state = _State(topology, weights=dict(topology.weights) if topology.weights is not None else None)
+    state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     for name, phase in file.phases.items():
         if name == "all":
             yield Problem(("phases", name), 'a phase cannot be named "all", which means every phase', at_key=True)
@@ -84,7 +86,7 @@ def _undo(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
             now = f"active here: {', '.join(labels)}" if labels else "no fault is active here"
             what = "there is nothing to undo" if label == "all" else f"{label} is not active"
             guess = ""
-            if label != "all" and label not in FAULTS and labels:
+            if label != "all" and label not in state.faults and labels:
                 guess = f"; {did_you_mean(label, labels)}" if len(labels) == 1 else ""
             yield Problem(("phases", name, "undo", index), f"{what} in phase {name}: {now}{guess}")
         state.active = [fault for fault in state.active if fault not in gone]
@@ -93,7 +95,7 @@ def _undo(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
 def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
     if phase.inject is None:
         return
-    for kind, index, fault in phase.inject.in_order():  # type: ignore[attr-defined]
+    for kind, index, fault in phase.inject.in_order():
         loc: Loc = ("phases", name, "inject", kind, index)
         problems = [
             problem
@@ -102,7 +104,7 @@ def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
         ]
         problems += [Problem(loc, says) for says in fault.check(state.topology)] if not problems else []
         yield from problems
-        if fault.name is not None and (fault.name in FAULTS or fault.name == "all"):
+        if fault.name is not None and (fault.name in state.faults or fault.name == "all"):
             yield Problem((*loc, "name"), f'the name "{fault.name}" already means something to undo')
         for other in state.active:
             if fault.name is not None and other.name == fault.name:

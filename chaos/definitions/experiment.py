@@ -23,8 +23,8 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StrictBool,
     StrictInt,
+    ValidationInfo,
     WithJsonSchema,
-    create_model,
     field_serializer,
     model_serializer,
     model_validator,
@@ -40,10 +40,9 @@ from chaos.base.units import (
     PositiveRate,
     Rate,
 )
-from chaos.definitions.actions import ACTIONS, ActionParams
+from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.expectations import WHOLE_RUN, Expectation, ExpectationFile
-from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import NAME
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
@@ -231,14 +230,14 @@ class Until(Strict):
         return self
 
 
-class _Ordered(Strict):
+class Ordered(Strict):
     """A mapping of kind to parameters that remembers the order in which the kinds were written."""
 
     _order: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
     @classmethod
-    def _remember(cls, value: Any, handler: ModelWrapValidatorHandler[_Ordered]) -> _Ordered:
+    def _remember(cls, value: Any, handler: ModelWrapValidatorHandler[Ordered]) -> Ordered:
         made = handler(value)
         if isinstance(value, dict):
             if not value:
@@ -246,8 +245,8 @@ class _Ordered(Strict):
             made._order = tuple(value)
         return made
 
-    def in_order(self) -> tuple[tuple[str, int, Step], ...]:
-        """Kind, index within the kind, parameters; as written."""
+    def in_order(self) -> tuple[tuple[str, int, Any], ...]:
+        """Kind, index within the kind, parameters (FaultParams of faults, ActionParams of actions); as written."""
         fields = {field.alias: name for name, field in type(self).model_fields.items()}
         steps = []
         for kind in self._order:
@@ -255,34 +254,6 @@ class _Ordered(Strict):
             listed = given if isinstance(given, tuple) else (given,)
             steps += [(kind, index, step) for index, step in enumerate(listed)]
         return tuple(steps)
-
-
-def _python_name(kind: str) -> str:
-    return kind.replace(".", "_")
-
-
-_AT_LEAST_ONE = {"minProperties": 1}
-
-InjectFile = create_model(
-    "InjectFile",
-    __base__=_Ordered,
-    __doc__="Faults to inject: kind to parameters, or to a list of them.",
-    **{  # type: ignore[call-overload]
-        _python_name(kind): (OneOrMore[model] | None, Field(default=None, alias=kind))  # type: ignore[valid-type]
-        for kind, model in FAULTS.items()
-    },
-)
-InjectFile.model_config["json_schema_extra"] = _AT_LEAST_ONE
-
-DoFile = create_model(
-    "DoFile",
-    __base__=_Ordered,
-    __doc__="Actions to take: kind to parameters.",
-    **{  # type: ignore[call-overload]
-        _python_name(kind): (model | None, Field(default=None, alias=kind)) for kind, model in ACTIONS.items()
-    },
-)
-DoFile.model_config["json_schema_extra"] = _AT_LEAST_ONE
 
 
 def _for_or_until(schema: dict[str, Any]) -> None:
@@ -297,12 +268,8 @@ class PhaseFile(Strict):
     for_: PositiveDuration | None = Field(default=None, alias="for", description="how long, for example 30s")
     until: Until | None = Field(default=None, description="a condition with a deadline, instead of for")
     undo: OneOrMore[str] = Field(default=(), description="fault kinds or names to undo, or all")
-    inject: InjectFile | None = Field(  # type: ignore[valid-type]
-        None, description="faults, for example {node.kill: {target: zone c}}"
-    )
-    do: DoFile | None = Field(  # type: ignore[valid-type]
-        None, description="actions, for example {recommission: {zone: c}}"
-    )
+    inject: Ordered | None = Field(None, description="faults, for example {node.kill: {target: zone c}}")
+    do: Ordered | None = Field(None, description="actions, for example {recommission: {zone: c}}")
     scripted_wait: StrictBool = Field(
         default=False, description="this phase waits on purpose; its outage seconds are shown apart"
     )
@@ -315,17 +282,17 @@ class PhaseFile(Strict):
         return self
 
 
-def _step(kinds: Mapping[str, type[Step]]) -> BeforeValidator:
+KINDS = "kinds"
+"""In the context of a validation: kind → class of every step, to read a normal form back."""
+
+
+def _read(value: Any, info: ValidationInfo) -> Any:
     """Reads a step's normal form back into the class of its kind."""
-
-    def read(value: Any) -> Any:
-        if isinstance(value, dict) and value.get("kind") in kinds:
-            kind = kinds[value["kind"]]
-            rest = {key: item for key, item in value.items() if key != "kind"}
-            return kind.model_validate(rest, context={NORMAL_FORM: True})
-        return value
-
-    return BeforeValidator(read)
+    kinds = (info.context or {}).get(KINDS, {})
+    if isinstance(value, dict) and value.get("kind") in kinds:
+        rest = {key: item for key, item in value.items() if key != "kind"}
+        return kinds[value["kind"]].model_validate(rest, context={NORMAL_FORM: True})
+    return value
 
 
 class Phase(Strict):
@@ -335,8 +302,8 @@ class Phase(Strict):
     duration: Duration | None = None
     until: Until | None = None
     undo: tuple[str, ...] = ()
-    inject: tuple[Annotated[SerializeAsAny[FaultParams], _step(FAULTS)], ...] = ()
-    do: tuple[Annotated[SerializeAsAny[ActionParams], _step(ACTIONS)], ...] = ()
+    inject: tuple[Annotated[SerializeAsAny[FaultParams], BeforeValidator(_read)], ...] = ()
+    do: tuple[Annotated[SerializeAsAny[ActionParams], BeforeValidator(_read)], ...] = ()
     scripted_wait: bool = False
 
     @property
@@ -427,7 +394,7 @@ class Controller(Strict):
 
 WORD = r"^[a-z][a-z0-9_-]*$"
 """Names of phases and tags."""
-_Word = Annotated[str, Field(pattern=WORD)]
+Word = Annotated[str, Field(pattern=WORD)]
 
 
 class ExperimentFile(Strict):
@@ -439,11 +406,11 @@ class ExperimentFile(Strict):
         description="small letters, digits and dashes, for example zone-network-slowdown"
     )
     description: str = Field(default="", description="one or two lines for people")
-    tags: tuple[_Word, ...] = Field(default=(), description="for choosing among experiments")
+    tags: tuple[Word, ...] = Field(default=(), description="for choosing among experiments")
     seed: StrictInt = Field(default=1, ge=0, description="decides everything that is drawn")
     topology: str = Field(min_length=1, description="a topology's name or its file's path")
     load: LoadFile = Field(description="read, write or both, for example {read: {rate: 100/s, good: ok within 100ms}}")
-    phases: dict[_Word, PhaseFile] = Field(min_length=1, description="at least one, in order")
+    phases: dict[Word, PhaseFile] = Field(min_length=1, description="at least one, in order")
     expect: tuple[ExpectationFile, ...] = Field(  # type: ignore[valid-type]
         min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
     )
@@ -511,9 +478,9 @@ class Experiment(Strict):
         return self.model_dump(mode="json")
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Experiment:
-        """From :meth:`to_json`, as it stands in a run's ``plan.json``."""
-        return cls.model_validate(data, context={NORMAL_FORM: True})
+    def from_json(cls, data: Mapping[str, Any], kinds: Mapping[str, type[Step]]) -> Experiment:
+        """From :meth:`to_json`, as it stands in a run's ``plan.json``. ``kinds``: of a grammar, its ``kinds``."""
+        return cls.model_validate(data, context={NORMAL_FORM: True, KINDS: kinds})
 
 
 def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
@@ -564,7 +531,7 @@ def _phase(name: str, file: PhaseFile) -> Phase:
 
 
 def _steps(file: BaseModel | None) -> tuple[Any, ...]:
-    return tuple(step for _, _, step in file.in_order()) if isinstance(file, _Ordered) else ()
+    return tuple(step for _, _, step in file.in_order()) if isinstance(file, Ordered) else ()
 
 
 def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
-from chaos.definitions.experiment import WORD, Experiment, ExperimentFile
+from chaos.definitions.experiment import WORD, Experiment
+from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
@@ -26,12 +27,13 @@ SUFFIXES = (".yaml", ".yml")
 
 def load_experiment(
     path: str | Path,
+    grammar: Grammar,
     *,
     topology: str | Path | Topology | None = None,
     controlled: bool = True,
     good: Mapping[str, Duration] | None = None,
 ) -> Experiment:
-    """Read an experiment with its topology.
+    """Read an experiment with its topology. ``grammar``: what it may name.
 
     ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
     False: without its failover controllers. ``good``: objectives that replace the file's
@@ -40,7 +42,7 @@ def load_experiment(
     """
     path = Path(path)
     source = Source.read(path)
-    file = _validated(source, ExperimentFile, "experiment")
+    file = _validated(source, grammar.experiment_file, "experiment")
     errors: list[str] = []
     found: Topology | None = None
     named = topology if topology is not None else source.data.get("topology")
@@ -60,7 +62,7 @@ def load_experiment(
             except InvalidInput as error:
                 errors.append(error.message)
     if file is not None and found is not None:
-        source.add(crosschecks.check(file, found))
+        source.add(crosschecks.check(file, found, grammar))
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))

@@ -1,6 +1,6 @@
 """docs/reference.md: the grammar of both kinds of definition, made from the published schemas.
 
-``python -m chaos.definitions.reference`` prints it; a test fails when the page is not current. Parameters of faults are
+``python -m chaos.registry`` writes it; a test fails when the page is not current. Parameters of faults are
 in docs/faults.md, what metrics mean in docs/findings.md.
 """
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from chaos.definitions.expectations import METRICS, WHOLE_RUN
+from chaos.definitions.grammar import Grammar
 from chaos.definitions.schema import schema_of
 
 FILE = Path(__file__).parents[2] / "docs" / "reference.md"
-COMMAND = "python -m chaos.definitions.reference"
+COMMAND = "python -m chaos.registry"
 EXPERIMENT = {
     "LoadFile": "load",
     "ReadFile": "load.read",
@@ -45,13 +46,13 @@ UNITS = (
 KINDS = {"percent": "share", "duration": "duration", "count": "count"}
 
 
-def markdown() -> str:
+def markdown(grammar: Grammar) -> str:
     """The content of docs/reference.md."""
-    return "\n".join(_page()) + "\n"
+    return "\n".join(_page(grammar)) + "\n"
 
 
-def _page() -> Iterator[str]:
-    experiment, topology = schema_of("experiment"), schema_of("topology")
+def _page(grammar: Grammar) -> Iterator[str]:
+    experiment, topology = schema_of("experiment", grammar), schema_of("topology", grammar)
     yield "# The grammar of experiments and topologies"
     yield ""
     yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
@@ -151,7 +152,3 @@ def _meaning(value: Mapping[str, Any]) -> str:
 
 def _cell(words: str) -> str:
     return " ".join(words.split()).replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

@@ -1,7 +1,6 @@
 """Steps of a phase: what every fault and every action shares, and what a fault is resolved against.
 
-The kinds of fault themselves are in ``chaos.faults.kinds``, one file a family, parameters and mechanism together;
-this module is what they build on, and it knows none of them.
+Files name steps by their kinds. Which kinds there are, a :class:`.grammar.Grammar` is told; this module knows none.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import (
     Field,
@@ -24,15 +23,6 @@ from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.base import Strict
 from chaos.definitions.selectors import NAME, LinkSelector, NodeSelector, fixed, resolve_links, resolve_nodes
 from chaos.definitions.topology import Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from chaos.faults.evidence import Evidence
-    from chaos.faults.fault import Fault
-    from chaos.faults.moves import Reversible
-    from chaos.target.wiring import Wiring
-
 
 T = TypeVar("T")
 
@@ -181,63 +171,3 @@ class FaultParams(Step):
     def claims(self, scene: Scene) -> frozenset[str]:
         """What it holds while it is active; two faults never hold the same. In words, for people."""
         return frozenset()
-
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        """The fault, ready to go: moves and evidence, from data alone."""
-        raise NotImplementedError
-
-    def made(
-        self,
-        id: str,
-        scene: Scene,
-        moves: Iterable[Reversible],
-        evidence: Callable[[], Evidence],
-        *,
-        nodes: tuple[str, ...] = (),
-        **more: Any,
-    ) -> Fault:
-        """The fault of this kind: what the class says of itself, with these moves, this evidence and ``more``."""
-        from chaos.faults.fault import Fault
-
-        given: dict[str, Any] = {
-            "says": f"{self.describe()} ({', '.join(nodes)})" if nodes else self.describe(),
-            "mechanism": self.mechanism,
-            "links": (),
-            "needs": self.needs,
-            "colour": self.colour,
-            "claims": self.claims(scene),
-        }
-        return Fault(id=id, kind=self.kind, targets=nodes, moves=tuple(moves), evidence=evidence, **{**given, **more})
-
-
-def link_claims(links: frozenset[tuple[str, str]]) -> frozenset[str]:
-    """A directed link has one owner at a time."""
-    return frozenset(f"the link {a} → {b}" for a, b in links)
-
-
-def process_claims(nodes: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(f"the process of {node}" for node in nodes)
-
-
-class NetworkFault(FaultParams):
-    """A fault on directed links."""
-
-    family = "network"
-    links: LinkSelector = Field(description="which directed links, for example 'to zone c'")
-    flap: Flap | None = Field(default=None, description="come and go, for example {down: 2s, up: 3s}")
-
-    def claims(self, scene: Scene) -> frozenset[str]:
-        return link_claims(scene.links(self.links))
-
-    def flapping(self, says: str) -> str:
-        return f"{says} ({self.flap.describe()})" if self.flap else says
-
-
-class NodeFault(FaultParams):
-    """A fault on whole nodes."""
-
-    family = "node"
-    target: NodeSelector = Field(description="which nodes, for example 'node c-data'")
-
-    def claims(self, scene: Scene) -> frozenset[str]:
-        return process_claims(scene.nodes(self.target))

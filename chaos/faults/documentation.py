@@ -16,10 +16,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams
 from chaos.definitions.writing import flow
+from chaos.faults.kinds import discover
 from chaos.target.protocol import CAPABILITIES
 
 FILE = Path(__file__).parents[2] / "docs" / "faults.md"
@@ -100,10 +100,14 @@ def described(fault: type[FaultParams]) -> Kind:
     )
 
 
-def catalogue() -> dict[str, list[Kind]]:
+Kinds = Mapping[str, type[FaultParams]]
+"""Kind → class; None: those that come with this package."""
+
+
+def catalogue(faults: Kinds | None = None) -> dict[str, list[Kind]]:
     """Every kind by family, in the catalogue's order."""
     families: dict[str, list[Kind]] = {}
-    for fault in FAULTS.values():
+    for fault in (discover() if faults is None else faults).values():
         families.setdefault(fault.family, []).append(described(fault))
     return families
 
@@ -147,9 +151,9 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 # ---- as text -------------------------------------------------------------------------------------------
 
 
-def text(unavailable: Mapping[str, list[str]]) -> Iterator[str]:
+def text(unavailable: Mapping[str, list[str]], faults: Kinds | None = None) -> Iterator[str]:
     """Lines for people. ``unavailable``: kind → why it cannot be had here, for those that cannot."""
-    for family, kinds in catalogue().items():
+    for family, kinds in catalogue(faults).items():
         yield family
         for kind in kinds:
             why = unavailable.get(kind.kind)
@@ -237,7 +241,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def as_json(topology: str | None, unavailable: Mapping[str, list[str]]) -> str:
+def as_json(topology: str | None, unavailable: Mapping[str, list[str]], faults: Kinds | None = None) -> str:
     """The catalogue with its availability, as JSON."""
-    listed = [kind.to_json(unavailable.get(kind.kind, [])) for kinds in catalogue().values() for kind in kinds]
+    listed = [kind.to_json(unavailable.get(kind.kind, [])) for kinds in catalogue(faults).values() for kind in kinds]
     return json.dumps({"topology": topology, "faults": listed, "left_out": [CLOCKS]}, indent=1, ensure_ascii=False)

@@ -58,7 +58,7 @@ def operation(name: str) -> Callable[[Operation], Operation]:
 
 def _known(name: str) -> Operation:
     if name not in _OPERATIONS:
-        importlib.import_module("chaos.definitions.faults")  # the catalogue registers the moves of its own
+        importlib.import_module("chaos.faults.kinds").discover()  # they register the moves of their own
     if name not in _OPERATIONS:
         raise ValueError(f"unknown move {name}")
     return _OPERATIONS[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.definitions.steps import LOAD_INDEX, FaultParams, Scene
 from chaos.faults.fault import Fault
+from chaos.faults.kind import made_of
 from chaos.target.protocol import Lab
 
 
@@ -12,4 +13,4 @@ def ready(id: str, params: FaultParams, lab: Lab, *, seed: int, elected: str | N
 
     Raises InvalidInput when nothing matches, FaultError when the elected manager is asked for and there is none.
     """
-    return params.build(id, Scene.of(lab.topology, seed, id, elected, index), lab.wiring)
+    return made_of(params, id, Scene.of(lab.topology, seed, id, elected, index), lab.wiring)

@@ -27,6 +27,7 @@ from chaos.definitions.actions import ActionParams, Decommission, Recommission, 
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
+from chaos.faults.kind import made_of
 from chaos.target.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
@@ -72,7 +73,7 @@ def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring)
     """The fault as it will be, or None when only the moment can tell (it names the elected manager)."""
     if planned.params.momentary:
         return None
-    return planned.params.build(planned.id, Scene.of(experiment.topology, seed, planned.id), wiring)
+    return made_of(planned.params, planned.id, Scene.of(experiment.topology, seed, planned.id), wiring)
 
 
 def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:

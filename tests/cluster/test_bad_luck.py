@@ -16,10 +16,10 @@ import pytest
 from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
 from chaos.base.paths import ProcessIdentity
-from chaos.definitions import load_experiment
 from chaos.faults.ledger import registrations, standing
 from chaos.observe.proof import marks, problems
 from chaos.opensearch.views import await_green
+from chaos.registry import load_experiment
 from chaos.run import space
 from chaos.target.labs import traces
 from chaos.target.labs.local import LocalLab

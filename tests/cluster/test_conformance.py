@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from conformance import INDEX, Case, cases, conforms_or_skips, every_case, footprint, labs_of
 
-from chaos.definitions import FAULTS
+from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab

@@ -17,13 +17,14 @@ import pytest
 from clusterkit import ROOT, failed, kept_lab_id, lifecycle, nothing_left
 
 from chaos.base import paths
-from chaos.definitions import FAULTS, load_topology
+from chaos.definitions import load_topology
 from chaos.faults.kinds.disk import DiskEvidence, PowerLossEvidence
 from chaos.faults.ledger import registrations, standing
 from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
 from chaos.provision import loops
+from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
 from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
@@ -151,7 +152,7 @@ def test_a_node_is_lost_with_its_data_and_its_disk_stays(disky, tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from chaos.definitions import FAULTS
+from chaos.registry import FAULTS
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready

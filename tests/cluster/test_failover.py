@@ -14,7 +14,6 @@ from standbykit import votes
 
 from chaos.base.errors import ChaosError
 from chaos.base.netsock import Endpoint
-from chaos.definitions import load_experiment
 from chaos.definitions.experiment import Controller, Experiment
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
@@ -22,6 +21,7 @@ from chaos.observe.proof import problems
 from chaos.opensearch import administration
 from chaos.opensearch.rest import Client
 from chaos.opensearch.views import administer, await_green, elected
+from chaos.registry import load_experiment
 from chaos.run.controllers import PORT, Controllers
 from chaos.target.labs import network
 from chaos.target.labs.local import LocalLab

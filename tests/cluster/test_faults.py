@@ -5,12 +5,12 @@ from __future__ import annotations
 from clusterkit import lifecycle
 
 from chaos.base.errors import FaultError
-from chaos.definitions import FAULTS
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.probes import Line, Reply
 from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, newest, views
+from chaos.registry import FAULTS
 from chaos.target.labs.processes import wait_until
 
 

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 import pytest
 from clusterkit import ROOT, cli, lifecycle, look, told
 
-from chaos.definitions import FAULTS, load_topology
+from chaos.definitions import load_topology
 from chaos.faults.ledger import registrations, standing
 from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.administration import create_index, delete_index, explicit_settings
 from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
+from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
@@ -148,7 +149,7 @@ def test_what_an_operator_changed_meanwhile_is_not_overwritten(lab, tmp_path):
 DYING = """
 import sys, time
 from pathlib import Path
-from chaos.definitions import FAULTS
+from chaos.registry import FAULTS
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready

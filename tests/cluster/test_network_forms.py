@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from clusterkit import lifecycle, told
 
-from chaos.definitions import FAULTS
 from chaos.faults.ledger import standing
 from chaos.faults.probes import Line, Reply
 from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, newest, views
+from chaos.registry import FAULTS
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 

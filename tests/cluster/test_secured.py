@@ -13,10 +13,11 @@ from clusterkit import DATA, ROOT, cli, findings, kept_lab_id, run_folder
 from conformance import INDEX, conforms, footprint
 
 from chaos.base.access import PLAIN, Access, secret
-from chaos.definitions import FAULTS, load_topology
+from chaos.definitions import load_topology
 from chaos.faults.moves import Move
 from chaos.opensearch.rest import Client
 from chaos.opensearch.views import await_green
+from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
 from chaos.target import security
 from chaos.target.labs import supply, traces

@@ -35,10 +35,10 @@ import psutil
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError
-from chaos.definitions import FAULTS
 from chaos.faults.ledger import registrations, standing
 from chaos.observe.proof import problems, upgraded
 from chaos.opensearch.views import await_green
+from chaos.registry import FAULTS
 from chaos.target.labs import cgroups, disks, sweep, traces
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from clusterkit import ROOT, failed, look, told
 
-from chaos.definitions import FAULTS, Topology, load_topology
+from chaos.definitions import Topology, load_topology
 from chaos.faults.evidence import CONTROL_GROWTH_SECONDS
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.network import pairs_both, untouched
@@ -28,6 +28,7 @@ from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
+from chaos.registry import FAULTS
 from chaos.target.labs import cgroups, kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.local import LocalLab

@@ -21,11 +21,11 @@ from fakes import PARTS, ROOT, topology
 from chaos import cli as module
 from chaos.base.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
 from chaos.base.paths import ProcessIdentity
-from chaos.definitions import FAULTS, load_experiment
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.moves import block
 from chaos.history import EventWriter
+from chaos.registry import FAULTS, load_experiment
 from chaos.run import closing, space, stopping
 from chaos.run import execution as running
 from chaos.run.options import RunOptions, RunResult
@@ -761,6 +761,6 @@ def test_ctrl_c_before_a_run_is_one_line_and_aborted(cli: Cli, monkeypatch: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("chaos.definitions.load_experiment", interrupted)
+    monkeypatch.setattr("chaos.registry.load_experiment", interrupted)
     code, _, err = cli("plan", EXPERIMENT)
     assert (code, one_line(err)) == (4, "opensearch-chaos: interrupted\n")

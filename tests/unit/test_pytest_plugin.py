@@ -14,7 +14,7 @@ from fakes import ROOT
 import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos import pytest_plugin as plugin
 from chaos.base.errors import Leftovers
-from chaos.definitions import load_experiment
+from chaos.registry import load_experiment
 from chaos.run import space
 from chaos.run.options import RunResult
 from chaos.target.labs.local import LocalLab

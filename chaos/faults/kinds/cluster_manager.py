@@ -20,10 +20,11 @@ from chaos.base.errors import ChaosError, LabError
 from chaos.base.units import PositiveDuration, PositiveRate
 from chaos.definitions.base import OneOrMore
 from chaos.definitions.selectors import NodeSelector
-from chaos.definitions.steps import FaultParams, Scene, link_claims, process_claims
+from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Look, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
+from chaos.faults.kind import Kind, link_claims, process_claims
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, operation, said
 from chaos.faults.probes import Line, Pair, Reply, together
@@ -44,7 +45,7 @@ def quorum(topology: Topology) -> int:
     return voting // 2 + 1
 
 
-class _ClusterManagerFault(FaultParams):
+class _ClusterManagerFault(Kind):
     """A fault on who leads the cluster, or on the work that the leader has."""
 
     family = "cluster manager"

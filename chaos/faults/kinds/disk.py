@@ -20,10 +20,11 @@ from pydantic import AfterValidator, Field, model_validator
 from chaos.base.errors import ChaosError
 from chaos.base.units import Malformed, Percent, SizeRate, at_least
 from chaos.definitions.selectors import NodeSelector
-from chaos.definitions.steps import FaultParams, Scene, process_claims
+from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
+from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
 from chaos.target.protocol import DiskAnswer, Lab
@@ -431,7 +432,7 @@ class PowerLossEvidence(DiskEvidence):
 # ---- kinds --------------------------------------------------------------------------------------
 
 
-class OnDisk(FaultParams):
+class OnDisk(Kind):
     """A fault on the disks of some nodes. ``stops``: it kills their processes, or freezes them in a write."""
 
     family = "disk"

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from chaos.base.units import Duration, PositiveDuration, PositiveSize, PositiveSizeRate, Size, at_least
-from chaos.definitions.steps import NetworkFault, Scene
+from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import (
     CONTROL_GROWTH_SECONDS,
@@ -30,6 +30,7 @@ from chaos.faults.evidence import (
     tolerance,
 )
 from chaos.faults.fault import Fault, Link, Pulse
+from chaos.faults.kind import NetworkFault
 from chaos.faults.moves import Reversible, block, refuse, toxic
 from chaos.faults.probes import Echo, Pair, Reply
 from chaos.target.wiring import Wiring

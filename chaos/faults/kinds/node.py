@@ -11,10 +11,11 @@ from pydantic import Field, StrictBool
 from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, PositiveDuration
-from chaos.definitions.steps import Flap, NodeFault, Scene
+from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Look, Probe, ProcessEvidence
 from chaos.faults.fault import Fault, Pulse
+from chaos.faults.kind import NodeFault
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring

@@ -20,11 +20,12 @@ from pydantic import Field, field_validator
 
 from chaos.base.errors import LabError
 from chaos.base.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
-from chaos.definitions.steps import NodeFault, Scene
+from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.echoes import Http
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.fault import Fault
+from chaos.faults.kind import NodeFault
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.probes import Pair

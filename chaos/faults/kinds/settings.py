@@ -15,10 +15,11 @@ import urllib3
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from chaos.base.errors import FaultError, said_by_opensearch
-from chaos.definitions.steps import FaultParams, Scene
+from chaos.definitions.steps import Scene
 from chaos.definitions.topology import LAB_OWNED, STATIC, Topology, setting
 from chaos.faults.evidence import Look, Probe, Simple
 from chaos.faults.fault import Fault
+from chaos.faults.kind import Kind
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.probes import Pair
 from chaos.opensearch.administration import Text, as_text, certain, explicit_settings, settings_path
@@ -285,7 +286,7 @@ def _told(value: Text, is_set: bool) -> str:
 # ---- the kind -------------------------------------------------------------------------------------------
 
 
-class SettingsChange(FaultParams):
+class SettingsChange(Kind):
     """Any dynamic setting of the cluster or of an index, as a planted weakness; null means the default."""
 
     kind = "settings.change"

@@ -17,10 +17,11 @@ from chaos.base.errors import ChaosError, FaultError
 from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.selectors import NAME, LinkSelector
 from chaos.definitions.source import did_you_mean
-from chaos.definitions.steps import FaultParams, Flap, Scene, process_claims
+from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology, unknown_zone
 from chaos.faults.evidence import Evidence, ProcessEvidence
 from chaos.faults.fault import Fault
+from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.disk import PowerLossEvidence, disk_claims
 from chaos.faults.kinds.network import AMBER, NetworkDrop, NetworkLatency, OnLinks
 from chaos.faults.kinds.node import OnProcess
@@ -52,7 +53,7 @@ def _return(lab: Lab, groups: Sequence[Sequence[str]], gap: float) -> None:
         raise FaultError(f"not every node came back: {'; '.join(failed)}")
 
 
-class OnZone(FaultParams):
+class OnZone(Kind):
     """A fault on everything in one zone."""
 
     family = "zone"

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from chaos.base.errors import InvalidInput
 from chaos.campaign import nemesis
 from chaos.campaign.nemesis import Drawn, Hit, Limits, Options, hits, spared
-from chaos.definitions import FAULTS, Duration, Experiment, Rate, Topology, load_experiment
+from chaos.definitions import Duration, Experiment, Rate, Topology
 from chaos.definitions.steps import FaultParams
+from chaos.registry import FAULTS, load_experiment
 
 NAMES = ["3az-standby", "3az-standby-2data", "2az", "planted-no-replicas"]
 named = cache(topology)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign.shrink import failures, fixed, opened, reduced, shrink, smallest
-from chaos.definitions import Experiment, load_experiment, writing
+from chaos.definitions import Experiment, writing
+from chaos.registry import load_experiment
 from chaos.run import plan
 
 ENOUGH = 10_000

@@ -403,7 +403,7 @@ def test_disk_memory_and_parquet_give_the_same_findings(story: str, tmp_path: Pa
 
 
 def test_the_plan_of_a_real_definition_is_understood() -> None:
-    from chaos.definitions import load_experiment
+    from chaos.registry import load_experiment
 
     root = Path(__file__).parents[3]
     for file in sorted((root / "experiments").glob("*.yaml")):

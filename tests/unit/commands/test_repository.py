@@ -12,7 +12,7 @@ import chaos
 from chaos import cli
 from chaos.base.errors import InvalidInput
 from chaos.commands import repository
-from chaos.definitions import load_experiment
+from chaos.registry import load_experiment
 
 
 def test_what_is_written_is_valid_and_whole(tmp_path: Path) -> None:

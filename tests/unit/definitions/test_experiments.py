@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from chaos.base.errors import InvalidInput
-from chaos.definitions import Experiment, load_experiment, load_topology, writing
+from chaos.definitions import Experiment, load_topology, writing
 from chaos.definitions.actions import Decommission, Recommission, Weights
 from chaos.faults.kinds.network import NetworkLatency
 from chaos.faults.kinds.node import NodeKill
+from chaos.registry import GRAMMAR, load_experiment
 
 # The example of the design, word for word; line 1 is apiVersion.
 EXAMPLE = """\
@@ -117,8 +118,8 @@ def test_the_normal_form_is_json_and_reads_back() -> None:
     assert data["phases"][1]["inject"] == [
         {"kind": "network.latency", "name": None, "links": "to zone c", "flap": None, "delay": 0.3, "jitter": 0.0}
     ]
-    assert Experiment.from_json(data) == experiment
-    assert isinstance(Experiment.from_json(data).phases[1].inject[0], NetworkLatency)
+    assert Experiment.from_json(data, GRAMMAR.kinds) == experiment
+    assert isinstance(Experiment.from_json(data, GRAMMAR.kinds).phases[1].inject[0], NetworkLatency)
 
 
 def test_steps_keep_the_order_in_which_they_are_written() -> None:
@@ -141,7 +142,7 @@ def test_steps_keep_the_order_in_which_they_are_written() -> None:
     assert weights.weights == {"a": 0, "b": 1, "c": 1}
     assert weights.describe() == "set the zones' weights to a 0, b 1, c 1"
     assert decommission.describe() == "decommission zone a without delay"
-    assert Experiment.from_json(experiment.to_json()) == experiment
+    assert Experiment.from_json(experiment.to_json(), GRAMMAR.kinds) == experiment
 
 
 def test_the_same_kind_twice_is_told_apart_by_target_or_by_name() -> None:
@@ -216,7 +217,7 @@ def test_stated_rates_are_times_a_year_and_none_are_none() -> None:
     assert load(EXAMPLE).rates == {}
     experiment = load(changed(("guards:", "rates: {network.latency: 1/month}\nguards:")))
     assert experiment.rates == {"network.latency": 12.0}
-    assert Experiment.from_json(experiment.to_json()).rates == experiment.rates
+    assert Experiment.from_json(experiment.to_json(), GRAMMAR.kinds).rates == experiment.rates
     assert "rates: {network.latency: 12/year}" in writing.experiment(experiment, "3az-standby")
 
 

@@ -19,7 +19,8 @@ from unit.run.test_plan import SHIPPED
 from chaos import cli as module
 from chaos.base.console import Reporter
 from chaos.base.errors import Exit, InvalidInput
-from chaos.definitions import Duration, Experiment, load_experiment, objectives, writing
+from chaos.definitions import Duration, Experiment, objectives, writing
+from chaos.registry import GRAMMAR, load_experiment
 from chaos.report import render
 from chaos.run import execution as running
 from chaos.run import in_python, plan
@@ -78,7 +79,7 @@ def test_an_objective_is_for_one_operation_or_for_both(
     assert loaded.load.read is not None and loaded.load.write is not None
     assert (loaded.load.read.good_within, loaded.load.write.good_within) == (read, write)
     assert dict(loaded.good_in_file) == {op: 0.5 for op, good in (("read", read), ("write", write)) if good != 0.5}
-    assert Experiment.from_json(json.loads(json.dumps(loaded.to_json()))) == loaded
+    assert Experiment.from_json(json.loads(json.dumps(loaded.to_json())), GRAMMAR.kinds) == loaded
 
 
 def test_both_means_what_the_load_has(tmp_path: Path) -> None:

@@ -13,18 +13,10 @@ from unit.definitions.test_experiments import EXAMPLE, SHAPE
 from unit.definitions.test_selectors import link_selectors, node_selectors
 
 from chaos.checks.good import needed
-from chaos.definitions import (
-    ACTIONS,
-    FAULTS,
-    METRICS,
-    Experiment,
-    LinkSelector,
-    NodeSelector,
-    load_experiment,
-    load_topology,
-)
+from chaos.definitions import ACTIONS, METRICS, Experiment, LinkSelector, NodeSelector, load_topology
 from chaos.definitions.schema import KINDS, path_of, schema_of, text_of
 from chaos.definitions.source import Source
+from chaos.registry import FAULTS, GRAMMAR, load_experiment
 
 ROOT = Path(__file__).parents[3]
 EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.yaml"))
@@ -37,7 +29,7 @@ def validator(kind: str) -> jsonschema.Draft202012Validator:
 
 def of(definition: str) -> jsonschema.Draft202012Validator:
     """The validator of one named part of the experiment's schema."""
-    schema = schema_of("experiment")
+    schema = schema_of("experiment", GRAMMAR)
     return jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": f"#/$defs/{definition}"})
 
 
@@ -58,7 +50,7 @@ def test_a_shipped_experiment_loads_and_asks_for_no_loss(path: Path) -> None:
     assert experiment.name == path.stem
     assert experiment.description and experiment.tags
     assert experiment.expect[-1].text == "acknowledged.lost = 0"
-    assert Experiment.from_json(json.loads(json.dumps(experiment.to_json()))) == experiment
+    assert Experiment.from_json(json.loads(json.dumps(experiment.to_json())), GRAMMAR.kinds) == experiment
 
 
 def test_the_fixed_targets_are_the_same_everywhere() -> None:
@@ -119,8 +111,8 @@ def test_controls_are_told_apart_by_tag_and_by_folder() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_committed_schema_is_current(kind: str) -> None:
-    assert path_of(kind).read_text() == text_of(kind), "run: python -m chaos.definitions.schema"
-    jsonschema.Draft202012Validator.check_schema(schema_of(kind))
+    assert path_of(kind).read_text() == text_of(kind, GRAMMAR), "run: python -m chaos.registry"
+    jsonschema.Draft202012Validator.check_schema(schema_of(kind, GRAMMAR))
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
@@ -156,7 +148,7 @@ def test_the_schema_refuses_a_wrong_shape(case: str, tmp_path: Path) -> None:
 
 
 def test_the_schema_knows_every_kind_and_metric_and_no_other() -> None:
-    definitions = schema_of("experiment")["$defs"]
+    definitions = schema_of("experiment", GRAMMAR)["$defs"]
     for name, kinds in (("InjectFile", FAULTS), ("DoFile", ACTIONS)):
         assert list(definitions[name]["properties"]) == list(kinds)
         assert definitions[name]["additionalProperties"] is False

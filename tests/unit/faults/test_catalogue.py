@@ -11,10 +11,11 @@ import pytest
 from fakes import ROOT
 
 from chaos.base.errors import Lacking
-from chaos.definitions import FAULTS, Topology, load_experiment, load_topology
+from chaos.definitions import Topology, load_topology
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults import documentation
 from chaos.faults.moves import Move
+from chaos.registry import FAULTS, load_experiment
 from chaos.run.plan import lacking, refuse_lacking
 from chaos.target.labs.local import LocalLab
 from chaos.target.protocol import CAPABILITIES

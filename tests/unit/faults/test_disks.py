@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
-from chaos.definitions import FAULTS, load_experiment, load_topology
+from chaos.definitions import load_topology
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.disk import FullEvidence, PowerLossEvidence, RefusedEvidence, SlowEvidence, StallEvidence
@@ -23,6 +23,7 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.faults.select import ready
 from chaos.provision import loops
+from chaos.registry import FAULTS, load_experiment
 from chaos.target.labs import diskprobe, disks, network, sweep, throttle
 from chaos.target.labs.local import LocalLab
 from chaos.target.protocol import DiskAnswer

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from fakes import FakeLab
 
-from chaos.definitions import FAULTS
 from chaos.definitions.steps import Scene
 from chaos.faults.evidence import Look
 from chaos.faults.kinds import disk, resources, settings
@@ -17,6 +16,7 @@ from chaos.faults.kinds.disk import FullEvidence, RefusedEvidence, SlowEvidence,
 from chaos.faults.kinds.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
 from chaos.faults.kinds.settings import SettingsEvidence
 from chaos.faults.storm import Storm, Tally
+from chaos.registry import FAULTS
 from chaos.target.limits import MemoryUse, ProcessorUse
 from chaos.target.protocol import DiskAnswer
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.base.errors import FaultError
-from chaos.definitions import FAULTS
 from chaos.definitions.steps import FaultParams
 from chaos.faults.evidence import Look, ProcessEvidence
 from chaos.faults.kinds import cluster_manager as module
@@ -30,6 +29,7 @@ from chaos.faults.moves import Move, on_node
 from chaos.faults.select import ready
 from chaos.faults.storm import Ask, Storm
 from chaos.opensearch.views import NOBODY
+from chaos.registry import FAULTS
 from chaos.target.labs.processes import wait_until
 
 KINDS = [kind for kind in FAULTS if kind.startswith("cluster_manager.")]

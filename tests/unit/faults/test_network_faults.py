@@ -14,13 +14,14 @@ from fakes import FakeLab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.definitions import FAULTS, LinkSelector
+from chaos.definitions import LinkSelector
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.evidence import LinkEvidence, SlicerEvidence, SlowCloseEvidence
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.network import pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.probes import Echo, Line, Reply
 from chaos.faults.select import ready
+from chaos.registry import FAULTS
 
 LAB = FakeLab()
 WIRING = LAB.wiring

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.base.errors import FaultError, InvalidInput
-from chaos.definitions import FAULTS, load_experiment
 from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
+from chaos.registry import FAULTS, load_experiment
 
 
 def loaded(folder: Path, *phases: str) -> None:

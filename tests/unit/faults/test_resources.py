@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity
-from chaos.definitions import FAULTS
 from chaos.faults.fault import Fault
 from chaos.faults.kinds import node as nodes_of
 from chaos.faults.kinds import resources
 from chaos.faults.kinds.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
 from chaos.faults.moves import Reversible
 from chaos.faults.select import ready
+from chaos.registry import FAULTS
 from chaos.target.labs.processes import wait_until
 from chaos.target.limits import MemoryUse, ProcessorUse
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaos.base.errors import FaultError, InvalidInput
-from chaos.definitions import FAULTS, load_experiment
 from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
@@ -20,6 +19,7 @@ from chaos.faults.kinds.settings import STATIC_INDEX, restore, taken_over, to_re
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.select import ready
+from chaos.registry import FAULTS, load_experiment
 
 FAIL_OPEN = "cluster.routing.weighted.fail_open"
 

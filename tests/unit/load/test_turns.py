@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.definitions import load_experiment, load_topology
+from chaos.definitions import load_topology
 from chaos.load.balancer import Balancer
 from chaos.load.cas import key_of, turn_of, zone_of
 from chaos.load.schedule import SECOND, Schedule
@@ -24,6 +24,7 @@ from chaos.load.turns import at, client_of, mixed, order
 from chaos.load.visibility import looker_of, writer_of
 from chaos.load.workload import GROUPS, Requests
 from chaos.opensearch.routing import shard_of
+from chaos.registry import load_experiment
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 100

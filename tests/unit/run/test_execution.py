@@ -27,7 +27,6 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, Rate
 from chaos.commands import leases
-from chaos.definitions import load_experiment
 from chaos.definitions.experiment import Phase
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle
@@ -35,6 +34,7 @@ from chaos.faults.moves import block
 from chaos.history import EventWriter, ends
 from chaos.load import driver as driving
 from chaos.load.driver import Driver
+from chaos.registry import load_experiment
 from chaos.run import closing, space
 from chaos.run.execution import Execution
 from chaos.run.leftovers import sole_run

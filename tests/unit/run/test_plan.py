@@ -10,8 +10,9 @@ from fakes import ROOT, FakeLab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.definitions import Experiment, load_experiment
+from chaos.definitions import Experiment
 from chaos.faults.select import ready
+from chaos.registry import load_experiment
 from chaos.run import plan
 
 SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))

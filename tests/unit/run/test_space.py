@@ -12,9 +12,10 @@ import pytest
 from fakes import ROOT
 
 from chaos.base.errors import InvalidInput
-from chaos.definitions import Experiment, load_experiment
+from chaos.definitions import Experiment
 from chaos.history import History
 from chaos.history.format import ARRIVAL, SCHEDULED
+from chaos.registry import load_experiment
 from chaos.run import space
 from chaos.run.space import MIB, Need, Wanted
 

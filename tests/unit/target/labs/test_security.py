@@ -26,13 +26,14 @@ from load_stub import serving
 from chaos.base.access import PLAIN, Access, distrust
 from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Endpoint
-from chaos.definitions import FAULTS, load_topology
+from chaos.definitions import load_topology
 from chaos.faults.probes import PING, Line, Reply
 from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
 from chaos.load.driver import Driver
 from chaos.opensearch.rest import Client, opensearch
 from chaos.programs.failover.rest import Api
+from chaos.registry import FAULTS
 from chaos.target import security
 from chaos.target.labs import config, supply
 from chaos.target.labs.base import BaseLab

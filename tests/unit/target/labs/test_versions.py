@@ -9,9 +9,10 @@ import pytest
 from fakes import FakeLab
 
 from chaos.base.errors import LabError
-from chaos.definitions import FAULTS, Scene
+from chaos.definitions import Scene
 from chaos.faults.kinds.node import UpgradeEvidence
 from chaos.observe.proof import upgraded
+from chaos.registry import FAULTS
 from chaos.target.parts import Parts
 
 OLD = Parts("/old", "2.19.6", "there", "a.jar", "/java17", "17", (), None, "/toxiproxy", "2.12.0")

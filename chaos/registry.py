@@ -1,0 +1,35 @@
+"""Everything that is found by its name, composed: the one module that knows all kinds.
+
+``python -m chaos.registry`` writes what is published of them: the JSON Schemas and docs/reference.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from chaos.definitions import loading, reference, schema
+from chaos.definitions.actions import ACTIONS
+from chaos.definitions.experiment import Experiment
+from chaos.definitions.grammar import Grammar
+from chaos.faults import kinds
+
+FAULTS = kinds.discover()
+GRAMMAR = Grammar(FAULTS, ACTIONS)
+
+
+def load_experiment(path: str | Path, **options: Any) -> Experiment:
+    """:func:`chaos.definitions.loading.load_experiment` with everything that is known here."""
+    return loading.load_experiment(path, GRAMMAR, **options)
+
+
+def main() -> None:
+    """Write the committed files that are made from the grammar, and print where they are."""
+    for path in schema.write(GRAMMAR):
+        print(path)
+    reference.FILE.write_text(reference.markdown(GRAMMAR))
+    print(reference.FILE)
+
+
+if __name__ == "__main__":
+    main()
