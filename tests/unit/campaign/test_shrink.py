@@ -182,11 +182,11 @@ def test_a_run_is_opened_from_its_folder_alone(whole: Experiment, tmp_path: Path
     planned = {"experiment": whole.to_json(), "seed": 9}
     (run / "plan.json").write_text(json.dumps(planned))
     (run / "findings.json").write_text(json.dumps(findings("weakness", "write.good@one", "write.good@two#2")))
-    experiment, failed = opened(run)
+    experiment, failed = opened(run, GRAMMAR)
     assert failed == {"write.good"} and experiment.seed == 9 and kinds(experiment) == kinds(whole)
     (run / "findings.json").write_text(json.dumps(findings("inconclusive", "write.good@one")))
     with pytest.raises(InvalidInput, match="ended as inconclusive: only a weakness can be shrunk"):
-        opened(run)
+        opened(run, GRAMMAR)
     (run / "findings.json").unlink()
     with pytest.raises(InvalidInput, match="no run that can be shrunk"):
-        opened(run)
+        opened(run, GRAMMAR)
