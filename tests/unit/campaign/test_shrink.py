@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chaos.base.errors import InvalidInput
 from chaos.campaign.shrink import failures, fixed, opened, reduced, shrink, smallest
 from chaos.definitions import Experiment, writing
-from chaos.registry import load_experiment
+from chaos.registry import GRAMMAR, load_experiment
 from chaos.run import plan
 
 ENOUGH = 10_000
