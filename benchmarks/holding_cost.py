@@ -28,10 +28,9 @@ from chaos.definitions import load_topology
 from chaos.faults.holding import LOOK_SECONDS
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.opensearch.views import await_green, elected
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.target.labs import network, supply
 from chaos.target.labs.local import LocalLab

@@ -90,7 +90,7 @@ def run(
     from chaos.base.console import Reporter
     from chaos.definitions import objectives
     from chaos.observe.proof import problems
-    from chaos.registry import load_experiment
+    from chaos.registry import PROVIDERS, load_experiment
     from chaos.run import retrying, space
     from chaos.run.execution import refuse_lacking
     from chaos.run.execution import run as run_one
@@ -136,7 +136,7 @@ def run(
             )
     if dry_run:
         _plans(loaded, seed, lab=lab, kind=kind, repeat=repeat)
-    _all(lambda experiment: refuse_lacking(experiment, lab, kind), loaded)
+    _all(lambda experiment: refuse_lacking(experiment, PROVIDERS, lab, kind), loaded)
     space.refuse_scarce(space.wanted(loaded, out_folder, kind=kind, own_lab=lab is None, times=repeat or 1))
     if dry_run:
         if retries is not None:
@@ -158,6 +158,7 @@ def run(
             options = RunOptions(
                 out=out_folder,
                 command=again(experiment.file, first_seed, topology, controlled=controlled, good=given),
+                providers=PROVIDERS,
                 seed=seed,
                 lab=lab,
                 opensearch_home=opensearch_home,
@@ -222,14 +223,14 @@ def plan(
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import objectives
-    from chaos.registry import load_experiment
+    from chaos.registry import PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
 
     controlled = not no_controller
     good = objectives.parse(objective or ())
     loaded = _all(lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments)
     _plans(loaded, seed, as_json=as_json)
-    _all(refuse_lacking, loaded)
+    _all(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
 
 
 @app.command()
@@ -244,13 +245,13 @@ def faults(
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
     from chaos.definitions import load_topology
     from chaos.faults import documentation
-    from chaos.registry import FAULTS
+    from chaos.registry import FAULTS, PROVIDERS
     from chaos.target.labs import kinds
 
     if as_markdown:
         if topology is not None or as_json or of_kind is not None:
             raise InvalidInput("--markdown is the same page everywhere", remedy="leave --topology, --json, --lab out")
-        print(documentation.markdown(), end="")
+        print(documentation.markdown(PROVIDERS), end="")
         return
     lab_kind = of_kind or Kind.LOCAL
     offers = {}
@@ -259,12 +260,12 @@ def faults(
     unavailable = {
         kind: why
         for kind, fault in FAULTS.items()
-        if (why := documentation.reasons(fault.needs, offers[topology or fault.example_topology].get))
+        if (why := PROVIDERS.on(offers[topology or fault.example_topology].get).reasons(kind))
     }
     if as_json:
-        print(documentation.as_json(topology, unavailable, FAULTS))
+        print(documentation.as_json(topology, unavailable, PROVIDERS))
         return
-    for line in documentation.text(unavailable, FAULTS):
+    for line in documentation.text(unavailable, PROVIDERS):
         out.print(line, markup=False)
     if lab_kind is Kind.LOCAL and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
@@ -357,7 +358,7 @@ def nemesis(
     from chaos.campaign import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology, objectives
     from chaos.definitions.selectors import NAME
-    from chaos.registry import FAULTS
+    from chaos.registry import FAULTS, PROVIDERS
     from chaos.target.labs.local import LocalLab
 
     assert topology is not None
@@ -376,9 +377,8 @@ def nemesis(
         load=_positive("--load", Rate, load),
         name=name,
         good=objectives.parse(objective or ()),
-        kinds=FAULTS,
     )
-    text = drawing.text(options, LocalLab.offers(spec).get)
+    text = drawing.text(options, PROVIDERS.on(LocalLab.offers(spec).get))
     if file is None and not run_it:
         print(text, end="")
         return
@@ -412,7 +412,7 @@ def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensear
     from chaos.base.errors import Aborted
     from chaos.campaign import shrink as shrinking
     from chaos.definitions import writing
-    from chaos.registry import GRAMMAR
+    from chaos.registry import GRAMMAR, PROVIDERS
     from chaos.run.execution import run as run_one
     from chaos.run.options import RunOptions
 
@@ -424,7 +424,10 @@ def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensear
             result = run_one(
                 experiment,
                 RunOptions(
-                    out=reports, command=f"opensearch-chaos nemesis --shrink {given}", opensearch_home=opensearch_home
+                    reports,
+                    f"opensearch-chaos nemesis --shrink {given}",
+                    PROVIDERS,
+                    opensearch_home=opensearch_home,
                 ),
                 reporter,
             )
@@ -462,6 +465,7 @@ def _named(topology: Any) -> str:
 @app.command()
 def recover() -> None:
     """Undo and remove everything that dead runs left on this machine."""
+    import chaos.registry  # noqa: F401 - providers bring what undoes their moves
     from chaos.run.recovery import recover as recover_all
 
     result = recover_all(lambda text: out.print(text, markup=False))
@@ -632,23 +636,25 @@ def _plans(
     repeat: int | None = None,
 ) -> None:
     """Print them all. What cannot be had is refused after that, as a run would."""
+    from chaos.registry import PROVIDERS
     from chaos.run import space
+    from chaos.run.execution import offers_for
 
     for experiment in experiments:
         first = seed if seed is not None else experiment.seed
         records = space.of_record(experiment) * (repeat or 1)
         room = {"record": records.bytes} | ({} if lab else {"lab": space.of_lab(experiment, kind).bytes})
-        _print_plan(experiment, first, room, as_json=as_json)
+        _print_plan(experiment, first, room, offers_for(experiment, PROVIDERS, lab, kind), as_json=as_json)
         if repeat is not None:
             out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
 
 
-def _print_plan(experiment: Any, seed: int, room: dict[str, int], *, as_json: bool = False) -> None:
+def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
     from chaos.run import plan as planning
     from chaos.run.space import size
 
-    steps = list(planning.steps(experiment, seed))
+    steps = list(planning.steps(experiment, seed, offers))
     if as_json:
         plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": planning.blunt(experiment)}
         print(json.dumps(plan | {"room_bytes": room}, indent=1))

@@ -488,11 +488,12 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     """``second_of``: what the run says of the one that it repeats; it then has a new lab."""
     from chaos.base.console import Reporter
     from chaos.definitions import objectives
+    from chaos.registry import PROVIDERS
     from chaos.run.execution import refuse_lacking, run
     from chaos.run.options import RunOptions
     from chaos.run.plan import again
 
-    refuse_lacking(experiment, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
+    refuse_lacking(experiment, PROVIDERS, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
     pool = _pool(config)
     if second_of is not None:
         pool.close()
@@ -503,7 +504,7 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     first_seed = seed if seed is not None else experiment.seed
     command = again(experiment.file, first_seed, topology, good=objectives.options(experiment))
     out = Path(config.getoption("--chaos-out"))
-    options = RunOptions(out=out, command=command, seed=seed, lab=lab, second_of=second_of)
+    options = RunOptions(out, command, PROVIDERS, seed=seed, lab=lab, second_of=second_of)
     return run(experiment, options, reporter)
 
 
@@ -532,9 +533,8 @@ class LabHandle:
         Inconclusive when its effect, that it held until the block's end, or its own end cannot be proven.
         """
         from chaos.base.errors import InvalidInput
-        from chaos.faults.select import ready
         from chaos.opensearch.views import elected
-        from chaos.registry import FAULTS
+        from chaos.registry import FAULTS, ready
 
         if kind not in FAULTS:
             raise InvalidInput(f"there is no fault '{kind}'", remedy=f"choose one of: {', '.join(FAULTS)}")
@@ -671,6 +671,7 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
         *, read: str | None = "100/s", write: str | None = "100/s", good: str | None = None, **client: Any
     ) -> Iterator[LoadRun]:
         from chaos.base.console import Reporter
+        from chaos.registry import PROVIDERS
         from chaos.run.in_python import python_execution
 
         given = request.config.stash.get(_OBJECTIVES, {})
@@ -689,6 +690,7 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             seed=lab._seed,
             file=request.path,
             reporter=Reporter(quiet=True),
+            providers=PROVIDERS,
         )
         running = LoadRun(execution)
         lab.execution = execution

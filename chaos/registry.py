@@ -8,19 +8,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from chaos import providers
 from chaos.definitions import loading, reference, schema
 from chaos.definitions.actions import ACTIONS
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.grammar import Grammar
-from chaos.faults import kinds
+from chaos.definitions.steps import FaultParams
+from chaos.faults import kinds, select
+from chaos.faults.fault import Fault
+from chaos.faults.offers import Providers
+from chaos.target.protocol import Lab
 
 FAULTS = kinds.discover()
 GRAMMAR = Grammar(FAULTS, ACTIONS)
+PROVIDERS = Providers(providers.discover(), FAULTS)
 
 
 def load_experiment(path: str | Path, **options: Any) -> Experiment:
     """:func:`chaos.definitions.loading.load_experiment` with everything that is known here."""
     return loading.load_experiment(path, GRAMMAR, **options)
+
+
+def ready(id: str, params: FaultParams, lab: Lab, **options: Any) -> Fault:
+    """:func:`chaos.faults.select.ready` with every provider that is known here."""
+    return select.ready(id, params, lab, PROVIDERS.on(lab.lacks), **options)
 
 
 def main() -> None:

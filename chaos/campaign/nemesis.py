@@ -13,7 +13,7 @@ import itertools
 import random
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from chaos.definitions.selectors import HostSelector, LinkSelector, NodeSelector
 from chaos.definitions.source import did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import NodeSpec
-from chaos.faults.kind import made_of
-from chaos.faults.kinds import discover
+from chaos.faults.kind import built
+from chaos.faults.offers import Offers
 from chaos.target.wiring import Wiring
 
 HEALTHY_SECONDS = 20
@@ -77,8 +77,6 @@ class Options:
     load: Rate = LOAD
     name: str | None = None
     good: Mapping[str, Duration] = field(default_factory=dict)
-    kinds: Mapping[str, type[FaultParams]] = field(default_factory=discover)
-    """What is drawn from."""
 
     @property
     def command(self) -> str:
@@ -127,18 +125,18 @@ class Hit:
         return bool(self.nodes & nodes) or any(link & nodes for link in self.links)
 
 
-def hits(params: FaultParams, topology: Topology) -> tuple[Hit, ...]:
+def hits(params: FaultParams, topology: Topology, offers: Offers) -> tuple[Hit, ...]:
     """One hit for each cluster manager that may be elected, where that decides it; else one.
 
     Raises InvalidInput when it matches nothing on this topology.
     """
-    wiring = Wiring.of("plan", topology.nodes, topology.zones)
+    wiring, offer = Wiring.of("plan", topology.nodes, topology.zones), offers.meant(params.kind)
     names = {node.name for node in topology.nodes}
     found = []
     for elected in [node.name for node in topology.cluster_managers] if params.momentary else [None]:
         scene = Scene.of(topology, 0, "", elected)
         try:
-            fault = made_of(params, "plan", scene, wiring)
+            fault = built(params, "plan", scene, wiring, offer)
         except InvalidInput:
             raise
         except ChaosError:  # whoever is elected does not match the other terms: then the fault does not begin
@@ -287,29 +285,23 @@ def _side(side: HostSelector, topology: Topology, rng: random.Random) -> HostSel
 # ---- drawing -------------------------------------------------------------------------------------------
 
 
-def default_weights(
-    lacks: Callable[[str], str | None], kinds: Mapping[str, type[FaultParams]] | None = None
-) -> dict[str, float]:
-    """Every kind that a lab can do, alike, but for planted weaknesses. ``lacks``: capability → reason or None."""
-    return {
-        kind: 1.0
-        for kind, fault in (discover() if kinds is None else kinds).items()
-        if fault.family != PLANTED and not any(lacks(need) for need in fault.needs)
-    }
+def default_weights(offers: Offers) -> dict[str, float]:
+    """Every kind that somebody can carry out there, alike, but for planted weaknesses."""
+    return {kind: 1.0 for kind, fault in offers.kinds.items() if fault.family != PLANTED and not offers.reasons(kind)}
 
 
-def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn]:
+def timeline(options: Options, offers: Offers) -> list[Drawn]:
     """The faults in the order in which they begin. Raises InvalidInput when there is nothing to draw."""
-    weights = dict(options.weights) if options.weights is not None else default_weights(lacks, options.kinds)
+    weights = dict(options.weights) if options.weights is not None else default_weights(offers)
     for kind, weight in weights.items():
-        if weight > 0 and (reason := next((r for need in options.kinds[kind].needs if (r := lacks(need))), None)):
-            raise InvalidInput(f"{kind} cannot be drawn: {reason}")
+        if weight > 0 and (reasons := offers.reasons(kind)):
+            raise InvalidInput(f"{kind} cannot be drawn: {reasons[0]}")
     kinds = [kind for kind, weight in weights.items() if weight > 0]
     if not kinds:
         raise InvalidInput("there is no kind of fault to draw: every weight is 0")
     rng = random.Random(f"nemesis:{options.seed}")
     shares = [weights[kind] for kind in kinds]
-    examples = {name: load_topology(name) for name in {options.kinds[kind].example_topology for kind in kinds}}
+    examples = {name: load_topology(name) for name in {offers.kinds[kind].example_topology for kind in kinds}}
     made: list[Drawn] = []
     moment = 0.0
     while True:
@@ -320,8 +312,8 @@ def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn
         for _ in range(TRIES):
             (kind,) = rng.choices(kinds, shares)
             end = begin + max(1, round(rng.uniform(float(options.hold[0]), float(options.hold[1]))))
-            fault = options.kinds[kind]
-            if (drawn := _draw(fault, examples[fault.example_topology], options.topology, rng)) is None:
+            fault = offers.kinds[kind]
+            if (drawn := _draw(fault, examples[fault.example_topology], options.topology, rng, offers)) is None:
                 continue
             new = Drawn(begin, end, *drawn)
             if may_begin(made, new, options.topology, options.limits):
@@ -336,14 +328,14 @@ def timeline(options: Options, lacks: Callable[[str], str | None]) -> list[Drawn
 
 
 def _draw(
-    kind: type[FaultParams], made_for: Topology, topology: Topology, rng: random.Random
+    kind: type[FaultParams], made_for: Topology, topology: Topology, rng: random.Random, offers: Offers
 ) -> tuple[FaultParams, tuple[Hit, ...]] | None:
     """One of the kind's examples on this topology, with what it may hit, or None when it means nothing there."""
     example = rng.choice(kind.examples)
     renaming = _Renaming.draw(made_for, topology, rng)
     try:
         params = _settled(kind.model_validate(_renamed(example, kind, renaming)), topology, rng)
-        return None if params.check(topology) else (params, hits(params, topology))
+        return None if params.check(topology) else (params, hits(params, topology, offers))
     except (ChaosError, ValueError):  # pydantic's error is one
         return None
 
@@ -426,9 +418,9 @@ def _steps(faults: Sequence[Drawn], at: int) -> dict[str, Any]:
     }
 
 
-def draw(options: Options, lacks: Callable[[str], str | None]) -> Experiment:
+def draw(options: Options, offers: Offers) -> Experiment:
     """The experiment that these options mean. Raises InvalidInput when there is nothing to draw."""
-    faults = timeline(options, lacks)
+    faults = timeline(options, offers)
     planned = phases(faults)
     good = Duration.parse("1s")  # docs/objectives.md
     within = {operation: options.good.get(operation, options.good.get("", good)) for operation in ("read", "write")}
@@ -469,9 +461,8 @@ def _expected(metric: str, unit: Any, wanted: str, where: tuple[str, ...]) -> Ex
     )
 
 
-def parse_weights(text: str, kinds: Mapping[str, type[FaultParams]] | None = None) -> dict[str, float]:
+def parse_weights(text: str, kinds: Mapping[str, type[FaultParams]]) -> dict[str, float]:
     """``node.kill=2,network.drop=1``. Raises InvalidInput."""
-    kinds = discover() if kinds is None else kinds
     weights: dict[str, float] = {}
     for part in text.split(","):
         kind, _, amount = part.strip().partition("=")
@@ -492,9 +483,9 @@ def parse_hold(text: str) -> tuple[Duration, Duration]:
     return both
 
 
-def text(options: Options, lacks: Callable[[str], str | None]) -> str:
+def text(options: Options, offers: Offers) -> str:
     """The definition, with the command that draws it again; the same options give the same bytes."""
     from chaos.definitions import writing
 
     comments = [f"drawn by: {options.command}", "run it:   opensearch-chaos run THIS_FILE"]
-    return writing.experiment(draw(options, lacks), options.named, comments)
+    return writing.experiment(draw(options, offers), options.named, comments)

@@ -17,6 +17,7 @@ from chaos.base.console import Reporter
 from chaos.base.errors import ChaosError
 from chaos.base.intervals import FEWEST
 from chaos.definitions import Experiment, objectives
+from chaos.faults.offers import Providers
 from chaos.run import plan
 from chaos.run.execution import run as run_one
 from chaos.run.options import RunOptions, RunResult
@@ -89,6 +90,7 @@ def make(
     arms: Sequence[Arm],
     repeat: int,
     labs: Labs,
+    providers: Providers,
     reporter: Callable[[], Reporter],
     done: Callable[[Arm, RunResult], None],
 ) -> Made:
@@ -109,7 +111,7 @@ def make(
                     outer.line(f"run {number + 1} of {repeat}: {each.experiment.name}")
                     stop.check()
                     lab = labs.get(each.experiment.topology, parts=parts[id(each)], check=stop.check)
-                    result = _one(each, number, lab, reporter())
+                    result = _one(each, number, lab, providers, reporter())
                     done(each, result)
                     if result.stopped or not result.clean:
                         made.stopped = result.stopped
@@ -125,12 +127,12 @@ def make(
     return made
 
 
-def _one(each: Arm, number: int, lab: BaseLab, reporter: Reporter) -> RunResult:
+def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
     seed = each.seed + number
     given = objectives.options(each.experiment)
     command = plan.again(each.experiment.file, seed, each.topology, controlled=each.controlled, good=given)
     try:
-        result = run_one(each.experiment, RunOptions(out=each.folder, command=command, seed=seed, lab=lab), reporter)
+        result = run_one(each.experiment, RunOptions(each.folder, command, providers, seed=seed, lab=lab), reporter)
     finally:
         reporter.close()
     each.runs.append(result.folder.name)

@@ -148,7 +148,7 @@ def _made(
     from chaos.campaign import repeat as making
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
-    from chaos.registry import load_experiment
+    from chaos.registry import PROVIDERS, load_experiment
     from chaos.run import guards, space
     from chaos.run.execution import refuse_lacking
     from chaos.run.leftovers import refuse_leftovers
@@ -162,7 +162,7 @@ def _made(
     refuse_incomparable(*(planned_group(each, label) for each, label in zip(loaded, (a, b), strict=True)))
     for experiment in loaded:
         guards.refuse_unready(experiment.guards)
-        refuse_lacking(experiment)
+        refuse_lacking(experiment, PROVIDERS)
     labs_of.refuse_home(labs_of.DEFAULT, opensearch_home)
     network.require_root()
     refuse_leftovers()
@@ -178,7 +178,7 @@ def _made(
 
     try:
         labs = LabPool(reporter.line, opensearch_home=opensearch_home, report=reporter.line)
-        made = making.make(arms, repeat, labs, lambda: Reporter(quiet=quiet), done)
+        made = making.make(arms, repeat, labs, PROVIDERS, lambda: Reporter(quiet=quiet), done)
     finally:
         reporter.close()
     codes = ended(made)

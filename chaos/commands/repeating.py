@@ -34,6 +34,7 @@ def repeated(
     """Make and judge a series of each experiment; the worst exit code."""
     from chaos.base.console import Reporter
     from chaos.campaign import repeat as making
+    from chaos.registry import PROVIDERS
     from chaos.run import guards, space
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
@@ -55,7 +56,7 @@ def repeated(
             print_verdict(f"{arm.experiment.name} ({len(arm.runs)} of {arm.planned})", result.folder, result.findings)
 
         try:
-            made = making.make([arm], repeat, labs, lambda: Reporter(quiet=quiet), done)
+            made = making.make([arm], repeat, labs, PROVIDERS, lambda: Reporter(quiet=quiet), done)
         finally:
             reporter.close()
         codes += ended(made)

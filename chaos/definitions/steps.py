@@ -106,24 +106,21 @@ class Flap(Strict):
 
 
 class FaultParams(Step):
-    """What every fault takes, and what every kind of fault says of itself.
+    """What every fault takes, and what every kind of fault says of itself. How it is made, its providers say.
 
-    ``family``: the heading in the catalogue. ``mechanism``: the technique, for plan, report and catalogue. ``needs``:
-    the lab capabilities without which it cannot be; ``sees``: those without which it cannot be proven. ``undoing``:
-    what its undo does, for the catalogue. ``proof``: what its evidence measures, for the catalogue. ``holding``: how it
-    is looked at between its proof and its undo, for the catalogue. ``examples``: parameters that work on the topology
-    3az-standby (three zones, one manager and one data node each) or, where a kind needs more, on ``example_topology``;
-    the catalogue shows them, the conformance suite runs them and the random mode draws from them. ``lasting``: what it
-    does to data cannot be undone.
+    ``family``: the heading in the catalogue. ``sees``: the capabilities of a target without which it cannot be proven.
+    ``made_of``: the kind that it is another name for, whose providers carry it out too. ``proof``: what its evidence
+    measures, for the catalogue. ``holding``: how it is looked at between its proof and its undo, for the catalogue.
+    ``examples``: parameters that work on the topology 3az-standby (three zones, one manager and one data node each) or,
+    where a kind needs more, on ``example_topology``; the catalogue shows them, the conformance suite runs them and the
+    random mode draws from them. ``lasting``: what it does to data cannot be undone.
     """
 
     family: ClassVar[str]
-    mechanism: ClassVar[str]
-    undoing: ClassVar[str]
     proof: ClassVar[str]
     holding: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
     sees: ClassVar[tuple[str, ...]] = ()
+    made_of: ClassVar[str | None] = None
     colour: ClassVar[str] = "#9b2c2c"
     examples: ClassVar[tuple[dict[str, Any], ...]]
     example_topology: ClassVar[str] = "3az-standby"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from chaos.definitions.steps import Flap
@@ -12,6 +13,17 @@ from chaos.faults.moves import Reversible
 from chaos.target.protocol import Lab
 
 Link = tuple[str, str]
+
+
+class Grade(StrEnum):
+    """How sure a proof is."""
+
+    PATH = "path"
+    """Bytes through the very link, the process's own state, a blocked fsync."""
+    EFFECT = "effect"
+    """What neighbours, clients or the cluster see, and did not see before."""
+    REPORTED = "reported"
+    """The provider says so, which counts for nothing alone."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Fault:
     what it holds while active: two faults never hold the same. Moves on different hosts are made at once, unless
     ``in_order``. ``worker`` starts after the moves and ends before their undo. ``read``, where an inverse needs values
     of the moment, makes the moves from the lab right before they are written down; ``moves`` then is what a plan can
-    know of them.
+    know of them. ``provider`` carries it out, and its proof is of this ``grade``.
     """
 
     id: str
@@ -66,3 +78,5 @@ class Fault:
     pulse: Pulse | None = None
     worker: Worker | None = None
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
+    provider: str = ""
+    grade: Grade = Grade.PATH

@@ -1,50 +1,71 @@
-"""What every kind of fault builds on: from its parameters to moves and evidence.
+"""What every kind of fault builds on: from its parameters to whom it hits, and to what must then be seen.
 
-The kinds themselves are in :mod:`chaos.faults.kinds`, one file a family, parameters and mechanism together.
+The kinds themselves are in :mod:`chaos.faults.kinds`, one file a family. A kind is an intent: it knows no mechanism.
+How it is carried out is a provider's affair (:mod:`chaos.faults.offers`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterable
-from typing import Any
 
 from pydantic import Field
 
 from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams, Flap, Scene
 from chaos.faults.evidence import Evidence
-from chaos.faults.fault import Fault
-from chaos.faults.moves import Reversible
+from chaos.faults.fault import Fault, Pulse
+from chaos.faults.offers import Asked, Means, Offer
 from chaos.target.wiring import Wiring
 
 
 class Kind(FaultParams):
     """A kind of fault that can be made."""
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        """The fault, ready to go: moves and evidence, from data alone."""
+    @property
+    def part(self) -> Kind:
+        """Of a kind that is made of another: the fault of that kind which it comes to."""
         raise NotImplementedError
 
-    def made(
-        self,
-        id: str,
-        scene: Scene,
-        moves: Iterable[Reversible],
-        evidence: Callable[[], Evidence],
-        *,
-        nodes: tuple[str, ...] = (),
-        **more: Any,
-    ) -> Fault:
-        """The fault of this kind: what the class says of itself, with these moves, this evidence and ``more``."""
-        given: dict[str, Any] = {
-            "says": f"{self.describe()} ({', '.join(nodes)})" if nodes else self.describe(),
-            "mechanism": self.mechanism,
-            "links": (),
-            "needs": self.needs,
-            "colour": self.colour,
-            "claims": self.claims(scene),
-        }
-        return Fault(id=id, kind=self.kind, targets=nodes, moves=tuple(moves), evidence=evidence, **{**given, **more})
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        """Whom it hits. Raises InvalidInput when a selector matches nothing."""
+        raise NotImplementedError
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        """What must be seen of it."""
+        raise NotImplementedError
+
+    def says(self, asked: Asked) -> str:
+        """One line for plan, events and report, with whom it hits."""
+        nodes = f" ({', '.join(asked.nodes)})" if asked.nodes else ""
+        flap = f" ({self.flapping.describe()})" if self.flapping else ""
+        return f"{self.describe()}{nodes}{flap}"
+
+    @property
+    def flapping(self) -> Flap | None:
+        """How it comes and goes, for kinds that may."""
+        return getattr(self, "flap", None)
+
+    def build(self, id: str, scene: Scene, wiring: Wiring, offer: Offer) -> Fault:
+        """The fault, ready to go, carried out as offered: moves and evidence, from data alone."""
+        asked = self.asked(id, scene, wiring)
+        means = offer.make(self, asked)
+        return Fault(
+            id=id,
+            kind=self.kind,
+            says=self.says(asked),
+            mechanism=offer.mechanism,
+            targets=asked.nodes,
+            links=tuple(sorted(asked.links)),
+            moves=means.moves,
+            evidence=lambda: self.evidence(asked, means),
+            needs=(*offer.needs, *means.needs),
+            colour=self.colour,
+            claims=self.claims(scene),
+            in_order=means.in_order,
+            pulse=Pulse.of(self.flapping),
+            worker=means.worker,
+            read=means.read,
+            provider=offer.provider,
+            grade=offer.grade,
+        )
 
 
 def link_claims(links: frozenset[tuple[str, str]]) -> frozenset[str]:
@@ -66,9 +87,6 @@ class NetworkFault(Kind):
     def claims(self, scene: Scene) -> frozenset[str]:
         return link_claims(scene.links(self.links))
 
-    def flapping(self, says: str) -> str:
-        return f"{says} ({self.flap.describe()})" if self.flap else says
-
 
 class NodeFault(Kind):
     """A fault on whole nodes."""
@@ -76,11 +94,14 @@ class NodeFault(Kind):
     family = "node"
     target: NodeSelector = Field(description="which nodes, for example 'node c-data'")
 
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring, scene.nodes(self.target))
+
     def claims(self, scene: Scene) -> frozenset[str]:
         return process_claims(scene.nodes(self.target))
 
 
-def made_of(params: FaultParams, id: str, scene: Scene, wiring: Wiring) -> Fault:
-    """The fault that parameters of a file ask for. Raises InvalidInput when a selector matches nothing."""
+def built(params: FaultParams, id: str, scene: Scene, wiring: Wiring, offer: Offer) -> Fault:
+    """The fault that parameters of a file ask for, as offered. Raises InvalidInput when a selector matches nothing."""
     assert isinstance(params, Kind)  # every kind in a registry is one
-    return params.build(id, scene, wiring)
+    return params.build(id, scene, wiring, offer)

@@ -19,7 +19,7 @@ from typing import Any
 from chaos.base import paths
 from chaos.base.errors import FaultError
 from chaos.base.paths import ProcessIdentity
-from chaos.faults.moves import Move, Reversible
+from chaos.faults.moves import Move, Reversible, known
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,13 @@ class Ledger:
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
         """Write down all these moves, in the order in which they will be made, with one fsync.
 
-        Raises FaultError when the disk does not take it: then nothing may be injected.
+        Raises FaultError when the disk does not take it, or when nobody could carry out a move or its inverse: then
+        nothing may be injected.
         """
+        for each in moves:
+            known(each.move.operation)
+            if each.inverse is not None:
+                known(each.inverse.operation)
         with self._lock:
             entries = [Entry(self._next + i, fault, each.move, each.inverse) for i, each in enumerate(moves)]
             self._next += len(entries)

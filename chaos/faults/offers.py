@@ -1,50 +1,68 @@
 """Who carries a kind of fault out: what providers offer, and which offer a target takes.
 
 A kind of fault is an *intent*: what shall happen, to whom, and what must then be seen. A *provider* carries intents out
-by one means: it makes the moves. What it offers, and what that needs of a target, is an :class:`Offer`.
-:class:`Providers` are asked by everybody who wants to know whether a kind can be had: plan, skips, the random mode,
-``faults``, pytest.
+by one means: it makes the moves. What it offers, and what that needs of a target, is an :class:`Offer`. Everybody who
+wants to know whether a kind can be had asks the same :class:`Offers`: plan, skips, the random mode, ``faults``, pytest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.base.errors import Lacking
 from chaos.definitions.steps import FaultParams, Scene
+from chaos.faults.fault import Grade, Link, Worker
 from chaos.faults.moves import Reversible
+from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 
-Moves = Callable[[Any, str, Scene, Wiring], Iterable[Reversible]]
-"""(parameters, id, scene, wiring) → moves with their inverses, from data alone."""
 Lacks = Callable[[str], str | None]
 """Capability → None, or why a target has it not, in words."""
 
 
-class Grade(StrEnum):
-    """How sure a proof is."""
+@dataclass(frozen=True)
+class Asked:
+    """What a kind asks of a provider: a fault's id, and whom it is to hit, resolved. Data, no target in it."""
 
-    PATH = "path"
-    """Bytes through the very link, the process's own state, a blocked fsync."""
-    EFFECT = "effect"
-    """What neighbours, clients or the cluster see, and did not see before."""
-    REPORTED = "reported"
-    """The provider says so, which counts for nothing alone."""
+    id: str
+    scene: Scene
+    wiring: Wiring
+    nodes: tuple[str, ...] = ()
+    links: frozenset[Link] = frozenset()
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a provider carries out what was asked: moves with their inverses, from data alone.
+
+    ``needs``: capabilities beyond those of the offer. ``in_order``: moves on different hosts are not made at once.
+    ``worker`` starts after the moves and ends before their undo. ``read``: see :class:`chaos.faults.fault.Fault`.
+    """
+
+    moves: tuple[Reversible, ...]
+    needs: tuple[str, ...] = ()
+    in_order: bool = False
+    worker: Worker | None = None
+    read: Callable[[Lab], tuple[Reversible, ...]] | None = None
+
+
+Make = Callable[[Any, Asked], Means]
+"""(a kind's parameters, whom they hit) → how it is done."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One kind by one provider. ``needs``: capabilities of the target, those of the kind's own proof included.
+    """One kind by one provider. ``needs``: capabilities of the target.
 
-    ``mechanism``: the technique, and ``undoing``: what its undo does; for plan, report and catalogue.
+    ``mechanism``: the technique, and ``undoing``: what its undo does; for plan, report and catalogue. ``grade``: of the
+    proof that the kind can have with this provider.
     """
 
     kind: str
     provider: str
-    moves: Moves
+    make: Make
     mechanism: str
     undoing: str
     needs: tuple[str, ...] = ()
@@ -56,7 +74,7 @@ class Offer:
 
 
 class Provider:
-    """One means. ``says``: what it is, in a line."""
+    """One means to carry kinds of fault out. ``says``: what it is, in a line."""
 
     def __init__(self, name: str, says: str) -> None:
         self.name, self.says = name, says
@@ -69,41 +87,75 @@ class Provider:
         undoing: str,
         needs: tuple[str, ...] = (),
         grade: Grade = Grade.PATH,
-    ) -> Callable[[Moves], Moves]:
-        """Decorates the function that makes the moves of these kinds."""
+    ) -> Callable[[Make], Make]:
+        """Decorates the function that carries out these kinds."""
 
-        def register(moves: Moves) -> Moves:
+        def register(make: Make) -> Make:
             for kind in kinds:
-                every = (*needs, *kind.sees)
-                self.offers[kind.kind] = Offer(kind.kind, self.name, moves, mechanism, undoing, every, grade)
-            return moves
+                self.offers[kind.kind] = Offer(kind.kind, self.name, make, mechanism, undoing, needs, grade)
+            return make
 
         return register
 
 
 class Providers:
-    """All that there are, those first that are preferred where two offer the same."""
+    """All that there are. Where two offer the same, a target's order decides, and then this one."""
 
-    def __init__(self, providers: Iterable[Provider]) -> None:
-        self.all = tuple(providers)
+    def __init__(self, providers: Iterable[Provider], kinds: Mapping[str, type[FaultParams]]) -> None:
+        self.all, self.kinds = tuple(providers), dict(kinds)
 
-    def offers(self, kind: str, order: Sequence[str] = ()) -> list[Offer]:
-        """Those of a kind. ``order``: of a target, names of providers that it wants first."""
+    def of(self, kind: str, order: Sequence[str] = ()) -> list[Offer]:
+        """The offers of a kind; those of the kind that it is made of too, where it is made of one.
+
+        ``order``: of a target, names of providers that it wants first.
+        """
+        known = self.kinds[kind]
         ranked = sorted(self.all, key=lambda each: order.index(each.name) if each.name in order else len(order))
-        return [each.offers[kind] for each in ranked if kind in each.offers]
+        found = [each.offers[kind] for each in ranked if kind in each.offers]
+        if known.made_of is not None:
+            found += [_through(offer, kind) for offer in self.of(known.made_of, order)]
+        return [replace(offer, needs=(*offer.needs, *known.sees)) for offer in found]
 
-    def reasons(self, kind: str, lacks: Lacks, order: Sequence[str] = ()) -> list[str]:
-        """Why nobody can carry a kind out on a target that ``lacks``; empty: somebody can."""
+    def on(self, lacks: Lacks = lambda _: None, order: Sequence[str] = ()) -> Offers:
+        """What can be had on one target. Without a word about it: of a target that has everything."""
+        return Offers(self, lacks, tuple(order))
+
+
+def _through(offer: Offer, kind: str) -> Offer:
+    """An offer of the kind that another one is made of, for that other one."""
+    return replace(offer, kind=kind, make=lambda params, asked: offer.make(params.part, asked))
+
+
+@dataclass(frozen=True)
+class Offers:
+    """What one target can have of all kinds. ``order``: of providers, as the target wants it."""
+
+    providers: Providers
+    lacks: Lacks
+    order: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> Mapping[str, type[FaultParams]]:
+        return self.providers.kinds
+
+    def reasons(self, kind: str) -> list[str]:
+        """Why nobody can carry a kind out here; empty: somebody can."""
         found: list[str] = []
-        for offer in self.offers(kind, order):
-            if not (why := offer.reasons(lacks)):
+        for offer in self.providers.of(kind, self.order):
+            if not (why := offer.reasons(self.lacks)):
                 return []
             found += why
         return list(dict.fromkeys(found)) or [f"no provider offers {kind}"]
 
-    def chosen(self, kind: str, lacks: Lacks = lambda _: None, order: Sequence[str] = ()) -> Offer:
+    def chosen(self, kind: str) -> Offer:
         """The offer that is taken. Raises Lacking with every reason when there is none."""
-        for offer in self.offers(kind, order):
-            if not offer.reasons(lacks):
-                return offer
-        raise Lacking(f"{kind}: {'; '.join(self.reasons(kind, lacks, order))}", remedy="see: opensearch-chaos faults")
+        if reasons := self.reasons(kind):
+            raise Lacking(f"{kind}: {'; '.join(reasons)}", remedy="see: opensearch-chaos faults")
+        return self.meant(kind)
+
+    def meant(self, kind: str) -> Offer:
+        """The offer that is taken; where none can be had here the first, to be shown in a plan that is then refused."""
+        every = self.providers.of(kind, self.order)
+        if not every:
+            raise Lacking(f"no provider offers {kind}", remedy="see: opensearch-chaos faults")
+        return next((offer for offer in every if not offer.reasons(self.lacks)), every[0])

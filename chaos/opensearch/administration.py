@@ -264,3 +264,13 @@ def deleted(cluster: Cluster, uuid: str, *, through: str | None = None, timeout:
     with reading("the answer with the deleted indices"):
         buried = answer.get("metadata", {}).get("index-graveyard", {}).get("tombstones", [])
         return any(each["index"]["index_uuid"] == uuid for each in buried)
+
+
+def indices_named(cluster: Cluster, prefix: str, through: str) -> list[str]:
+    """The indices whose names begin so, as the node ``through`` knows them. Raises LabError."""
+    path = f"/_cluster/state/metadata/{prefix}*?local=true&filter_path=metadata.indices.*.state"
+    status, answer = administer(cluster, "GET", path, through=through)
+    if status != 200:
+        raise LabError(f"listing the indices {prefix}* answered {status}: {str(answer)[:200]}")
+    with reading(f"the list of the indices {prefix}*"):
+        return sorted((answer or {}).get("metadata", {}).get("indices", {}))

@@ -17,6 +17,7 @@ from chaos.base.errors import Aborted, ChaosError
 from chaos.base.paths import write_json
 from chaos.definitions import Experiment
 from chaos.definitions import objectives as overriding
+from chaos.faults.offers import Offers, Providers
 from chaos.history.writer import AUDIT
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
@@ -31,11 +32,18 @@ from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 
 
-def refuse_lacking(experiment: Experiment, lab: BaseLab | None = None, kind: str = kinds.DEFAULT) -> None:
+def offers_for(
+    experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
+) -> Offers:
+    """What this lab, or one of this kind that is still to be made, can have done to it; starts nothing."""
+    return providers.on(lab.lacks if lab is not None else kinds.of_kind(kind).offers(experiment.topology).get)
+
+
+def refuse_lacking(
+    experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
+) -> None:
     """Raises Lacking when this lab, or one of this kind that is still to be made, cannot do what the faults need."""
-    plan.refuse_lacking(
-        experiment, lab.lacks if lab is not None else kinds.of_kind(kind).offers(experiment.topology).get
-    )
+    plan.refuse_lacking(experiment, offers_for(experiment, providers, lab, kind))
 
 
 def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
@@ -43,7 +51,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     if options.lab is None:
         kinds.require(options.kind)
     guards.refuse_unready(experiment.guards)
-    refuse_lacking(experiment, options.lab, options.kind)
+    refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()
     space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))
     with sole_run(options.lab):
@@ -165,7 +173,7 @@ class Execution(Loading, Phases, Closing):
                 "client": self.driver_config(planned=True).model_dump(
                     mode="json", exclude={"out", "access", "instruments"}
                 ),
-                "steps": list(plan.steps(self.experiment, self.seed)),
+                "steps": list(plan.steps(self.experiment, self.seed, self.offers)),
                 "notes": notes,
                 **({"second_of": self.options.second_of} if self.options.second_of else {}),
                 # an experiment in Python has no expectations that a report could judge

@@ -11,6 +11,7 @@ from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Rate
 from chaos.definitions import objectives as overriding
+from chaos.faults.offers import Providers
 from chaos.run import space
 from chaos.run.execution import Execution
 from chaos.run.options import RunOptions, new_folder
@@ -29,6 +30,7 @@ def python_execution(
     seed: int,
     file: Path,
     reporter: Reporter,
+    providers: Providers,
     objectives: tuple[Mapping[str, Duration], str] = ({}, overriding.OPTION),
 ) -> Execution:
     """A run on ``lab`` whose phases a Python test makes. ``rates``: operation → ``100/s`` or None for none.
@@ -64,6 +66,6 @@ def python_execution(
     command = [f"pytest -m chaos {file.name}::{name}", *(f"{option}={each}" for each in overriding.options(experiment))]
     experiment = experiment.model_copy(update={"good_in_file": {}})  # the test states none that would be replaced
     space.refuse_scarce(space.wanted([experiment], out, own_lab=False))
-    options = RunOptions(out=out, command=" ".join(command), seed=seed, lab=lab)
+    options = RunOptions(out, " ".join(command), providers, seed=seed, lab=lab)
     folder = new_folder(out, experiment.name)
     return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())

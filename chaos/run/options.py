@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
+from chaos.faults.offers import Providers
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.parts import Parts
@@ -18,11 +19,12 @@ from chaos.target.parts import Parts
 class RunOptions:
     """``out``: the folder that run folders go to. ``lab``: a lab to run on; None builds one and takes it away.
 
-    ``kind`` and ``opensearch_home``: of a lab of its own, what it is made of.
+    ``providers``: who may carry faults out. ``kind`` and ``opensearch_home``: of a lab of its own, what it is made of.
     """
 
     out: Path
     command: str
+    providers: Providers
     seed: int | None = None
     lab: BaseLab | None = None
     parts: Parts | None = None

@@ -62,7 +62,8 @@ class Phases(RunState):
         self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
         now = elected(self.lab) if any(each.params.momentary for each in planned) else None
         faults = [
-            ready(each.id, each.params, self.lab, seed=self.seed, elected=now, index=self.index) for each in planned
+            ready(each.id, each.params, self.lab, self.offers, seed=self.seed, elected=now, index=self.index)
+            for each in planned
         ]
         for each, fault in zip(planned, faults, strict=True):
             self.labels.setdefault(each.params.label, []).append(fault.id)

@@ -12,7 +12,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +27,8 @@ from chaos.definitions.actions import ActionParams, Decommission, Recommission, 
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
-from chaos.faults.kind import made_of
+from chaos.faults.kind import built
+from chaos.faults.offers import Offers
 from chaos.target.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
@@ -52,31 +53,36 @@ def faults(experiment: Experiment) -> list[Planned]:
     return planned
 
 
-def lacking(experiment: Experiment, lacks: Callable[[str], str | None]) -> list[str]:
-    """Why this experiment cannot be on a lab that ``lacks`` (capability → reason or None); empty: it can."""
+def lacking(experiment: Experiment, offers: Offers) -> list[str]:
+    """Why this experiment cannot be where there are these offers; empty: it can."""
     found = [
         f"{each.params.kind} in phase {each.phase}: {reason}"
         for each in faults(experiment)
-        for need in each.params.needs
-        if (reason := lacks(need))
+        for reason in offers.reasons(each.params.kind)
     ]
     return list(dict.fromkeys(found))
 
 
-def refuse_lacking(experiment: Experiment, lacks: Callable[[str], str | None]) -> None:
-    """Raises Lacking, with every reason, when the lab cannot do what the experiment's faults need."""
-    if reasons := lacking(experiment, lacks):
+def refuse_lacking(experiment: Experiment, offers: Offers) -> None:
+    """Raises Lacking, with every reason, when nobody can do there what the experiment's faults ask for."""
+    if reasons := lacking(experiment, offers):
         raise Lacking(f"{experiment.name} cannot run here: {'; '.join(reasons)}", remedy="see: opensearch-chaos faults")
 
 
-def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring) -> Fault | None:
+def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring, offers: Offers) -> Fault | None:
     """The fault as it will be, or None when only the moment can tell (it names the elected manager)."""
     if planned.params.momentary:
         return None
-    return made_of(planned.params, planned.id, Scene.of(experiment.topology, seed, planned.id), wiring)
+    return built(
+        planned.params,
+        planned.id,
+        Scene.of(experiment.topology, seed, planned.id),
+        wiring,
+        offers.meant(planned.params.kind),
+    )
 
 
-def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
+def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[dict[str, Any]]:
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
     wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     planned = {(each.phase, id(each.params)): each for each in faults(experiment)}
@@ -93,7 +99,7 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
             yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
         for params in phase.inject:
             each = planned[(phase.name, id(params))]
-            fault = preview(each, experiment, seed, wiring)
+            fault = preview(each, experiment, seed, wiring, offers)
             if fault is None:
                 nodes = experiment.topology.nodes
                 chosen = [s for s in params.selectors.values() if isinstance(s, NodeSelector)]
@@ -110,6 +116,8 @@ def steps(experiment: Experiment, seed: int) -> Iterator[dict[str, Any]]:
                 "phase": phase.name,
                 "step": f"inject {params.kind}: {params.describe()}",
                 "fault": each.id,
+                "provider": fault.provider,
+                "grade": fault.grade.value,
                 "mechanism": fault.mechanism,
                 "targets": list(fault.targets),
                 "links": [f"{a} -> {b}" for a, b in fault.links],

@@ -20,11 +20,10 @@ from chaos.base import paths
 from chaos.definitions import load_topology
 from chaos.faults.kinds.disk import DiskEvidence, PowerLossEvidence
 from chaos.faults.ledger import registrations, standing
-from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
 from chaos.provision import loops
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
@@ -155,9 +154,9 @@ from pathlib import Path
 from chaos.registry import FAULTS
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
+from chaos.registry import ready
 from chaos.history import EventWriter
-from chaos.lab.local import LocalLab
+from chaos.target.labs.local import LocalLab
 from chaos.places import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
@@ -319,9 +318,9 @@ STAGES = ("image", "attached", "mounted", "frozen", "throttled")
 MAKER = """
 import os, signal, sys
 from chaos.definitions import load_topology
-from chaos.lab import cgroups, diskfreeze, disks, network
-from chaos.lab.local import LocalLab
-from chaos.lab.parts import Parts
+from chaos.target.labs import cgroups, diskfreeze, disks, network
+from chaos.target.labs.local import LocalLab
+from chaos.target.parts import Parts
 
 stage, id, topology = sys.argv[1:]
 parts = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")

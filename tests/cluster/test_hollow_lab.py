@@ -17,10 +17,9 @@ from chaos.definitions import load_topology
 from chaos.faults.kinds import network as catalogue
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
-from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.observe.proof import marks
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.target.labs import network, supply, traces
 from chaos.target.labs.local import LocalLab

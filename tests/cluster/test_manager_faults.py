@@ -14,11 +14,10 @@ from clusterkit import ROOT, cli, lifecycle, look, told
 
 from chaos.definitions import load_topology
 from chaos.faults.ledger import registrations, standing
-from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.administration import create_index, delete_index, explicit_settings
 from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.target.labs import supply
 from chaos.target.labs.local import LocalLab
@@ -152,9 +151,9 @@ from pathlib import Path
 from chaos.registry import FAULTS
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
+from chaos.registry import ready
 from chaos.history import EventWriter
-from chaos.lab.local import LocalLab
+from chaos.target.labs.local import LocalLab
 from chaos.places import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])

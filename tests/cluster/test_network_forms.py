@@ -7,10 +7,9 @@ from clusterkit import lifecycle, told
 
 from chaos.faults.ledger import standing
 from chaos.faults.probes import Line, Reply
-from chaos.faults.select import ready
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, newest, views
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 

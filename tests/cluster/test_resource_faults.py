@@ -8,12 +8,12 @@ import pytest
 from clusterkit import DATA, Cli, await_event, cli, failed, lifecycle, nothing_left, run_folder
 
 from chaos.faults.fault import Fault
-from chaos.faults.kinds.resources import Heap, ask_in_parallel
+from chaos.faults.kinds.resources import ask_in_parallel
 from chaos.faults.ledger import standing
-from chaos.faults.select import ready
+from chaos.faults.unread import Heap
 from chaos.observe.proof import problems
 from chaos.opensearch.views import administer, await_green, elected
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 from chaos.target.labs.local import LocalLab
 
 NODES = ("a-all", "b-all", "c-all")

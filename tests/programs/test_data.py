@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,13 +78,18 @@ def overlooked(run: Path) -> bool:
     return len(over) > len(set(over))
 
 
+class Told:
+    """What the checks need of a record."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+
+
 def record(run: Path, readback: dict[str, Any] | None = None) -> Any:
-    """What the checks need of a record, from disk."""
+    """A record, as far as the checks need it, from disk."""
     history = History.open(run)
     parts = {name: getattr(history, name) for name in ("plan", "cas", "probes", "stale")}
-    return SimpleNamespace(
-        **parts, readback=readback, arrivals={}, spans=(), expectations=(), since_start=lambda t: t / 1e9
-    )
+    return Told(**parts, readback=readback, arrivals={}, spans=(), expectations=(), since_start=lambda t: t / 1e9)
 
 
 def held(run: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ ticks.start()
 taken = lambda: ticks.taken().get("own", [])
 """
 CONTROLLER = """
-from chaos.failover.watch import Pulse
+from chaos.programs.failover.watch import Pulse
 pulse = Pulse()
 pulse.start()
 taken = lambda: [(round(start * 1e9), round(end * 1e9)) for start, end in pulse.stood_still()]

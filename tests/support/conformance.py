@@ -24,11 +24,10 @@ from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
 from chaos.faults.probes import Echo, Line, Pair, together
-from chaos.faults.select import ready
 from chaos.history import EventWriter
 from chaos.observe.proof import problems
 from chaos.opensearch.views import await_green, elected
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, PROVIDERS, ready
 from chaos.target.labs import cgroups, kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.local import LocalLab
@@ -118,8 +117,8 @@ def conforms_or_skips(
     """:func:`conforms` on the lab of the kind's topology; skipped where labs of that class cannot have it."""
     wanted = FAULTS[kind].example_topology
     offers = lab.offers(topology(wanted))
-    if lacking := [reason for need in FAULTS[kind].needs if (reason := offers[need])]:
-        pytest.skip(f"{kind}: {'; '.join(lacking)}")
+    if reasons := PROVIDERS.on(offers.get).reasons(kind):
+        pytest.skip(f"{kind}: {'; '.join(reasons)}")
     conforms(get(wanted), out, kind, example, seen)
 
 

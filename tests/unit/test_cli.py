@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 import synthetic
 from fakes import PARTS, ROOT, topology
+from making import block
 
 from chaos import cli as module
 from chaos.base.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
 from chaos.base.paths import ProcessIdentity
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
-from chaos.faults.moves import block
 from chaos.history import EventWriter
-from chaos.registry import FAULTS, load_experiment
+from chaos.registry import FAULTS, PROVIDERS, load_experiment
 from chaos.run import closing, space, stopping
 from chaos.run import execution as running
 from chaos.run.options import RunOptions, RunResult
@@ -338,7 +338,7 @@ def test_the_catalogue_says_what_can_be_had_here_and_why_not(cli: Cli, lacking: 
 
 
 def test_the_catalogue_as_a_page_is_the_same_everywhere(cli: Cli, lacking: None) -> None:
-    assert cli("faults", "--markdown")[:2] == (0, documentation.markdown())
+    assert cli("faults", "--markdown")[:2] == (0, documentation.markdown(PROVIDERS))
 
 
 def test_a_drawn_experiment_is_printed_or_written_and_says_how_to_draw_it_again(cli: Cli, tmp_path: Path) -> None:

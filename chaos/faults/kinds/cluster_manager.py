@@ -6,32 +6,30 @@ their target is whoever is elected at the moment of injecting.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import ClassVar, Literal
+from typing import Literal, get_args
 
 import urllib3
 from pydantic import Field, StrictInt
 
-from chaos.base.errors import ChaosError, LabError
+from chaos.base.errors import ChaosError
 from chaos.base.units import PositiveDuration, PositiveRate
 from chaos.definitions.base import OneOrMore
 from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
-from chaos.faults.evidence import Look, Probe, ProcessEvidence, Simple
-from chaos.faults.fault import Fault
+from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
+from chaos.faults.flapping import Flapping
 from chaos.faults.kind import Kind, link_claims, process_claims
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.moves import Move, Reversible, apply_moves, block, on_node, operation, said
+from chaos.faults.offers import Asked, Means
 from chaos.faults.probes import Line, Pair, Reply, together
-from chaos.faults.storm import ENOUGH, Ask, Storm, Tally
-from chaos.opensearch.administration import reading
+from chaos.faults.storm import ENOUGH, Storm, Tally
+from chaos.opensearch.administration import indices_named
 from chaos.opensearch.rest import UNREADABLE
-from chaos.opensearch.views import NOBODY, administer, await_elected, elected, leaders, newest, term, views
+from chaos.opensearch.views import NOBODY, administer, await_elected, leaders, newest, views
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 
@@ -60,11 +58,8 @@ class QuorumLoss(_ClusterManagerFault):
     kind = "cluster_manager.quorum_loss"
     examples = ({"how": "kill"}, {"how": "pause"})
     example_topology = "3az-tuned"
-    mechanism = "SIGKILL or SIGSTOP of cluster managers drawn with the seed"
-    undoing = "the cluster managers start again on their data, or go on"
     proof = "their processes are gone or stopped, no data node knows a leader, and data nodes still reach each other"
     holding = OnProcess.holding
-    needs = ("process",)
     how: Literal["kill", "pause"] = Field(default="kill", description="kill, or pause (SIGSTOP, found out later)")
     keep: StrictInt = Field(default=1, ge=0, description="how many cluster managers live on, fewer than a quorum")
 
@@ -96,16 +91,11 @@ class QuorumLoss(_ClusterManagerFault):
         """All cluster managers: one more fault on those that are kept would be another fault than this one."""
         return process_claims(tuple(node.name for node in scene.topology.cluster_managers))
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        nodes = self.victims(scene)
-        move, inverse = ("node.kill", "node.start") if self.how == "kill" else ("node.pause", "node.resume")
-        return self.made(
-            id,
-            scene,
-            [on_node(move, inverse, node) for node in nodes],
-            nodes=nodes,
-            evidence=lambda: QuorumEvidence(list(nodes), paused=self.how == "pause"),
-        )
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring, self.victims(scene))
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return QuorumEvidence(list(asked.nodes), paused=self.how == "pause")
 
 
 class QuorumEvidence(ProcessEvidence):
@@ -182,8 +172,6 @@ class LeaderFlap(_ClusterManagerFault):
     kind = "cluster_manager.leader_flap"
     examples = ({"down": "12s", "up": "6s", "how": "pause"}, {"down": "12s", "up": "6s", "how": "isolate"})
     example_topology = "3az-tuned"
-    mechanism = "SIGSTOP, or packets to and from every other node vanish, of whoever is elected each time"
-    undoing = "every cluster manager goes on, and every neighbour entry around them comes back"
     proof = "each time another one is elected, and the term of the elections grows by as much at least"
     holding = "it comes and goes: each time has to show another one elected while the one before is away"
     colour = AMBER
@@ -191,8 +179,6 @@ class LeaderFlap(_ClusterManagerFault):
     up: PositiveDuration = Field(description="how long all are left alone in between, for example 6s")
     how: Literal["pause", "isolate"] = Field(default="isolate", description="pause (SIGSTOP) or isolate (drop)")
     times: StrictInt | None = Field(default=None, ge=1, description="how often; default until it is undone")
-
-    needs: ClassVar[tuple[str, ...]] = ("process", "drop")
 
     def describe(self) -> str:
         times = f", {self.times} times" if self.times is not None else ""
@@ -209,117 +195,23 @@ class LeaderFlap(_ClusterManagerFault):
             return process_claims(names)
         return link_claims(frozenset(link for name in names for link in around(scene.topology, name)))
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        managers = [node.name for node in scene.topology.cluster_managers]
-        takes = {name: self.takes(scene.topology, name) for name in managers}
-        flapping = Flapping(float(self.down), float(self.up), self.times, takes)
-        links = {link for name in managers for link in around(scene.topology, name)}
-        return self.made(
-            id,
-            scene,
-            prepared([both for name in managers for both in takes[name]]),
-            nodes=tuple(managers),
-            says=self.describe(),
-            links=tuple(sorted(links)) if self.how == "isolate" else (),
-            evidence=lambda: FlapEvidence(flapping, float(self.down)),
-            worker=flapping,
-        )
+    def says(self, asked: Asked) -> str:
+        return self.describe()
 
-    def takes(self, topology: Topology, name: str) -> list[Reversible]:
-        """The moves that take this cluster manager away."""
-        if self.how == "pause":
-            return [on_node("node.pause", "node.resume", name)]
-        return [block(a, b) for a, b in sorted(around(topology, name))]
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        managers = tuple(node.name for node in scene.topology.cluster_managers)
+        links = frozenset(link for name in managers for link in around(scene.topology, name))
+        return Asked(id, scene, wiring, managers, links if self.how == "isolate" else frozenset())
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        assert isinstance(means.worker, Flapping)
+        return FlapEvidence(means.worker, float(self.down))
 
 
 def around(topology: Topology, name: str) -> frozenset[tuple[str, str]]:
     """The links between a node and every other node, both ways."""
     others = [node.name for node in topology.nodes if node.name != name]
     return frozenset((name, other) for other in others) | frozenset((other, name) for other in others)
-
-
-def prepared(moves: list[Reversible]) -> list[Reversible]:
-    """Each inverse once, before anything is done: a worker makes the moves themselves, and may die in between."""
-    found: dict[str, Reversible] = {}
-    for both in moves:
-        assert both.inverse is not None
-        found.setdefault(str(both.inverse), Reversible(Move("nothing", both.inverse.arguments), both.inverse))
-    return list(found.values())
-
-
-class Flapping:
-    """A worker: takes away whoever is elected, waits for another, lets it back, waits, again. ``takes``: by name."""
-
-    def __init__(self, down: float, up: float, times: int | None, takes: Mapping[str, list[Reversible]]) -> None:
-        self._down, self._up, self._times, self._takes = down, up, times, takes
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._lab: Lab | None = None
-        self._term: int | None = None
-        self.changes: list[tuple[str, str]] = []
-        """(who was taken away, who was elected instead)"""
-        self.missed: list[str] = []
-        """Who was away for the whole time, and nobody was elected instead."""
-        self.problems: list[str] = []
-
-    def start(self, lab: Lab) -> None:
-        self._lab, self._term = lab, term(lab)
-        self._thread = threading.Thread(target=self._run, args=(lab,), name="leader flap", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> Look:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-        probes = self.probes()
-        probes += [Probe("another is elected", f"while {name} is away", "nobody else", False) for name in self.missed]
-        probes += [Probe("moves of the flapping", "no failure", problem, False) for problem in self.problems[:5]]
-        times = len(self.changes) + len(self.missed)
-        return Look(
-            all(probe.ok for probe in probes), f"{len(self.changes)} of {times} times another took over", probes
-        )
-
-    def probes(self) -> list[Probe]:
-        """What has come of it until now."""
-        changes = list(self.changes)
-        now = term(self._lab) if self._lab is not None else None
-        grown = now - self._term if now is not None and self._term is not None else 0
-        moved = ", ".join(f"{taken} → {new}" for taken, new in changes) or "none"
-        return [
-            Probe("changes of the leader", "at least one", f"{len(changes)}: {moved}", bool(changes)),
-            Probe("growth of the term", f"at least {len(changes)}", f"{self._term} → {now}", grown >= len(changes)),
-        ]
-
-    def _run(self, lab: Lab) -> None:
-        times = 0
-        while not self._over.is_set() and times != self._times:
-            try:
-                leader = elected(lab)
-                if leader is None:
-                    self._over.wait(0.2)
-                    continue
-                times += 1
-                self._once(lab, leader)
-            except Exception as error:  # a worker that dies in silence would look like calm
-                self.problems.append(said(error))
-            self._over.wait(self._up)
-
-    def _once(self, lab: Lab, leader: str) -> None:
-        moves = self._takes[leader]
-        end = time.monotonic() + self._down
-        new: str | None = None
-        try:
-            self.problems += apply_moves(lab, [both.move for both in moves])
-            while time.monotonic() < end and not self._over.wait(0.2 if new is None else end - time.monotonic()):
-                now = elected(lab) if new is None else new
-                if new is None and now not in (None, leader):
-                    assert now is not None
-                    new = now
-                    self.changes.append((leader, new))
-        finally:
-            self.problems += apply_moves(lab, [both.inverse for both in reversed(moves) if both.inverse is not None])
-        if new is None and not self._over.is_set():
-            self.missed.append(leader)
 
 
 class FlapEvidence(Simple):
@@ -357,56 +249,12 @@ class FlapEvidence(Simple):
 # ---- storms ---------------------------------------------------------------------------------------------
 
 STORM = "oschaos-storm-"
-KEPT = 5
-"""How many indices of a storm of them live at once: the older ones are deleted again, which are tasks too."""
-PATIENCE = "cluster_manager_timeout=4s&timeout=4s"
-"""Shorter than OpenSearch's first retry of a throttled task (5 s): nothing comes back when the storm is over."""
-QUIET_SECONDS = 4.5
-"""More than the patience above: requests of a runner that was killed may wait that long in a data node for a leader,
-and be carried out after everything seemed to be gone (seen with a leader that was paused and let go)."""
+"""How the names of its indices begin."""
 
 
-def _indices(lab: Lab, prefix: str, leader: str) -> list[str]:
-    path = f"/_cluster/state/metadata/{prefix}*?local=true&filter_path=metadata.indices.*.state"
-    status, answer = administer(lab, "GET", path, through=leader)
-    if status != 200:
-        raise LabError(f"listing the indices {prefix}* answered {status}: {str(answer)[:200]}")
-    with reading(f"the list of the indices {prefix}*"):
-        return sorted((answer or {}).get("metadata", {}).get("indices", {}))
-
-
-def _queued(lab: Lab, prefix: str, leader: str) -> bool:
-    status, answer = administer(lab, "GET", "/_cluster/pending_tasks?local=true", through=leader)
-    with reading("the cluster manager's queue"):
-        return status == 200 and any(prefix in str(task.get("source")) for task in (answer or {}).get("tasks", ()))
-
-
-@operation("indices.delete")
-def delete_indices(lab: Lab, prefix: str) -> None:
-    """Delete every index whose name begins so, those included that still wait in the cluster manager's queue.
-
-    By their names: a cluster may refuse wildcards. Raises LabError.
-    """
-    deadline = time.monotonic() + 60.0
-    quiet_since: float | None = None
-    while True:
-        leader = await_elected(lab)
-        found = _indices(lab, prefix, leader)
-        for first in range(0, len(found), 50):
-            names = ",".join(found[first : first + 50])
-            status, answer = administer(lab, "DELETE", f"/{names}?ignore_unavailable=true", through=leader)
-            if status not in (200, 404):
-                raise LabError(f"deleting {names} answered {status}: {str(answer)[:300]}")
-        now = time.monotonic()
-        if found or _queued(lab, prefix, leader):
-            quiet_since = None
-        else:
-            quiet_since = quiet_since or now
-            if now - quiet_since >= QUIET_SECONDS:
-                return
-        if now > deadline:
-            raise LabError(f"indices {prefix}* still come up 60 s after the storm: {', '.join(found[:5])}")
-        time.sleep(0.1)
+def storm_prefix(id: str) -> str:
+    """Of the indices that a storm makes, by the fault's id."""
+    return f"{STORM}{id}-"
 
 
 class StormEvidence(Simple):
@@ -526,27 +374,6 @@ class StormEvidence(Simple):
         return Look(well == len(probes), f"{now:.1f} {self._what} per second, {well} of {len(probes)} signs", probes)
 
 
-def canary(lab: Lab, node: str) -> dict[str, float]:
-    """How long one administrative request takes on ``node`` and, through it, on the elected cluster manager."""
-    client = lab.client(node, timeout=4.0)
-    try:
-        began = time.monotonic()
-        client.request("GET", "/_cluster/health?cluster_manager_timeout=4s&timeout=4s&filter_path=status")
-        took = time.monotonic() - began
-        _, answer = client.request("GET", "/_cluster/pending_tasks?cluster_manager_timeout=4s")
-        tasks = answer.get("tasks", ()) if isinstance(answer, dict) else ()
-        waits = [float(task["time_in_queue_millis"]) for task in tasks]
-    except (urllib3.exceptions.HTTPError, *UNREADABLE):
-        return {}
-    finally:
-        client.close()
-    return {
-        "canary GET /_cluster/health, ms": took * 1000,
-        "pending tasks": float(len(waits)),
-        "longest wait of a pending task, ms": max(waits, default=0.0),
-    }
-
-
 SENT_AND_COUNTED = "every two seconds, and before its undo: what was sent and what was counted in the last seconds"
 
 
@@ -555,8 +382,6 @@ class TaskStorm(_ClusterManagerFault):
 
     kind = "cluster_manager.task_storm"
     examples = ({"rate": "10/s", "what": "mappings"}, {"rate": "1/s", "what": "indices"})
-    mechanism = "requests to the data nodes over the direct path: updates of a mapping's _meta, or new empty indices"
-    undoing = "the requests end, and every index of the storm is deleted"
     proof = "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it"
     holding = SENT_AND_COUNTED
     colour = AMBER
@@ -570,30 +395,12 @@ class TaskStorm(_ClusterManagerFault):
     def claims(self, scene: Scene) -> frozenset[str]:
         return frozenset({"the task queue of the cluster manager"})
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        prefix = f"{STORM}{id}-"
-        # as many copies as the load's index has: the storm unbalances nothing, and awareness takes it
-        settings = {"number_of_shards": 1, "number_of_replicas": scene.topology.replicas}
-        away = Move("indices.delete", {"prefix": prefix})
-        first = Move("index.create", {"index": f"{prefix}0", "settings": settings})
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring)
 
-        def requests(k: int) -> list[Ask]:
-            if self.what == "mappings":
-                return [Ask("PUT", f"/{prefix}0/_mapping?{PATIENCE}", {"_meta": {"update": k}})]
-            asks = [Ask("PUT", f"/{prefix}{k}?{PATIENCE}&wait_for_active_shards=0", {"settings": {"index": settings}})]
-            if k >= KEPT:
-                asks.append(Ask("DELETE", f"/{prefix}{k - KEPT}?{PATIENCE}&ignore_unavailable=true"))
-            return asks
-
-        nodes = [node.name for node in scene.topology.data_nodes]
-        storm = Storm(float(self.rate), nodes, requests, lambda lab: canary(lab, nodes[0]))
-        return self.made(
-            id,
-            scene,
-            [Reversible(first if self.what == "mappings" else Move("nothing"), away)],
-            evidence=lambda: TaskEvidence(storm, prefix, self.what),
-            worker=storm,
-        )
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        assert isinstance(means.worker, Storm)
+        return TaskEvidence(means.worker, storm_prefix(asked.id), self.what)
 
 
 class TaskEvidence(StormEvidence):
@@ -614,22 +421,10 @@ class TaskEvidence(StormEvidence):
         return None
 
     def left(self, lab: Lab) -> list[Probe]:
-        found = _indices(lab, self._prefix, await_elected(lab))
+        found = indices_named(lab, self._prefix, await_elected(lab))
         return [Probe(f"indices {self._prefix}*", "none", ", ".join(found) or "none", not found)]
 
 
-ADMIN = {
-    "state": "/_cluster/state",
-    "health": "/_cluster/health",
-    "stats": "/_cluster/stats",
-    "nodes": "/_nodes/stats",
-    "indices": "/_stats",
-    "cat": "/_cat/shards?format=json",
-    "mappings": "/_mapping",
-    "settings": "/_cluster/settings?include_defaults=true",
-    "tasks": "/_tasks",
-    "pending": "/_cluster/pending_tasks",
-}
 AdminRequest = Literal[
     "state", "health", "stats", "nodes", "indices", "cat", "mappings", "settings", "tasks", "pending"
 ]
@@ -643,14 +438,14 @@ class AdminStorm(_ClusterManagerFault):
         {"rate": "20/s", "requests": ["state", "health", "pending"]},
         {"rate": "5/s", "requests": ["stats", "cat"], "target": "role data"},
     )
-    mechanism = "GET requests over the direct path, the chosen nodes in turn"
-    undoing = "the requests end"
     proof = "the rate that was really sent, and the requests that the nodes themselves count; a canary's latency"
     holding = SENT_AND_COUNTED
     colour = AMBER
     rate: PositiveRate = Field(description="requests per second in all, for example 20/s")
     requests: OneOrMore[AdminRequest] = Field(
-        default=("state", "stats", "cat"), min_length=1, description=f"one or more of {', '.join(ADMIN)}"
+        default=("state", "stats", "cat"),
+        min_length=1,
+        description=f"one or more of {', '.join(get_args(AdminRequest))}",
     )
     target: NodeSelector = Field(
         default=NodeSelector(role="cluster_manager"), description="which nodes are asked; default role cluster_manager"
@@ -662,25 +457,12 @@ class AdminStorm(_ClusterManagerFault):
     def claims(self, scene: Scene) -> frozenset[str]:
         return frozenset({"the admin API of the cluster"})
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        nodes = scene.nodes(self.target)
-        # the canary asks another node, where there is one: its own requests must not be counted as the storm's
-        beside = next((node.name for node in scene.topology.nodes if node.name not in nodes), nodes[0])
-        storm = Storm(
-            float(self.rate),
-            nodes,
-            # each node gets each kind of request, whatever their numbers have in common
-            lambda k: [Ask("GET", ADMIN[self.requests[(k // len(nodes)) % len(self.requests)]])],
-            lambda lab: canary(lab, beside),
-        )
-        ends = Move("nothing", {"requests": "end with the runner"})
-        return self.made(
-            id,
-            scene,
-            [Reversible(ends, ends)],
-            evidence=lambda: AdminEvidence(storm, "administrative requests"),
-            worker=storm,
-        )
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring)
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        assert isinstance(means.worker, Storm)
+        return AdminEvidence(means.worker, "administrative requests")
 
 
 class AdminEvidence(StormEvidence):

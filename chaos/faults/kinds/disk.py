@@ -23,10 +23,10 @@ from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
-from chaos.faults.fault import Fault
 from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.moves import Move, Reversible, on_node, operation, said
+from chaos.faults.moves import said
+from chaos.faults.offers import Asked, Means
 from chaos.target.protocol import DiskAnswer, Lab
 from chaos.target.wiring import Wiring
 
@@ -51,63 +51,8 @@ SLOWER = 1.15
 """A burst may be this much faster than the asked rate: a group that was idle has a tenth of a second in hand."""
 
 
-@operation("disk.freeze")
-def _freeze(lab: Lab, node: str) -> None:
-    lab.disks.freeze(node)
-
-
-@operation("disk.thaw")
-def _thaw(lab: Lab, node: str) -> None:
-    lab.disks.thaw(node)
-
-
-@operation("disk.throttle")
-def _throttle(lab: Lab, node: str, whose: str, rate: int) -> None:
-    lab.disks.throttle(node, whose, rate)
-
-
-@operation("disk.unthrottle")
-def _unthrottle(lab: Lab, node: str, whose: str) -> None:
-    lab.disks.unthrottle(node, whose)
-
-
-@operation("disk.fill")
-def _fill(lab: Lab, node: str, share: float | None) -> None:
-    lab.disks.fill(node, share)
-
-
-@operation("disk.empty")
-def _empty(lab: Lab, node: str) -> None:
-    lab.disks.empty(node)
-
-
-@operation("disk.read_only")
-def _read_only(lab: Lab, node: str) -> None:
-    lab.disks.make_read_only(node)
-
-
-@operation("disk.fail")
-def _fail(lab: Lab, node: str) -> None:
-    lab.disks.fail(node)
-
-
-@operation("disk.power_loss")
-def _power_loss(lab: Lab, node: str) -> None:
-    lab.disks.cut_power(node)
-
-
-@operation("disk.restore")
-def _restore(lab: Lab, node: str) -> None:
-    lab.disks.restore(node)
-
-
 def disk_claims(nodes: tuple[str, ...]) -> frozenset[str]:
     return frozenset(f"the disk of {node}" for node in nodes)
-
-
-def repaired(operation: str, node: str) -> list[Reversible]:
-    """A move after which the disk has to be mounted anew; undone last first: the disk, then the node."""
-    return [on_node("nothing", "node.start", node), on_node(operation, "disk.restore", node)]
 
 
 # ---- evidence -----------------------------------------------------------------------------------
@@ -437,7 +382,6 @@ class OnDisk(Kind):
 
     family = "disk"
     example_topology = "3az-disks"
-    needs: ClassVar[tuple[str, ...]] = ("disks",)
     stops: ClassVar[bool] = False
     holding = (
         "every two seconds what the kernel tells of one of its disks in turn; before the undo all of its proof, "
@@ -453,16 +397,8 @@ class OnDisk(Kind):
     def check(self, topology: Topology) -> list[str]:
         return no_disks(self.kind, topology)
 
-    def moves(self, node: str) -> list[Reversible]:
-        raise NotImplementedError
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
-        raise NotImplementedError
-
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        nodes = scene.nodes(self.target)
-        moves = (move for node in nodes for move in self.moves(node))
-        return self.made(id, scene, moves, lambda: self.evidence(nodes), nodes=nodes)
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring, scene.nodes(self.target))
 
 
 def no_disks(kind: str, topology: Topology) -> list[str]:
@@ -492,8 +428,6 @@ class DiskFull(OnDisk):
         {"target": "node c-data", "to": "enospc"},
         {"target": "node c-data", "fill": "60%"},
     )
-    mechanism = "a filler file on the node's disk (fallocate)"
-    undoing = "the filler goes; OpenSearch lifts what it blocked by itself"
     proof = "the used share as the node counts it; growing a file works, or fails with ENOSPC where that is asked"
     holding = (
         "every two seconds, and before the undo: the filler as large as it was, and the disk no emptier than the node "
@@ -526,16 +460,13 @@ class DiskFull(OnDisk):
         stage = "until nothing can be allocated" if self.to == "enospc" else f"beyond the {self.to} watermark"
         return f"fill the disk of {self.target.text} {stage}"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return [Reversible(Move("disk.fill", {"node": node, "share": self.share}), Move("disk.empty", {"node": node}))]
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
         if self.fill is not None:
-            return FullEvidence(nodes, float(self.fill) - 0.005, None)
+            return FullEvidence(asked.nodes, float(self.fill) - 0.005, None)
         if self.to == "enospc":
-            return FullEvidence(nodes, None, None)
+            return FullEvidence(asked.nodes, None, None)
         above = [share for share in STAGES.values() if share > STAGES[str(self.to)]]
-        return FullEvidence(nodes, STAGES[str(self.to)], min(above, default=None))
+        return FullEvidence(asked.nodes, STAGES[str(self.to)], min(above, default=None))
 
 
 class DiskSlow(OnDisk):
@@ -543,17 +474,11 @@ class DiskSlow(OnDisk):
 
     kind = "disk.slow"
     examples = ({"target": "node c-data", "write": "64KiB/s"},)
-    mechanism = (
-        "control groups: a limit on writes to the node's loop device, of the node's group and (version 1) of the "
-        "root group, to which the kernel's own write-back belongs; so there each of the two has that rate"
-    )
-    undoing = "both limits become what they were before"
     proof = "fsync'd bursts take as long as the rate says, and so does write-back by another process"
     holding = (
         "every two seconds the limits as the kernel has them; before the undo fsync'd bursts too, and a write on every "
         "other disk"
     )
-    needs = ("disks", "throttle")
     colour = AMBER
     write: Annotated[SizeRate, at_least(SizeRate(4096), "is less than one block a second")] = Field(
         description="for example 64KiB/s"
@@ -562,17 +487,8 @@ class DiskSlow(OnDisk):
     def describe(self) -> str:
         return f"the disk of {self.target.text} takes {self.write.text} only"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return [
-            Reversible(
-                Move("disk.throttle", {"node": node, "whose": whose, "rate": int(self.write)}),
-                Move("disk.unthrottle", {"node": node, "whose": whose}),
-            )
-            for whose in ("node", "others")
-        ]
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
-        return SlowEvidence(nodes, int(self.write))
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return SlowEvidence(asked.nodes, int(self.write))
 
 
 class DiskStall(OnDisk):
@@ -580,8 +496,6 @@ class DiskStall(OnDisk):
 
     kind = "disk.stall"
     examples = ({"target": "node c-data"},)
-    mechanism = "the file system is frozen (FIFREEZE); a process of its own thaws it when the runner dies"
-    undoing = "it is thawed; what waited goes on, nothing restarts"
     proof = "an fsync'd write does not come back, a read does"
     holding = (
         "every two seconds whether the write that proved it still waits in the kernel; before the undo all of its "
@@ -593,11 +507,8 @@ class DiskStall(OnDisk):
     def describe(self) -> str:
         return f"the disk of {self.target.text} stalls"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return [on_node("disk.freeze", "disk.thaw", node)]
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
-        return StallEvidence(nodes)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return StallEvidence(asked.nodes)
 
 
 class DiskReadOnly(OnDisk):
@@ -605,19 +516,14 @@ class DiskReadOnly(OnDisk):
 
     kind = "disk.read_only"
     examples = ({"target": "node c-data"},)
-    mechanism = "ext4 trigger_fs_error with errors=remount-ro"
-    undoing = "kill the node, unmount, fsck, mount, start: a file system with errors takes no writes before that"
     proof = "an fsync'd write fails with EROFS, a read returns"
     stops = True
 
     def describe(self) -> str:
         return f"the disk of {self.target.text} turns read-only"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return repaired("disk.read_only", node)
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
-        return RefusedEvidence(nodes, errno.EROFS, reads=True)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return RefusedEvidence(asked.nodes, errno.EROFS, reads=True)
 
 
 class DiskErrors(OnDisk):
@@ -625,19 +531,14 @@ class DiskErrors(OnDisk):
 
     kind = "disk.errors"
     examples = ({"target": "node c-data"},)
-    mechanism = "ext4 shutdown ioctl after everything was written back"
-    undoing = "kill the node, unmount, fsck, mount, start"
     proof = "an fsync'd write and a read fail with EIO"
     stops = True
 
     def describe(self) -> str:
         return f"the disk of {self.target.text} answers with I/O errors"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return repaired("disk.fail", node)
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
-        return RefusedEvidence(nodes, errno.EIO, reads=False)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return RefusedEvidence(asked.nodes, errno.EIO, reads=False)
 
 
 class DiskPowerLoss(OnDisk):
@@ -645,19 +546,13 @@ class DiskPowerLoss(OnDisk):
 
     kind = "disk.power_loss"
     examples = ({"target": "node c-data"}, {"target": "role data"})
-    mechanism = "ext4 shutdown ioctl without log flush, SIGKILL, unmount, mount"
-    undoing = "the node starts again on what its disk kept"
     proof = "the process is gone; of a file, the part that was fsynced is there and the part that was not is not"
     holding = OnProcess.holding
-    needs = ("disks", "process")
     stops = True
     lasting = True
 
     def describe(self) -> str:
         return f"{self.target.text} loses power"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return repaired("disk.power_loss", node)
-
-    def evidence(self, nodes: tuple[str, ...]) -> Evidence:
-        return PowerLossEvidence(nodes)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return PowerLossEvidence(asked.nodes)

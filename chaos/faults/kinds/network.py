@@ -1,14 +1,12 @@
-"""Network faults: parameters, and pure functions from directed links to moves and evidence.
+"""Network faults: parameters, and what must be seen of them on directed links.
 
-Two ways to lose packets, which recover differently: *drop* (layer 3: the neighbour's hardware address becomes one
-that nobody has; TCP retransmits, and after healing the connections go on) and *hang* (Toxiproxy's ``timeout``: bytes
-vanish behind an accepted connection, and healing closes it).
+Two ways to lose packets, which recover differently: *drop* (they vanish below TCP, which retransmits, and after healing
+the connections go on) and *hang* (bytes vanish behind an accepted connection, and healing closes it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -29,18 +27,18 @@ from chaos.faults.evidence import (
     milliseconds,
     tolerance,
 )
-from chaos.faults.fault import Fault, Link, Pulse
+from chaos.faults.fault import Link
 from chaos.faults.kind import NetworkFault
-from chaos.faults.moves import Reversible, block, refuse, toxic
+from chaos.faults.offers import Asked, Means
 from chaos.faults.probes import Echo, Pair, Reply
 from chaos.target.wiring import Wiring
 
 Links = frozenset[Link]
 
 
-def spoken(wiring: Wiring, links: Links) -> list[Link]:
-    """The links over which anything is ever said, in a fixed order: clients do not speak to each other."""
-    return sorted((a, b) for a, b in links if wiring.toxified(a, b))
+def spoken(wiring: Wiring, links: Links) -> Links:
+    """The links over which anything is ever said: clients do not speak to each other."""
+    return frozenset((a, b) for a, b in links if "node" in (wiring[a].kind, wiring[b].kind))
 
 
 def pairs_both(wiring: Wiring, links: Links) -> list[Pair]:
@@ -61,16 +59,6 @@ def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
     return sorted(everything - set(touched))
 
 
-def toxics(wiring: Wiring, links: Links, id: str, kind: str, attributes: dict[str, int]) -> list[Reversible]:
-    """One toxic for each place where a link's bytes pass a Toxiproxy."""
-    return [
-        toxic(place.host, place.proxy, f"oschaos-{id}-{place.stream}", kind, place.stream, attributes)
-        for a, b in spoken(wiring, links)
-        for place in wiring.toxified(a, b)
-    ]
-
-
-Made = tuple[list[Reversible], Callable[[], Evidence]]
 AMBER = "#b7791f"
 LEAST_SLICE_OVER_TLS = 256
 """Bytes; a client's ping is some 190 of them."""
@@ -84,28 +72,14 @@ not there."""
 class OnLinks(NetworkFault):
     """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
 
-    needs: ClassVar[tuple[str, ...]] = ("links",)
     holding = (
         "every two seconds pings over two of its pairs and one untouched pair, in turn; before the undo all of "
         "its proof, and a glance at every other pair. "
         "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
     )
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        links = frozenset(spoken(wiring, scene.links(self.links)))
-        moves, evidence = self.make(id, links, wiring)
-        return self.made(
-            id,
-            scene,
-            moves,
-            evidence,
-            says=self.flapping(self.describe()),
-            links=tuple(sorted(links)),
-            pulse=Pulse.of(self.flap),
-        )
-
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        raise NotImplementedError
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring, links=spoken(wiring, scene.links(self.links)))
 
     @property
     def silence(self) -> float:
@@ -121,8 +95,6 @@ class NetworkLatency(OnLinks):
         {"links": "to zone c", "delay": "300ms"},
         {"links": "around everything in zone c", "delay": "200ms", "jitter": "20ms"},
     )
-    mechanism = "Toxiproxy latency, each direction of each connection"
-    undoing = "the toxics go; connections stay"
     proof = "round trips over new and existing connections grow as asked, untouched ones do not"
     colour = AMBER
     delay: PositiveDuration = Field(description="added one way, for example 300ms")
@@ -150,10 +122,9 @@ class NetworkLatency(OnLinks):
         jitter = f" ± {self.jitter.text}" if self.jitter else ""
         return f"+{self.delay.text}{jitter} on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        delay, jitter = float(self.delay), float(self.jitter)
-        attributes = {"latency": round(delay * 1000), "jitter": round(jitter * 1000)}
-        touched = pairs_both(wiring, links)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        delay, jitter, links = float(self.delay), float(self.jitter), asked.links
+        touched = pairs_both(asked.wiring, links)
 
         def ways(pair: Pair) -> int:
             """How many of a round trip's two directions are delayed."""
@@ -161,9 +132,9 @@ class NetworkLatency(OnLinks):
 
         def bounds(pair: Pair, base: Echo | None) -> tuple[float, float]:
             before = base.seconds if base and base.seconds else 0.0
-            asked, slack = ways(pair) * delay, ways(pair) * jitter
-            least = max(asked - slack - tolerance(asked), CONTROL_GROWTH_SECONDS)
-            return before + least, before + asked + slack + tolerance(asked)
+            added, slack = ways(pair) * delay, ways(pair) * jitter
+            least = max(added - slack - tolerance(added), CONTROL_GROWTH_SECONDS)
+            return before + least, before + added + slack + tolerance(added)
 
         def expected(pair: Pair, base: Echo | None) -> str:
             low, high = bounds(pair, base)
@@ -174,9 +145,8 @@ class NetworkLatency(OnLinks):
             return echo.seconds is not None and low <= echo.seconds <= high
 
         silence = 2 * (delay + jitter) + 2.0
-        return toxics(wiring, links, id, "latency", attributes), lambda: LinkEvidence(
-            touched, untouched(wiring, touched), expected, shows, silence=silence, adds=max(0.0, delay - jitter)
-        )
+        others = untouched(asked.wiring, touched)
+        return LinkEvidence(touched, others, expected, shows, silence=silence, adds=max(0.0, delay - jitter))
 
 
 class NetworkBandwidth(OnLinks):
@@ -187,8 +157,6 @@ class NetworkBandwidth(OnLinks):
         {"links": "from node a-data to node c-data", "rate": "64KiB/s"},
         {"links": "from clients of zone a to node c-data", "rate": "1MiB/s"},
     )
-    mechanism = "Toxiproxy bandwidth: a cap on each connection, not on the link as a whole"
-    undoing = "the toxics go; connections stay"
     proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
     holding = (
         "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo bursts over "
@@ -204,12 +172,14 @@ class NetworkBandwidth(OnLinks):
     def describe(self) -> str:
         return f"at most {self.rate.text} on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        rate = max(round(float(self.rate) / 1000), 1)  # Toxiproxy counts in kB/s, per connection
-        touched = pairs_both(wiring, links)
-        return toxics(wiring, links, id, "bandwidth", {"rate": rate}), lambda: BandwidthEvidence(
-            touched, untouched(wiring, touched), rate * 1000.0
-        )
+    @property
+    def kilobytes(self) -> int:
+        """The rate in whole kB/s, as which it is made."""
+        return max(round(float(self.rate) / 1000), 1)
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        touched = pairs_both(asked.wiring, asked.links)
+        return BandwidthEvidence(touched, untouched(asked.wiring, touched), self.kilobytes * 1000.0)
 
 
 class NetworkSlicer(OnLinks):
@@ -223,8 +193,6 @@ class NetworkSlicer(OnLinks):
         {"links": "from node a-data to node c-data", "size": "512B", "delay": "10ms"},
         {"links": "from clients of zone a to node c-data", "size": "4KiB", "delay": "10ms"},
     )
-    mechanism = "Toxiproxy slicer: halved until a slice is small enough, a pause after each slice of each connection"
-    undoing = "the toxics go; connections stay"
     proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
     holding = (
         "every two seconds pings in a row over two of its pairs, in turn; before the undo all of its proof over three "
@@ -251,21 +219,10 @@ class NetworkSlicer(OnLinks):
     def describe(self) -> str:
         return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        # a variation of 0 ends Toxiproxy 2.12: it draws a number below twice the variation, and below 0 there is none
-        attributes = {
-            "average_size": int(self.size) - 1,
-            "size_variation": 1,
-            "delay": round(float(self.delay) * 1_000_000),
-        }
-        touched = pairs_both(wiring, links)
-        return toxics(wiring, links, id, "slicer", attributes), lambda: SlicerEvidence(
-            touched,
-            untouched(wiring, touched),
-            int(self.size),
-            float(self.delay),
-            pairs_opened(wiring, links),
-        )
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        touched = pairs_both(asked.wiring, asked.links)
+        opened = pairs_opened(asked.wiring, asked.links)
+        return SlicerEvidence(touched, untouched(asked.wiring, touched), int(self.size), float(self.delay), opened)
 
 
 class NetworkSlowClose(OnLinks):
@@ -273,10 +230,8 @@ class NetworkSlowClose(OnLinks):
 
     kind = "network.slow_close"
     examples = ({"links": "from node a-data to node c-data", "delay": "2s"},)
-    mechanism = "Toxiproxy slow_close: a close is passed on after a delay, in each direction of each connection"
-    undoing = "the toxics go; a close that waits goes through"
     proof = "from the end of our half of a connection to the end of the other takes as long as asked"
-    needs = ("links", "closes")
+    sees = ("closes",)
     colour = AMBER
     delay: Annotated[
         PositiveDuration,
@@ -286,13 +241,10 @@ class NetworkSlowClose(OnLinks):
     def describe(self) -> str:
         return f"closes arrive {self.delay.text} late on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        touched = pairs_both(wiring, links)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        links, touched = asked.links, pairs_both(asked.wiring, asked.links)
         delays = {pair: ((pair in links) + (pair[::-1] in links)) * float(self.delay) for pair in touched}
-        attributes = {"delay": round(float(self.delay) * 1000)}
-        return toxics(wiring, links, id, "slow_close", attributes), lambda: SlowCloseEvidence(
-            touched, untouched(wiring, touched), delays
-        )
+        return SlowCloseEvidence(touched, untouched(asked.wiring, touched), delays)
 
 
 class _Silencing(OnLinks):
@@ -300,11 +252,11 @@ class _Silencing(OnLinks):
 
     proof = "no answer over new and existing connections, untouched ones answer as before"
 
-    def silent(self, links: Links, wiring: Wiring) -> Callable[[], Evidence]:
-        touched = pairs_both(wiring, links)
-        return lambda: LinkEvidence(
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        touched = pairs_both(asked.wiring, asked.links)
+        return LinkEvidence(
             touched,
-            untouched(wiring, touched),
+            untouched(asked.wiring, touched),
             lambda *_: "silent",
             lambda _pair, _base, echo: echo.reply is Reply.SILENT,
             silence=self.silence,
@@ -321,15 +273,9 @@ class NetworkDrop(_Silencing):
         {"links": "between node a-data and node b-data"},
         {"links": "around everything in zone c", "flap": {"down": "1s", "up": "4s", "times": 1}},
     )
-    mechanism = "packets vanish at layer 3 (neighbour entry to a hardware address that nobody has)"
-    undoing = "the neighbour entries come back; connections go on"
-    needs = ("drop",)
 
     def describe(self) -> str:
         return f"packets vanish on links {self.links.text}"
-
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        return [block(a, b) for a, b in sorted(links)], self.silent(links, wiring)
 
 
 class NetworkHang(_Silencing):
@@ -337,22 +283,17 @@ class NetworkHang(_Silencing):
 
     kind = "network.hang"
     examples = ({"links": "from node a-data to node c-data"},)
-    mechanism = "Toxiproxy timeout: accepted, then bytes vanish; healing closes"
-    undoing = "the toxics go, and the connections that they held are closed"
 
     def describe(self) -> str:
         return f"connections hang on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        return toxics(wiring, links, id, "timeout", {"timeout": 0}), self.silent(links, wiring)
 
-
-def turned_away(wiring: Wiring, links: Links, new: Reply, *existing: Reply) -> LinkEvidence:
+def turned_away(asked: Asked, new: Reply, *existing: Reply) -> LinkEvidence:
     """New connections meet exactly this reply; existing ones this one or one of the others."""
     ends = (new, *existing)
     return LinkEvidence(
-        pairs_opened(wiring, links),
-        untouched(wiring, pairs_both(wiring, links)),
+        pairs_opened(asked.wiring, asked.links),
+        untouched(asked.wiring, pairs_both(asked.wiring, asked.links)),
         lambda *_: new.value,
         lambda _pair, _base, echo: echo.is_(new),
         expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
@@ -369,17 +310,13 @@ class NetworkRefuse(OnLinks):
         {"links": "from node a-data to node c-data"},
         {"links": "from clients of zone a to node b-data"},
     )
-    mechanism = "Toxiproxy proxy disabled: existing connections close, new ones are refused"
-    undoing = "the proxies are enabled again"
     proof = "new connections are refused, existing ones are closed"
 
     def describe(self) -> str:
         return f"connections are refused on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        touched = pairs_opened(wiring, links)
-        moves = [refuse(wiring.toxified(a, b)[0].host, wiring.toxified(a, b)[0].proxy) for a, b in touched]
-        return moves, lambda: turned_away(wiring, links, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return turned_away(asked, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
 
 
 class NetworkReset(OnLinks):
@@ -390,18 +327,10 @@ class NetworkReset(OnLinks):
         {"links": "from node a-data to node c-data"},
         {"links": "from clients of zone a to node b-data"},
     )
-    mechanism = "Toxiproxy reset_peer: new connections are reset; existing ones end, by FIN or RST as measured"
-    undoing = "the toxics go"
     proof = "new connections are reset, existing ones are reset or closed"
 
     def describe(self) -> str:
         return f"connections are reset on links {self.links.text}"
 
-    def make(self, id: str, links: Links, wiring: Wiring) -> Made:
-        touched = pairs_opened(wiring, links)
-        places = [wiring.toxified(a, b)[0] for a, b in touched]
-        moves = [
-            toxic(place.host, place.proxy, f"oschaos-{id}-upstream", "reset_peer", "upstream", {"timeout": 0})
-            for place in places
-        ]
-        return moves, lambda: turned_away(wiring, links, Reply.RESET, Reply.CLOSED)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return turned_away(asked, Reply.RESET, Reply.CLOSED)

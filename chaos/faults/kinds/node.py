@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, ClassVar, Literal
 
 import urllib3
 from pydantic import Field, StrictBool
 
-from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology
-from chaos.faults.evidence import Look, Probe, ProcessEvidence
-from chaos.faults.fault import Fault, Pulse
+from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence
 from chaos.faults.kind import NodeFault
-from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.faults.offers import Asked, Means
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 
@@ -24,7 +21,6 @@ from chaos.target.wiring import Wiring
 class OnProcess(NodeFault):
     """A fault that ends or stops the process of whole nodes."""
 
-    needs: ClassVar[tuple[str, ...]] = ("process",)
     paused: ClassVar[bool] = False
     emptied: ClassVar[bool] = False
     holding = (
@@ -32,22 +28,8 @@ class OnProcess(NodeFault):
         "its proof too"
     )
 
-    def moves(self, node: str) -> list[Reversible]:
-        raise NotImplementedError
-
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        nodes = scene.nodes(self.target)
-        flap: Flap | None = getattr(self, "flap", None)
-        flapping = f" ({flap.describe()})" if flap else ""
-        return self.made(
-            id,
-            scene,
-            (move for node in nodes for move in self.moves(node)),
-            lambda: ProcessEvidence(list(nodes), paused=self.paused, emptied=self.emptied),
-            nodes=nodes,
-            says=f"{self.describe()} ({', '.join(nodes)}){flapping}",
-            pulse=Pulse.of(flap),
-        )
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return ProcessEvidence(list(asked.nodes), paused=self.paused, emptied=self.emptied)
 
 
 class NodeKill(OnProcess):
@@ -55,8 +37,6 @@ class NodeKill(OnProcess):
 
     kind = "node.kill"
     examples = ({"target": "elected cluster manager"}, {"target": "node c-data", "flap": {"down": "3s", "up": "20s"}})
-    mechanism = "SIGKILL; undo starts the node again on its data"
-    undoing = "the node starts again on its data"
     proof = "the process is gone and its port refuses; later it answers and is in the cluster"
     holding = (
         f"{OnProcess.holding}. With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
@@ -68,24 +48,16 @@ class NodeKill(OnProcess):
     def describe(self) -> str:
         return f"kill {self.target.text}"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return [on_node("node.kill", "node.start", node)]
-
 
 class NodeStop(OnProcess):
     """SIGTERM, an orderly stop; the node is started again, with its data, at undo."""
 
     kind = "node.stop"
     examples = ({"target": "one of group cm and zone c"},)
-    mechanism = "SIGTERM; undo starts the node again on its data"
-    undoing = "the node starts again on its data"
     proof = NodeKill.proof
 
     def describe(self) -> str:
         return f"stop {self.target.text} in good order"
-
-    def moves(self, node: str) -> list[Reversible]:
-        return [on_node("node.stop", "node.start", node)]
 
 
 class NodePause(OnProcess):
@@ -93,8 +65,6 @@ class NodePause(OnProcess):
 
     kind = "node.pause"
     examples = ({"target": "node c-data"},)
-    mechanism = "SIGSTOP; the kernel still acknowledges; undo SIGCONT"
-    undoing = "SIGCONT"
     proof = "the kernel says stopped, and a ping inside the node's host stays without an answer"
     holding = NodeKill.holding
     colour = "#b7791f"
@@ -106,59 +76,18 @@ class NodePause(OnProcess):
     def describe(self) -> str:
         return f"pause {self.target.text}"
 
-    def moves(self, node: str) -> list[Reversible]:
-        return [on_node("node.pause", "node.resume", node)]
-
 
 class NodeLoss(OnProcess):
     """Killed and its data folder emptied; an empty replacement joins at undo."""
 
     kind = "node.loss"
     examples = ({"target": "node c-data"},)
-    mechanism = "SIGKILL and the data folder emptied; undo starts an empty replacement"
-    undoing = "an empty node starts in its place; the data is gone for good"
     proof = "the process is gone and the data folder is empty"
-    needs = ("process", "data")
     emptied = True
     lasting = True
 
     def describe(self) -> str:
         return f"lose {self.target.text} with all its data"
-
-    def moves(self, node: str) -> list[Reversible]:
-        return [on_node("node.kill", "node.start", node), on_node("node.wipe", None, node)]
-
-
-BACK = "/_cluster/health?local=true&filter_path=status,number_of_nodes,discovered_cluster_manager"
-
-
-@operation("node.await")
-def _await_back(lab: Lab, node: str, nodes: int, seconds: float) -> None:
-    """Until the node itself sees a cluster of so many nodes that is green. Raises LabError after ``seconds``.
-
-    Its own view, because a process that has just started knows nothing from before: others may not have noticed yet
-    that the one before it is gone, and to them the cluster still looks green.
-    """
-    deadline = time.monotonic() + seconds
-    client = lab.client(node, timeout=2.0)
-    seen = "no answer"
-    while time.monotonic() < deadline:
-        try:
-            status, health = client.request("GET", BACK)
-            seen = f"{status} {health}"
-            if (
-                status == 200
-                and health["discovered_cluster_manager"]
-                and health["number_of_nodes"] >= nodes
-                and health["status"] == "green"
-            ):
-                client.close()
-                return
-        except (urllib3.exceptions.HTTPError, LookupError, TypeError):
-            seen = "no answer that can be read"
-        time.sleep(0.1)
-    client.close()
-    raise LabError(f"{node} is not back in a green cluster of {nodes} nodes after {seconds:g} s: {seen}")
 
 
 class RestartEvidence(ProcessEvidence):
@@ -201,10 +130,6 @@ class NodeRestart(OnProcess):
         {"target": "zone c", "how": "orderly", "rolling": True},
         {"target": "node c-data", "how": "kill"},
     )
-    mechanism = (
-        "SIGTERM or SIGKILL, then started again; rolling: the next one when this one is back and the cluster green"
-    )
-    undoing = "nodes that do not run are started"
     proof = "each node's process is another one than before, and it is in the cluster"
     holding = "it is over when it is proven: nothing is to hold"
     colour = "#b7791f"
@@ -219,25 +144,14 @@ class NodeRestart(OnProcess):
         rolling = "one after the other" if self.rolling else "at once"
         return f"{self.verb} {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
 
-    def steps(self, node: str, topology: Topology) -> list[Reversible]:
-        end = "node.stop" if self.how == "orderly" else "node.kill"
-        back = {"node": node, "nodes": len(topology.nodes), "seconds": float(self.within)}
-        return [
-            on_node(end, "node.start", node),
-            Reversible(Move("node.start", {"node": node}), Move("nothing", {"node": node})),
-            Reversible(Move("node.await", back), Move("nothing", {"node": node})),
-        ]
-
-    def proven(self, nodes: list[str], topology: Topology) -> RestartEvidence:
-        return RestartEvidence(nodes)
-
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
         managers = {node.name for node in scene.topology.cluster_managers}
         # managers last, as operators do it: a restart of the elected one costs an election
         nodes = tuple(sorted(scene.nodes(self.target), key=lambda node: node in managers))
-        moves = (move for node in nodes for move in self.steps(node, scene.topology))
-        evidence = lambda: self.proven(list(nodes), scene.topology)  # noqa: E731
-        return self.made(id, scene, moves, evidence, nodes=nodes, in_order=self.rolling)
+        return Asked(id, scene, wiring, nodes)
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return RestartEvidence(list(asked.nodes))
 
 
 class UpgradeEvidence(RestartEvidence):
@@ -279,11 +193,6 @@ class NodeUpgrade(NodeRestart):
     kind = "node.upgrade"
     examples = ({"target": "node c-data"},)
     example_topology = "3az-upgrade"
-    mechanism = (
-        "SIGTERM, then started again on its data with the later version; the next one when this one is back and the "
-        "cluster green"
-    )
-    undoing = "nodes that do not run are started; there is no way back to the earlier version"
     proof = "each node's process is another one than before, says the later version, and is in the cluster"
     lasting = True
     verb = "upgrade"
@@ -295,9 +204,5 @@ class NodeUpgrade(NodeRestart):
             ]
         return []
 
-    def steps(self, node: str, topology: Topology) -> list[Reversible]:
-        stop, start, back = super().steps(node, topology)
-        return [stop, Reversible(Move("node.version", {"node": node, "version": topology.upgrade}), None), start, back]
-
-    def proven(self, nodes: list[str], topology: Topology) -> RestartEvidence:
-        return UpgradeEvidence(nodes, str(topology.upgrade))
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return UpgradeEvidence(list(asked.nodes), str(asked.scene.topology.upgrade))

@@ -1,61 +1,30 @@
 """Node faults of want: too little processor time, no room for file pages, no memory, a heap full of answers.
 
-The first three are limits of the node's control group. A limit's inverse holds the values that were there when the
-fault was made (:meth:`Limited.on`), so whatever a lab had before comes back. Heap pressure is made by real searches
-whose answers nobody reads: a node keeps an answer on its heap until its client has taken the last byte.
+The first three are limits of the node's control group. Heap pressure is made by real searches whose answers nobody
+reads.
 """
 
 from __future__ import annotations
 
-import json
-import socket
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import urllib3
 from pydantic import Field, field_validator
 
-from chaos.base.errors import LabError
 from chaos.base.units import Malformed, Percent, PositivePercent, PositiveSize, Size, at_least
-from chaos.definitions.steps import Scene
-from chaos.definitions.topology import Topology
-from chaos.faults.echoes import Http
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
-from chaos.faults.fault import Fault
 from chaos.faults.kind import NodeFault
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.faults.offers import Asked, Means
 from chaos.faults.probes import Pair
-from chaos.opensearch.rest import UNREADABLE
-from chaos.opensearch.views import administer
+from chaos.faults.unread import Heap, UnreadAnswers
 from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
 
 MEBI = 1 << 20
 AMBER = "#b7791f"
-
-
-@operation("limits.restore")
-def _restore_limits(lab: Lab, node: str, resource: str, values: dict[str, str]) -> None:
-    lab.restore_limits(node, resource, values)
-
-
-@operation("processors.limit")
-def _limit_processors(lab: Lab, node: str, processors: float) -> None:
-    lab.limit_processors(node, processors)
-
-
-@operation("memory.squeeze")
-def _squeeze_memory(lab: Lab, node: str, headroom: int) -> None:
-    lab.squeeze_memory(node, headroom)
-
-
-@operation("memory.exhaust")
-def _exhaust_memory(lab: Lab, node: str) -> None:
-    lab.exhaust_memory(node)
 
 
 class Limited(NodeFault):
@@ -66,38 +35,6 @@ class Limited(NodeFault):
         "every two seconds the limits of its nodes and of all others, as the kernel has them; before the undo all "
         "of its proof too"
     )
-
-    def limit(self, node: str) -> Move:
-        raise NotImplementedError
-
-    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
-        raise NotImplementedError
-
-    def moves(self, node: str) -> list[Reversible]:
-        return [Reversible(self.limit(node), restore(node, self.resource, {}))]
-
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        nodes = scene.nodes(self.target)
-        moves = tuple(move for node in nodes for move in self.moves(node))
-        return self.made(
-            id,
-            scene,
-            moves,
-            lambda: self.evidence(nodes, scene.topology),
-            nodes=nodes,
-            read=lambda lab: tuple(_with_values(each, lab) for each in moves),  # undo restores what limits it then
-        )
-
-
-def restore(node: str, resource: str, values: dict[str, str]) -> Move:
-    return Move("limits.restore", {"node": node, "resource": resource, "values": values})
-
-
-def _with_values(both: Reversible, lab: Lab) -> Reversible:
-    if both.inverse is None or both.inverse.operation != "limits.restore":
-        return both
-    node, resource = both.inverse.arguments["node"], both.inverse.arguments["resource"]
-    return Reversible(both.move, restore(node, resource, lab.limits(node, resource)))
 
 
 # ------------------------------------------------------------------------------------------ processor time
@@ -184,12 +121,9 @@ class NodeCpuStarvation(Limited):
     kind = "node.cpu_starvation"
     resource = "cpu"
     examples = ({"target": "node c-data", "quota": "20%"},)
-    mechanism = "quota of the node's control group (version 1 cpu.cfs_quota_us, version 2 cpu.max), per 100 ms"
-    undoing = "the quota that was there, or none"
     proof = (
         "under requests in parallel the group uses no more than its quota, and periods are throttled; later none are"
     )
-    needs = ("cpu",)
     colour = AMBER
     quota: Annotated[PositivePercent, at_least(Percent(0.01), "is less than the kernel's least quota")] = Field(
         description="of one processor, for example 10%"
@@ -198,11 +132,8 @@ class NodeCpuStarvation(Limited):
     def describe(self) -> str:
         return f"at most {self.quota.text} of one processor for {self.target.text}"
 
-    def limit(self, node: str) -> Move:
-        return Move("processors.limit", {"node": node, "processors": float(self.quota)})
-
-    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
-        return StarvationEvidence(nodes, float(self.quota))
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return StarvationEvidence(asked.nodes, float(self.quota))
 
 
 # ----------------------------------------------------------------------------------------------- memory
@@ -277,13 +208,7 @@ class NodePageCacheSqueeze(Limited):
     kind = "node.page_cache_squeeze"
     resource = "memory"
     examples = ({"target": "node c-data", "headroom": "32MiB"},)
-    mechanism = (
-        "limit of the node's control group (version 1 memory.limit_in_bytes with its killer off, "
-        "version 2 memory.high): what it holds that is no file page, its untouched heap, and the headroom"
-    )
-    undoing = "the limit that was there, or none"
     proof = "failures at the limit grow, and files that are read twice cost major faults the second time too; later not"
-    needs = ("memory",)
     colour = AMBER
     headroom: Annotated[PositiveSize, at_least(Size(8 * MEBI), "is too little to run in")] = Field(
         default=Size(32 * MEBI), description="room for file pages, for example 32MiB"
@@ -292,12 +217,10 @@ class NodePageCacheSqueeze(Limited):
     def describe(self) -> str:
         return f"{self.headroom.text} for the file pages of {self.target.text}"
 
-    def limit(self, node: str) -> Move:
-        return Move("memory.squeeze", {"node": node, "headroom": int(self.headroom)})
-
-    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
-        heaps = {node.name: int(node.heap) for node in topology.nodes}
-        return SqueezeEvidence(nodes, {node: heaps[node] + 2 * int(self.headroom) + 64 * MEBI for node in nodes})
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        heaps = {node.name: int(node.heap) for node in asked.scene.topology.nodes}
+        sizes = {node: heaps[node] + 2 * int(self.headroom) + 64 * MEBI for node in asked.nodes}
+        return SqueezeEvidence(asked.nodes, sizes)
 
 
 class KilledForMemoryEvidence(Simple):
@@ -345,28 +268,14 @@ class NodeOutOfMemory(Limited):
     kind = "node.out_of_memory"
     resource = "memory"
     examples = ({"target": "node c-data"},)
-    mechanism = (
-        "limit of the node's control group just above what it holds, and in the group a small process that takes "
-        "the rest: the kernel kills the larger of the two, which is the node's"
-    )
-    undoing = "the limit that was there comes back and the node starts again on its data"
     proof = "the kernel's counter of kills in that group grows and the process is gone; later it is in the cluster"
     holding = OnProcess.holding
-    needs = ("memory", "process")
 
     def describe(self) -> str:
         return f"the kernel kills {self.target.text} for want of memory"
 
-    def limit(self, node: str) -> Move:
-        return Move("memory.exhaust", {"node": node})
-
-    def moves(self, node: str) -> list[Reversible]:
-        start = on_node("node.start", "node.start", node)
-        # undone last first: the limit is back before the node starts
-        return [Reversible(Move("nothing", {"node": node}), start.inverse), *super().moves(node)]
-
-    def evidence(self, nodes: tuple[str, ...], topology: Topology) -> Evidence:
-        return KilledForMemoryEvidence(nodes)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return KilledForMemoryEvidence(asked.nodes)
 
 
 def _limits_as_before(lab: Lab, resource: str, before: dict[str, dict[str, str]]) -> list[Probe]:
@@ -401,147 +310,6 @@ def _look(probes: list[Probe], signs: str) -> Look:
 
 
 # ------------------------------------------------------------------------------------------------- heap
-
-DOCUMENT_BYTES = 128 * 1024
-DOCUMENTS = 64
-"""Of the pressure's own index: 8 MiB in one answer, and next to nothing on disk, because it compresses well."""
-ANSWERS_A_HEAP = 64
-"""An answer is no more than this part of a heap: what it costs while it is made must find room beside the others."""
-COPIES = 3
-"""A node that makes an answer holds what it found and what it writes, and lets go of the first at some later time."""
-BATCH = 8
-ASK_AGAIN_SECONDS = 0.3
-UNREAD_BYTES = 64 * 1024
-"""Buffer of a connection on which nothing is read, so that the answer waits on the node's heap and not here."""
-PARTS = ("jvm.timestamp", "jvm.mem", "jvm.gc", "breakers")
-STATS = f"/_nodes/_local/stats/jvm,breaker?filter_path={','.join(f'nodes.*.{part}' for part in PARTS)}"
-
-
-@operation("pressure.index")
-def _pressure_index(lab: Lab, index: str, on: list[str]) -> None:
-    """An index of large documents, its one shard on one of the nodes ``on`` (anywhere when empty)."""
-    settings: dict[str, Any] = {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"}
-    if on:
-        settings["routing.allocation.include._name"] = ",".join(on)
-    body = {"settings": {"index": settings}, "mappings": {"enabled": False}}
-    status, answer = administer(lab, "PUT", f"/{index}", body)
-    if status != 200 and "resource_already_exists" not in str(answer):
-        raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
-    document = json.dumps({"text": "x" * DOCUMENT_BYTES})
-    for first in range(0, DOCUMENTS, BATCH):
-        rows = [f'{{"index": {{"_id": "{n}"}}}}\n{document}\n' for n in range(first, first + BATCH)]
-        status, answer = administer(lab, "POST", f"/{index}/_bulk", "".join(rows))
-        if status != 200 or answer.get("errors"):
-            raise LabError(f"filling the index {index} answered {status}: {str(answer)[:300]}")
-    status, answer = administer(lab, "POST", f"/{index}/_refresh")
-    if status != 200:
-        raise LabError(f"refreshing the index {index} answered {status}: {str(answer)[:300]}")
-
-
-class Heap:
-    """What a node says of its heap. ``used`` is a fraction of ``most``, bytes that it may have.
-
-    ``measured`` is when, in milliseconds of the node's own clock: a node measures once a second and repeats itself.
-    """
-
-    def __init__(self, stats: dict[str, Any]) -> None:
-        (node,) = stats["nodes"].values()
-        memory = node["jvm"]["mem"]
-        self.measured = int(node["jvm"]["timestamp"])
-        self.most = int(memory["heap_max_in_bytes"])
-        self.used = memory["heap_used_in_bytes"] / self.most
-        self.tripped = sum(int(breaker["tripped"]) for breaker in node["breakers"].values())
-        self.full_collections = int(node["jvm"]["gc"]["collectors"]["old"]["collection_count"])
-
-    @classmethod
-    def of(cls, lab: Lab, node: str, timeout: float = 5.0) -> Heap | None:
-        """None when the node does not answer in time, which a full heap may cause."""
-        client = lab.client(node, timeout=timeout)
-        try:
-            status, stats = client.request("GET", STATS)
-            return cls(stats) if status == 200 else None
-        except (urllib3.exceptions.HTTPError, *UNREADABLE):
-            return None
-        finally:
-            client.close()
-
-
-def fitting(heap: Heap, above: float) -> tuple[int, int]:
-    """Documents in an answer, and how many answers may be made before the heap is measured again; at least one."""
-    documents = max(1, min(DOCUMENTS, heap.most // ANSWERS_A_HEAP // DOCUMENT_BYTES))
-    room = (above - heap.used) * heap.most
-    return documents, max(1, int(room // (COPIES * documents * DOCUMENT_BYTES)))
-
-
-class UnreadAnswers:
-    """A worker: searches to each node whose answers it never reads, as many as it takes to hold the heap so full.
-
-    No search is sent on a figure from before the last answer, and never more than fit between it and the aim: a heap
-    that is filled faster than it is measured ends the node.
-    """
-
-    def __init__(self, nodes: tuple[str, ...], index: str, above: float) -> None:
-        self._nodes, self._index, self._above = nodes, index, above
-        self._over = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self.unread: dict[str, int] = dict.fromkeys(nodes, 0)
-        self.refused: dict[str, int] = dict.fromkeys(nodes, 0)
-
-    def start(self, lab: Lab) -> None:
-        self._threads = [
-            threading.Thread(target=self._fill, args=(lab, node), name=f"heap of {node}", daemon=True)
-            for node in self._nodes
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _fill(self, lab: Lab, node: str) -> None:
-        held: list[socket.socket] = []
-        old: int | None = None  # when the figure was measured that may be from before the last answer
-        try:
-            while not self._over.is_set():
-                heap = Heap.of(lab, node, 2.0)
-                if heap is not None and old is None:
-                    old = heap.measured
-                if heap is None or heap.measured == old or heap.used >= self._above:
-                    self._over.wait(ASK_AGAIN_SECONDS)
-                    continue
-                documents, answers = fitting(heap, self._above)
-                for _ in range(answers):
-                    if self._over.is_set():
-                        break
-                    sock = self._search(lab, node, documents)
-                    if sock is None:
-                        self.refused[node] += 1
-                        break
-                    held.append(sock)
-                    self.unread[node] = len(held)
-                old = None
-        finally:
-            for sock in held:
-                sock.close()
-            self.unread[node] = 0
-
-    def _search(self, lab: Lab, node: str, documents: int) -> socket.socket | None:
-        """A connection on which an answer waits; None when the node refused or broke it off."""
-        try:
-            sock = lab.connect(node, (lab.wiring[node].loopback, 9200), 5.0)
-        except OSError:
-            return None
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD_BYTES)
-            sock.sendall(Http(lab.access.headers()).request(f"/{self._index}/_search?size={documents}"))
-            if sock.recv(12) == b"HTTP/1.1 200":  # a server sends the first line whole
-                return sock
-        except OSError:
-            pass
-        sock.close()
-        return None
 
 
 class HeapEvidence(Simple):
@@ -628,11 +396,6 @@ class NodeHeapPressure(NodeFault):
 
     kind = "node.heap_pressure"
     examples = ({"target": "node a-data", "above": "75%"},)
-    mechanism = (
-        "searches on an index of its own, sent to the node itself, whose answers of up to 8 MiB the client does not "
-        "read: they stay on the heap"
-    )
-    undoing = "the connections close, the index is deleted, and a node that died of it starts again"
     proof = (
         "the node runs and its own statistics say: heap used as asked, or breakers that tripped; "
         "later less, and requests answered"
@@ -654,21 +417,6 @@ class NodeHeapPressure(NodeFault):
     def describe(self) -> str:
         return f"heap of {self.target.text} {self.above.text} full of unread answers"
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        nodes = scene.nodes(self.target)
-        data = {node.name for node in scene.topology.data_nodes}
-        index = f"oschaos-pressure-{id}".lower()
-        worker = UnreadAnswers(nodes, index, float(self.above))
-        # a node without data answers all the same: it gathers the answer from the node that has the shard
-        on = [node for node in nodes if node in data]
-        fill = Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index}))
-        started = [on_node("nothing", "node.start", node) for node in nodes]
-        return self.made(
-            id,
-            scene,
-            (*started, fill),
-            lambda: HeapEvidence(worker, nodes, float(self.above)),
-            nodes=nodes,
-            worker=worker,
-            read=lambda lab: (fill,) if lab.lacks("process") else (*started, fill),
-        )
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        assert isinstance(means.worker, UnreadAnswers)
+        return HeapEvidence(means.worker, asked.nodes, float(self.above))

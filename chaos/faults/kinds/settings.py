@@ -14,17 +14,15 @@ from typing import Annotated, Any, Literal
 import urllib3
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from chaos.base.errors import FaultError, said_by_opensearch
 from chaos.definitions.steps import Scene
 from chaos.definitions.topology import LAB_OWNED, STATIC, Topology, setting
-from chaos.faults.evidence import Look, Probe, Simple
-from chaos.faults.fault import Fault
+from chaos.faults.evidence import Evidence, Look, Probe, Simple
 from chaos.faults.kind import Kind
-from chaos.faults.moves import Move, Reversible, operation
+from chaos.faults.offers import Asked, Means
 from chaos.faults.probes import Pair
-from chaos.opensearch.administration import Text, as_text, certain, explicit_settings, settings_path
+from chaos.opensearch.administration import Text, as_text, settings_path
 from chaos.opensearch.rest import UNREADABLE
-from chaos.opensearch.views import administer, await_elected, newest, views
+from chaos.opensearch.views import newest, views
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 
@@ -68,68 +66,14 @@ SettingOrDefault = Annotated[
 SettingName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
 
 
-def to_restore(now: Mapping[str, Text], changed: Mapping[str, Text], before: Mapping[str, Text]) -> dict[str, Text]:
-    """What has to be put back: those that are what the fault made of them, and were something else before."""
-    return {
-        key: before.get(key)
-        for key, made in changed.items()
-        if now.get(key) == made and now.get(key) != before.get(key)
-    }
-
-
-def taken_over(now: Mapping[str, Text], changed: Mapping[str, Text], before: Mapping[str, Text]) -> dict[str, Text]:
-    """What somebody else has changed since: neither as before nor as the fault made it."""
-    return {key: now.get(key) for key, made in changed.items() if now.get(key) not in (made, before.get(key))}
-
-
-# ---- moves ----------------------------------------------------------------------------------------------
-
-
-def _put(lab: Lab, index: str | None, settings: Mapping[str, Text]) -> None:
-    body = {"persistent": dict(settings)} if index is None else dict(settings)
-    status, answer = administer(lab, "PUT", settings_path(index), body, through=await_elected(lab))
-    if status != 200:
-        why = said_by_opensearch(answer) or str(answer)
-        raise FaultError(f"OpenSearch does not take {_said(settings)}: {status}, {why[:300]}")
-
-
-def _said(settings: Mapping[str, Any]) -> str:
+def said_of(settings: Mapping[str, Any]) -> str:
+    """Settings in words."""
     return ", ".join(f"{key}: {_shown(value)}" for key, value in settings.items())
 
 
 def _shown(value: Any) -> str:
     text = as_text(value)
     return "default" if text is None else f"[{', '.join(text)}]" if isinstance(text, list) else text or "''"
-
-
-@operation("settings.change")
-def change(lab: Lab, index: str | None, settings: dict[str, Text]) -> None:
-    """Set them, on the cluster where ``index`` is None; a value None puts the default back.
-
-    Raises FaultError with OpenSearch's own reason.
-    """
-    _put(lab, index, settings)
-
-
-@operation("settings.restore")
-def restore(lab: Lab, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
-    """Put back what is unchanged since; nothing to do for an index that is gone.
-
-    OpenSearch has no compare-and-set for settings: a change within the moment between reading and writing is lost.
-    Raises FaultError, after the others have been restored, when somebody else changed one meanwhile.
-    """
-    await_elected(lab)
-    now = certain(lab, lambda: explicit_settings(lab, index))
-    if now is None:
-        return
-    if mine := to_restore(now, changed, before):
-        _put(lab, index, mine)
-    if theirs := taken_over(now, changed, before):
-        raise FaultError(
-            f"not restored, because somebody else has changed it since: {_said(theirs)} "
-            f"(the fault had made it {_said({key: changed[key] for key in theirs})})",
-            remedy=f"set what it was before ({_said({key: before.get(key) for key in theirs})}) by hand",
-        )
 
 
 # ---- evidence -------------------------------------------------------------------------------------------
@@ -194,13 +138,13 @@ class SettingsEvidence(Simple):
         for node, held in self._held(lab).items():
             if held is not None:
                 self._before[node] = {key: held.get(key, (None, False)) for key in self._settings}
-            shown = _said({key: value for key, (value, _) in self._before.get(node, {}).items()})
+            shown = said_of({key: value for key, (value, _) in self._before.get(node, {}).items()})
             probes.append(Probe(f"settings on {node}", "answered", shown if held else "no answer", held is not None))
         self._copies = self._counted(lab)
         well = sum(probe.ok for probe in probes)
         says = f"{well} of {len(probes)} nodes tell their settings"
         if probes and well == len(probes) and not self._changes():
-            asked = _said(self._settings)
+            asked = said_of(self._settings)
             probes.append(Probe("the settings before", f"other than {asked}", asked, False))
             says = "everything is so already: nothing would change"
         return Look(bool(probes) and all(probe.ok for probe in probes), says, probes)
@@ -291,8 +235,6 @@ class SettingsChange(Kind):
 
     kind = "settings.change"
     family = "settings"
-    mechanism = "the settings API; cluster settings as persistent ones"
-    undoing = "the values that were read before, where they are unchanged since; else undo fails and says so"
     proof = (
         "the value that each node holds by its own state, another one than before; "
         "of replicas also the copies that each shard has"
@@ -322,7 +264,7 @@ class SettingsChange(Kind):
 
     def describe(self) -> str:
         where = "the cluster" if self.scope == "cluster" else self.index or "the load's index"
-        return f"set {_said(self.settings)} on {where}"
+        return f"set {said_of(self.settings)} on {where}"
 
     @property
     def full(self) -> dict[str, Text]:
@@ -352,23 +294,12 @@ class SettingsChange(Kind):
         where = "the cluster" if self.scope == "cluster" else f"index {self.index or scene.index}"
         return frozenset(f"the setting {key} of {where}" for key in self.full)
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        index = (self.index or scene.index) if self.scope == "index" else None
-        settings = self.full
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring)
 
-        def both(before: Any) -> tuple[Reversible, ...]:
-            return (
-                Reversible(
-                    Move("settings.change", {"index": index, "settings": settings}),
-                    Move("settings.restore", {"index": index, "changed": settings, "before": before}),
-                ),
-            )
+    def where(self, scene: Scene) -> str | None:
+        """The index that is meant; None: the cluster."""
+        return (self.index or scene.index) if self.scope == "index" else None
 
-        def read(lab: Lab) -> tuple[Reversible, ...]:
-            now = explicit_settings(lab, index)
-            if now is None:
-                raise FaultError(f"settings.change: there is no index {index}")
-            return both({key: now.get(key) for key in settings})
-
-        moves = both("what is read when it is injected")
-        return self.made(id, scene, moves, lambda: SettingsEvidence(index, settings), read=read)
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return SettingsEvidence(self.where(asked.scene), self.full)

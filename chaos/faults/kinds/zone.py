@@ -1,56 +1,29 @@
 """Zone faults: what happens to everything in one zone at once, in the words that people have for it.
 
-Isolation, partition and slowness are network faults on the zone's links, made by the network family's own functions.
+Isolation, partition and slowness are network faults on the zone's links, and whoever can make those can make these.
 Power loss takes every host of the zone at the same moment, its disks included where the topology has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from time import sleep
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from chaos.base.errors import ChaosError, FaultError
 from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.selectors import NAME, LinkSelector
 from chaos.definitions.source import did_you_mean
 from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology, unknown_zone
 from chaos.faults.evidence import Evidence, ProcessEvidence
-from chaos.faults.fault import Fault
 from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.disk import PowerLossEvidence, disk_claims
 from chaos.faults.kinds.network import AMBER, NetworkDrop, NetworkLatency, OnLinks
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.moves import Move, Reversible, on_node, operation, said
-from chaos.target.protocol import Lab
+from chaos.faults.offers import Asked, Means
 from chaos.target.wiring import Wiring
 
 ZoneName = Annotated[str, Field(pattern=f"^{NAME}$", description="the zone, for example c")]
-
-
-@operation("zone.return")
-def _return(lab: Lab, groups: Sequence[Sequence[str]], gap: float) -> None:
-    """Start these nodes, group after group with ``gap`` seconds in between; those that run are let alone.
-
-    Every node is tried. Raises FaultError naming those that could not be started.
-    """
-    failed = []
-    for number, nodes in enumerate(groups):
-        if number and gap:
-            sleep(gap)  # part of the fault: power comes back rack by rack
-        for node in nodes:
-            try:
-                if lab.topology.disks is not None:
-                    lab.disks.restore(node)
-                lab.start_node(node)
-            except ChaosError as error:
-                failed.append(f"{node}: {said(error)}")
-    if failed:
-        raise FaultError(f"not every node came back: {'; '.join(failed)}")
 
 
 class OnZone(Kind):
@@ -66,7 +39,6 @@ class OnZone(Kind):
 class OnZoneLinks(OnZone):
     """A fault on the links of a zone: one of the network family under a name of its own."""
 
-    needs: ClassVar[tuple[str, ...]] = ("links",)
     around: ClassVar[str] = "everything in zone"
     holding = OnLinks.holding
     flap: Flap | None = Field(default=None, description="come and go, for example {down: 2s, up: 3s}")
@@ -75,15 +47,19 @@ class OnZoneLinks(OnZone):
     def links(self) -> LinkSelector:
         return LinkSelector.parse(f"around {self.around} {self.zone}")
 
-    def on_links(self) -> OnLinks:
+    @property
+    def part(self) -> OnLinks:
+        """The fault of the network family that it is."""
         raise NotImplementedError
 
     def claims(self, scene: Scene) -> frozenset[str]:
-        return self.on_links().claims(scene)
+        return self.part.claims(scene)
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        says = f"{self.describe()} ({self.flap.describe()})" if self.flap else self.describe()
-        return replace(self.on_links().build(id, scene, wiring), kind=self.kind, says=says, colour=self.colour)
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return self.part.asked(id, scene, wiring)
+
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        return self.part.evidence(asked, means)
 
     def _given(self) -> dict[str, Any]:
         return {"links": self.links, "flap": self.flap}
@@ -93,16 +69,15 @@ class ZoneIsolation(OnZoneLinks):
     """No packet enters or leaves the zone, those of its clients included."""
 
     kind = "zone.isolation"
+    made_of = NetworkDrop.kind
     examples = ({"zone": "c"},)
-    mechanism = NetworkDrop.mechanism
-    undoing = NetworkDrop.undoing
     proof = NetworkDrop.proof
-    needs = NetworkDrop.needs
 
     def describe(self) -> str:
         return f"zone {self.zone} is cut off from everything, its clients included"
 
-    def on_links(self) -> OnLinks:
+    @property
+    def part(self) -> OnLinks:
         return NetworkDrop(**self._given())
 
 
@@ -121,18 +96,16 @@ class ZoneSlowness(OnZoneLinks):
     """Everything that enters or leaves the zone is late, both ways: a round trip grows by twice the delay."""
 
     kind = "zone.slowness"
+    made_of = NetworkLatency.kind
     examples = ({"zone": "c", "delay": "200ms"}, {"zone": "c", "delay": "100ms", "jitter": "20ms"})
-    mechanism = NetworkLatency.mechanism
-    undoing = NetworkLatency.undoing
     proof = NetworkLatency.proof
-    needs = NetworkLatency.needs
     colour = AMBER
     delay: PositiveDuration = Field(description="added one way, for example 200ms")
     jitter: Duration = Field(default=Duration(0), description="the delay varies by plus or minus this much")
 
     @model_validator(mode="after")
     def _as_a_delay(self) -> ZoneSlowness:
-        self.on_links()  # what the network family refuses is refused here
+        _ = self.part  # what the network family refuses is refused here
         return self
 
     @property
@@ -143,7 +116,8 @@ class ZoneSlowness(OnZoneLinks):
         jitter = f" ± {self.jitter.text}" if self.jitter else ""
         return f"+{self.delay.text}{jitter} on everything in and out of zone {self.zone}"
 
-    def on_links(self) -> OnLinks:
+    @property
+    def part(self) -> OnLinks:
         return NetworkLatency(**self._given(), delay=self.delay, jitter=self.jitter)
 
 
@@ -156,11 +130,8 @@ class ZonePowerLoss(OnZone):
         {"zone": "c", "return_order": ["data", "cm"], "return_gap": "5s"},
     )
     example_topology = "3az-disks"
-    mechanism = "SIGKILL of all nodes at once; disks lose what was not fsynced, where the topology has disks"
-    undoing = "the nodes start again, group after group in the order given"
     proof = "the processes are gone; with disks, of a file only the part that was fsynced is there"
     holding = OnProcess.holding
-    needs = ("process",)
     lasting = True
     return_order: tuple[Annotated[str, Field(pattern=f"^{NAME}$")], ...] | None = Field(
         default=None,
@@ -208,24 +179,9 @@ class ZonePowerLoss(OnZone):
         order = f", {' before '.join(self.return_order)} on return" if self.return_order else ""
         return f"zone {self.zone} loses power{order}"
 
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        topology = scene.topology
-        nodes, disks = self.nodes(topology), topology.disks is not None
-        evidence: type[PowerLossEvidence] | type[ProcessEvidence] = PowerLossEvidence if disks else ProcessEvidence
-        # one inverse returns them all: inverses of different hosts are applied at once, and order is of the essence
-        back = Move("zone.return", {"groups": self.returning(topology), "gap": float(self.return_gap)})
+    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+        return Asked(id, scene, wiring, self.nodes(scene.topology))
 
-        def made() -> Evidence:
-            return evidence(list(nodes))
-
-        return self.made(
-            id,
-            scene,
-            (
-                Reversible(Move("nothing", {}), back),
-                *(on_node("disk.power_loss" if disks else "node.kill", "nothing", node) for node in nodes),
-            ),
-            made,
-            nodes=nodes,
-            needs=(*self.needs, "disks") if disks else self.needs,
-        )
+    def evidence(self, asked: Asked, means: Means) -> Evidence:
+        nodes = list(asked.nodes)
+        return PowerLossEvidence(nodes) if asked.scene.topology.disks is not None else ProcessEvidence(nodes)

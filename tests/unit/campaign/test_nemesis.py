@@ -11,6 +11,7 @@ from apart import examples
 from fakes import topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import OFFERS, lacking, needs
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign import nemesis
@@ -21,10 +22,6 @@ from chaos.registry import FAULTS, load_experiment
 
 NAMES = ["3az-standby", "3az-standby-2data", "2az", "planted-no-replicas"]
 named = cache(topology)
-
-
-def all_there(_: str) -> None:
-    return None
 
 
 def options(on: str = "3az-standby", seed: int = 1, **more: object) -> Options:
@@ -42,7 +39,7 @@ drawn = st.builds(
 
 def faults(given: Options) -> list[Drawn]:
     try:
-        return nemesis.timeline(given, all_there)
+        return nemesis.timeline(given, OFFERS)
     except InvalidInput as nothing:
         assert "nothing was drawn" in nothing.message
         return []
@@ -71,9 +68,9 @@ def test_never_more_than_the_limits_at_any_moment(given: Options) -> None:
 def test_the_same_options_give_the_same_bytes_and_they_are_that_experiment(given: Options) -> None:
     if not faults(given):
         return
-    text = nemesis.text(given, all_there)
-    assert text == nemesis.text(given, all_there)
-    meant = nemesis.draw(given, all_there)
+    text = nemesis.text(given, OFFERS)
+    assert text == nemesis.text(given, OFFERS)
+    meant = nemesis.draw(given, OFFERS)
     assert read(text, given.topology).phases == meant.phases
 
 
@@ -87,13 +84,13 @@ def read(text: str, on: Topology) -> Experiment:
 
 
 def test_another_seed_draws_another_plan() -> None:
-    plans = {nemesis.text(options(seed=seed), all_there).partition("phases:")[2] for seed in range(5)}
+    plans = {nemesis.text(options(seed=seed), OFFERS).partition("phases:")[2] for seed in range(5)}
     assert len(plans) == 5
 
 
 def test_the_plan_names_the_command_that_draws_it_again() -> None:
     given = options(weights={"node.kill": 2.0, "network.drop": 1.0}, limits=Limits(3, all_copies=True), name="short")
-    text = nemesis.text(given, all_there)
+    text = nemesis.text(given, OFFERS)
     assert text.splitlines()[0] == (
         "# drawn by: opensearch-chaos nemesis 3az-standby --seed 1 --for 2m --rate 6/min "
         "--weights node.kill=2,network.drop=1 --max-active 3 --allow-all-copies --name short"
@@ -105,7 +102,7 @@ def test_the_plan_names_the_command_that_draws_it_again() -> None:
 
 
 def test_every_fault_is_undone_by_its_own_name_and_the_last_phase_waits_for_green() -> None:
-    plan = nemesis.draw(options(), all_there)
+    plan = nemesis.draw(options(), OFFERS)
     injected = [step.label for phase in plan.phases for step in phase.inject]
     undone = [label for phase in plan.phases for label in phase.undo]
     assert sorted(injected) == sorted(undone) and len(set(injected)) == len(injected) > 1
@@ -117,14 +114,14 @@ def test_what_the_lab_lacks_is_not_drawn_and_refused_where_it_is_asked_for() -> 
     def lacks(need: str) -> str | None:
         return "no such thing here" if need == "process" else None
 
-    kinds = {each.params.kind for seed in range(5) for each in nemesis.timeline(options(seed=seed), lacks)}
-    assert kinds and not any("process" in FAULTS[kind].needs for kind in kinds)
+    kinds = {each.params.kind for seed in range(5) for each in nemesis.timeline(options(seed=seed), lacking(lacks))}
+    assert kinds and not any("process" in needs(kind) for kind in kinds)
     with pytest.raises(InvalidInput, match=r"node\.kill cannot be drawn: no such thing here"):
-        nemesis.timeline(options(weights={"node.kill": 1.0}), lacks)
+        nemesis.timeline(options(weights={"node.kill": 1.0}), lacking(lacks))
 
 
 def test_planted_weaknesses_are_drawn_only_where_they_are_asked_for() -> None:
-    assert not any(FAULTS[kind].family == nemesis.PLANTED for kind in nemesis.default_weights(all_there))
+    assert not any(FAULTS[kind].family == nemesis.PLANTED for kind in nemesis.default_weights(OFFERS))
 
 
 @pytest.mark.parametrize(
@@ -137,15 +134,15 @@ def test_planted_weaknesses_are_drawn_only_where_they_are_asked_for() -> None:
 )
 def test_weights_that_cannot_be_read(weights: str, says: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        nemesis.parse_weights(weights)
+        nemesis.parse_weights(weights, FAULTS)
     assert says in refused.value.message
 
 
 def test_nothing_to_draw() -> None:
     with pytest.raises(InvalidInput, match="every weight is 0"):
-        nemesis.timeline(options(weights={"node.kill": 0.0}), all_there)
+        nemesis.timeline(options(weights={"node.kill": 0.0}), OFFERS)
     with pytest.raises(InvalidInput, match="nothing was drawn in 1s"):
-        nemesis.timeline(options(duration=Duration(1), rate=Rate(0.001)), all_there)
+        nemesis.timeline(options(duration=Duration(1), rate=Rate(0.001)), OFFERS)
 
 
 # ---- what is spared --------------------------------------------------------------------------------------
@@ -178,13 +175,13 @@ def of(kind: str, **parameters: object) -> FaultParams:
 def test_a_majority_and_a_copy_are_spared_or_not(
     name: str, kind: str, parameters: dict[str, str], enough: bool
 ) -> None:
-    found = hits(of(kind, **parameters), named(name))
+    found = hits(of(kind, **parameters), named(name), OFFERS)
     assert all(spared(named(name), [hit], Limits()) for hit in found) == enough
     assert all(spared(named(name), [hit], Limits(quorum_loss=True, all_copies=True)) for hit in found)
 
 
 def drawn_at(begin: int, end: int, params: FaultParams, on: Topology) -> Drawn:
-    return Drawn(begin, end, params, hits(params, on))
+    return Drawn(begin, end, params, hits(params, on, OFFERS))
 
 
 @pytest.mark.parametrize(
@@ -229,8 +226,8 @@ def test_data_that_was_lost_stays_lost() -> None:
 
 
 def test_whoever_is_elected_is_reckoned_with() -> None:
-    found = hits(of("node.kill", target="elected cluster manager"), named("3az-standby"))
+    found = hits(of("node.kill", target="elected cluster manager"), named("3az-standby"), OFFERS)
     assert {next(iter(hit.nodes)) for hit in found} == {"a-cm", "b-cm", "c-cm"}
     with pytest.raises(InvalidInput):
-        hits(of("node.kill", target="elected cluster manager and role data"), named("3az-standby"))
+        hits(of("node.kill", target="elected cluster manager and role data"), named("3az-standby"), OFFERS)
     assert spared(named("3az-standby"), [Hit(frozenset(), frozenset(), frozenset())], Limits())

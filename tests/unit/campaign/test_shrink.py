@@ -10,6 +10,7 @@ import pytest
 from fakes import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import OFFERS
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign.shrink import failures, fixed, opened, reduced, shrink, smallest
@@ -134,11 +135,11 @@ def test_an_undo_of_nothing_goes_and_what_counts_from_it(whole: Experiment) -> N
 def test_a_draw_is_made_before_ids_change(whole: Experiment) -> None:
     (before,) = [each for each in plan.faults(whole) if each.params.kind == "node.pause"]
     wiring = plan.Wiring.of("plan", whole.topology.nodes, whole.topology.zones)
-    meant = plan.preview(before, whole, 7, wiring)
+    meant = plan.preview(before, whole, 7, wiring, OFFERS)
     made = fixed(whole, 7)
     (after,) = [each for each in plan.faults(made) if each.params.kind == "node.pause"]
     assert meant is not None and after.params.fixed and made.seed == 7
-    now = plan.preview(after, made, 99, wiring)
+    now = plan.preview(after, made, 99, wiring, OFFERS)
     assert now is not None and now.targets == meant.targets
 
 

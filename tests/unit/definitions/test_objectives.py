@@ -20,7 +20,7 @@ from chaos import cli as module
 from chaos.base.console import Reporter
 from chaos.base.errors import Exit, InvalidInput
 from chaos.definitions import Duration, Experiment, objectives, writing
-from chaos.registry import GRAMMAR, load_experiment
+from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
 from chaos.report import render
 from chaos.run import execution as running
 from chaos.run import in_python, plan
@@ -234,6 +234,7 @@ def test_a_load_in_python_takes_the_option_and_its_command_says_so(
             client={},
             seed=1,
             file=Path("test_x.py"),
+            providers=PROVIDERS,
             reporter=Reporter(quiet=True),
             objectives=(objectives.parse(given), "--chaos-objective"),
         )

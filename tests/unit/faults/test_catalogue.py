@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from fakes import ROOT
+from making import OFFERS, built, needs
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Topology, load_topology
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults import documentation
 from chaos.faults.moves import Move
-from chaos.registry import FAULTS, load_experiment
+from chaos.registry import FAULTS, PROVIDERS, load_experiment
 from chaos.run.plan import lacking, refuse_lacking
 from chaos.target.labs.local import LocalLab
 from chaos.target.protocol import CAPABILITIES
@@ -40,11 +41,13 @@ def scene(params: FaultParams, topology: Topology) -> Scene:
 def test_every_kind_says_what_it_is(kind: str) -> None:
     fault = FAULTS[kind]
     assert fault.__doc__ and fault.__doc__ not in {base.__doc__ for base in fault.__mro__[1:]}
-    for said in (fault.family, fault.mechanism, fault.undoing, fault.proof, fault.example_topology):
+    ways = documentation.described(fault, PROVIDERS).ways
+    told = [said for way in ways for said in (way.provider, way.mechanism, way.undoing)]
+    for said in (fault.family, fault.proof, fault.example_topology, *told):
         assert said.strip() == said != ""
-    assert fault.examples
-    assert set(fault.needs) <= set(CAPABILITIES)
-    assert all(parameter.says for parameter in documentation.described(fault).parameters)
+    assert fault.examples and ways
+    assert {need for way in ways for need in way.needs} <= set(CAPABILITIES)
+    assert all(parameter.says for parameter in documentation.described(fault, PROVIDERS).parameters)
 
 
 @pytest.mark.parametrize(("kind", "example"), EXAMPLES)
@@ -52,7 +55,7 @@ def test_every_example_is_a_fault_that_fits_a_ledger(kind: str, example: dict[st
     topology = topology_of(kind)
     params = FAULTS[kind](**example)
     assert params.check(topology) == []
-    fault = params.build("f1", scene(params, topology), Wiring.of("plan", topology.nodes, topology.zones))
+    fault = built(params, scene(params, topology), Wiring.of("plan", topology.nodes, topology.zones))
     assert fault.kind == kind and fault.says
     # requests of the runner's own hold nothing, so two may overlap; some leave nothing that an undo would have to take
     assert (fault.moves and fault.claims) or fault.worker is not None
@@ -78,7 +81,7 @@ def test_a_fault_that_is_drawn_claims_the_node_that_it_hits(kind: str) -> None:
     drawn = FAULTS[kind](**{**example, "target": "one of role data"})
     hit = set()
     for seed in range(20):
-        fault = drawn.build("f1", Scene.of(topology, seed, "f1"), wiring)
+        fault = built(drawn, Scene.of(topology, seed, "f1"), wiring)
         (node,) = fault.targets
         named = FAULTS[kind](**{**example, "target": f"node {node}"})
         assert fault.claims == named.claims(Scene.of(topology, seed, "f1")) != frozenset()
@@ -92,7 +95,7 @@ def test_a_fault_on_drawn_links_claims_those_that_it_hits(kind: str) -> None:
     wiring = Wiring.of("plan", topology.nodes, topology.zones)
     drawn = FAULTS[kind](**{**FAULTS[kind].examples[0], "links": "to one of role data"})
     for seed in range(20):
-        fault = drawn.build("f1", Scene.of(topology, seed, "f1"), wiring)
+        fault = built(drawn, Scene.of(topology, seed, "f1"), wiring)
         assert fault.claims == {f"the link {a} → {b}" for a, b in fault.links} != set()
 
 
@@ -115,15 +118,19 @@ def definition(folder: Path, kind: str, example: dict[str, Any]) -> Path:
 
 
 def test_the_documentation_is_current() -> None:
-    assert documentation.FILE.read_text() == documentation.markdown(), f"run: {documentation.COMMAND} > docs/faults.md"
+    assert documentation.FILE.read_text() == documentation.markdown(PROVIDERS), (
+        f"run: {documentation.COMMAND} > docs/faults.md"
+    )
 
 
 def test_the_documentation_names_every_kind_every_parameter_and_what_is_left_out() -> None:
-    page = documentation.markdown()
+    page = documentation.markdown(PROVIDERS)
     for kind, fault in FAULTS.items():
         section = page.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
         assert all(f"| `{name}` |" in section for name in fault.model_fields if name != "name")
-        assert fault.mechanism in section and fault.proof in section and fault.undoing in section
+        for way in documentation.described(fault, PROVIDERS).ways:
+            assert way.mechanism in section and way.undoing in section
+        assert fault.proof in section
     assert documentation.CLOCKS in page and "Skew of clocks is left out" in page
 
 
@@ -135,11 +142,13 @@ def test_a_local_lab_says_of_every_capability_whether_it_offers_it(name: str) ->
 
 
 def test_what_a_lab_lacks_is_refused_with_every_reason_once(tmp_path: Path) -> None:
-    kind, example = next((kind, fault.examples[0]) for kind, fault in FAULTS.items() if fault.needs)
+    kind, example = next((kind, fault.examples[0]) for kind, fault in FAULTS.items() if needs(kind))
     loaded = load_experiment(definition(tmp_path, kind, example))
     lacks: Callable[[str], str | None] = lambda need: f"no {need} on this machine"  # noqa: E731
-    assert lacking(loaded, lambda _: None) == []
-    refuse_lacking(loaded, lambda _: None)
-    assert lacking(loaded, lacks) == [f"{kind} in phase one: no {need} on this machine" for need in FAULTS[kind].needs]
+    assert lacking(loaded, OFFERS) == []
+    refuse_lacking(loaded, OFFERS)
+    assert lacking(loaded, PROVIDERS.on(lacks)) == [
+        f"{kind} in phase one: no {need} on this machine" for need in needs(kind)
+    ]
     with pytest.raises(Lacking, match=r"x cannot run here: .* on this machine"):
-        refuse_lacking(loaded, lacks)
+        refuse_lacking(loaded, PROVIDERS.on(lacks))

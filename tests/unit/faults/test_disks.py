@@ -14,16 +14,15 @@ from fakes import PARTS, FakeLab, topology
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.base.errors import FaultError, InvalidInput, LabError
+from chaos.base.errors import FaultError, InvalidInput, LabError, Lacking
 from chaos.definitions import load_topology
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.disk import FullEvidence, PowerLossEvidence, RefusedEvidence, SlowEvidence, StallEvidence
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
-from chaos.faults.select import ready
 from chaos.provision import loops
-from chaos.registry import FAULTS, load_experiment
+from chaos.registry import FAULTS, load_experiment, ready
 from chaos.target.labs import diskprobe, disks, network, sweep, throttle
 from chaos.target.labs.local import LocalLab
 from chaos.target.protocol import DiskAnswer
@@ -211,7 +210,7 @@ def built(lab: FakeLab, kind: str, **given: Any) -> Fault:
 def test_every_example_takes_back_what_it_does_and_twice_does_no_harm(
     kind: str, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chaos.faults.kinds.zone.sleep", lambda seconds: None)
+    monkeypatch.setattr("chaos.providers.process.sleep", lambda seconds: None)
     lab = FakeLab("3az-disks")
     assert params(kind, **example).check(DISKS) == []
     fault = built(lab, kind, **example)
@@ -237,7 +236,7 @@ def test_a_broken_disk_is_mended_before_its_node_starts() -> None:
 
 def test_a_zone_returns_group_after_group_in_the_order_given(monkeypatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("chaos.faults.kinds.zone.sleep", waited.append)
+    monkeypatch.setattr("chaos.providers.process.sleep", waited.append)
     lab = FakeLab("3az-disks")
     fault = built(lab, "zone.power_loss", zone="b", return_order=["data", "cm"], return_gap="5s")
     for each in reversed(fault.moves):
@@ -418,8 +417,13 @@ def test_a_lab_without_disks_is_told_before_anything_happens(tmp_path: Path) -> 
 
     lab = FakeLab("3az-disks")
     lab.missing["disks"] = "no disks here"
-    with pytest.raises(FaultError, match=r"disk\.stall: no disks here"):
-        Lifecycle(lab, Ledger(tmp_path / "l"), Log()).inject(built(lab, "disk.stall", target="node c-data"))
+    with pytest.raises(Lacking, match=r"disk\.stall: no disks here"):
+        built(lab, "disk.stall", target="node c-data")
+    del lab.missing["disks"]
+    fault = built(lab, "disk.stall", target="node c-data")
+    lab.missing["disks"] = "no disks any more"
+    with pytest.raises(FaultError, match=r"disk\.stall: no disks any more"):
+        Lifecycle(lab, Ledger(tmp_path / "l"), Log()).inject(fault)
     assert lab.calls == []
 
 

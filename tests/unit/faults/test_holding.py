@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeEvidence, FakeLab, Log, a_fault
+from making import block, refuse, toxic
 
 from chaos.faults import holding, lifecycle
 from chaos.faults.evidence import Look, Probe
@@ -17,7 +18,7 @@ from chaos.faults.fault import Pulse
 from chaos.faults.holding import Holding, facts, pairs_of, told
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.moves import Move, block, refuse, toxic
+from chaos.faults.moves import Move
 from chaos.target.labs.processes import wait_until
 
 SLOW = toxic("a-data", "to-c-data-transport", "oschaos-f1-upstream", "latency", "upstream", {"latency": 300})

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from fakes import FakeLab
+from making import built
 
 from chaos.definitions.steps import Scene
 from chaos.faults.evidence import Look
 from chaos.faults.kinds import disk, resources, settings
 from chaos.faults.kinds.cluster_manager import StormEvidence
 from chaos.faults.kinds.disk import FullEvidence, RefusedEvidence, SlowEvidence, StallEvidence
-from chaos.faults.kinds.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
+from chaos.faults.kinds.resources import HeapEvidence, SqueezeEvidence, StarvationEvidence
 from chaos.faults.kinds.settings import SettingsEvidence
 from chaos.faults.storm import Storm, Tally
+from chaos.faults.unread import Heap, UnreadAnswers
 from chaos.registry import FAULTS
 from chaos.target.limits import MemoryUse, ProcessorUse
 from chaos.target.protocol import DiskAnswer
@@ -28,9 +30,7 @@ OF_ITS_OWN = {"cluster_manager.leader_flap"}
 def test_every_kind_says_whether_it_is_to_hold_and_how_that_is_known(kind: str) -> None:
     params = FAULTS[kind](**FAULTS[kind].examples[0])
     lab = FakeLab(params.example_topology)
-    fault = params.build(
-        "f1", Scene.of(lab.topology, 1, "f1", elected=lab.topology.cluster_managers[0].name), lab.wiring
-    )
+    fault = built(params, Scene.of(lab.topology, 1, "f1", elected=lab.topology.cluster_managers[0].name), lab.wiring)
     evidence = fault.evidence()
     assert evidence.holds is (kind not in OVER_WHEN_PROVEN | OF_ITS_OWN)
     assert 2.0 <= evidence.held_deadline <= 15.0 and FAULTS[kind].holding

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import block
 
 from chaos.base.errors import FaultError
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
-from chaos.faults.moves import Move, Reversible, block
+from chaos.faults.moves import Move, Reversible
 
 steps = st.lists(
     st.one_of(

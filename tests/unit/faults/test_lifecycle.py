@@ -14,13 +14,14 @@ import pytest
 from fakes import FakeEvidence, FakeLab, Log, a_fault
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import block, refuse, toxic
 
 from chaos.base.errors import FaultError, LabError
 from chaos.faults.evidence import Look
 from chaos.faults.fault import Pulse
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
-from chaos.faults.moves import Reversible, block, on_node, refuse, toxic
+from chaos.faults.moves import Reversible, on_node
 from chaos.faults.pulsing import Pulsing
 from chaos.target.labs.processes import wait_until
 

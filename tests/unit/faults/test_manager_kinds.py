@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 
 from chaos.base.errors import FaultError
 from chaos.definitions.steps import FaultParams
+from chaos.faults import flapping as flaps
 from chaos.faults.evidence import Look, ProcessEvidence
+from chaos.faults.flapping import Flapping
 from chaos.faults.kinds import cluster_manager as module
 from chaos.faults.kinds.cluster_manager import (
-    ADMIN,
     STORM,
     FlapEvidence,
-    Flapping,
     QuorumEvidence,
     StormEvidence,
-    delete_indices,
     quorum,
 )
 from chaos.faults.moves import Move, on_node
-from chaos.faults.select import ready
 from chaos.faults.storm import Ask, Storm
 from chaos.opensearch.views import NOBODY
-from chaos.registry import FAULTS
+from chaos.providers import process, rest
+from chaos.providers.rest import ADMIN, delete_indices
+from chaos.registry import FAULTS, ready
 from chaos.target.labs.processes import wait_until
 
 KINDS = [kind for kind in FAULTS if kind.startswith("cluster_manager.")]
@@ -152,8 +152,8 @@ class Electing(FakeLab):
 
 @pytest.fixture
 def electing(monkeypatch: pytest.MonkeyPatch) -> type[Electing]:
-    monkeypatch.setattr(module, "elected", lambda lab: lab.elected())
-    monkeypatch.setattr(module, "term", lambda lab: lab.terms)
+    monkeypatch.setattr(flaps, "elected", lambda lab: lab.elected())
+    monkeypatch.setattr(flaps, "term", lambda lab: lab.terms)
     return Electing
 
 
@@ -203,7 +203,7 @@ def test_the_inverses_for_every_candidate_are_there_before_anything_is_done(how:
         both.move.apply(lab)
     assert lab.effects == set()  # the worker does it, and may die in between
     for manager in lab.topology.cluster_managers:
-        for both in flap.takes(lab.topology, manager.name):
+        for both in process.taken(flap, manager.name, lab.topology):
             both.move.apply(lab)
     assert lab.effects
     for both in reversed(fault.moves):
@@ -321,7 +321,7 @@ def test_a_task_storm_of_indices_keeps_few_of_them() -> None:
             else:
                 assert method == "DELETE"
                 made.remove(name)
-        assert len(made) <= module.KEPT
+        assert len(made) <= rest.KEPT
 
 
 def test_an_admin_storm_asks_every_node_for_everything() -> None:
@@ -351,7 +351,7 @@ def test_the_indices_of_a_storm_go_even_those_that_still_wait_in_the_queue(monke
     lab = FakeCluster()
     lab.indices |= {f"{STORM}f1-{n}": {} for n in range(120)} | {f"{STORM}f10-0": {}}
     lab.pending = [f"create-index [{STORM}f1-120], cause [api]"]
-    monkeypatch.setattr(module, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(rest, "QUIET_SECONDS", 0.0)
     real = lab.answer
 
     def answer(node: str, method: str, path: str, body: Any) -> tuple[int, Any]:

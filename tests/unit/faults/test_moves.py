@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from fakes import FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
+from making import block, refuse, toxic
 
-from chaos.faults.moves import Move, Reversible, block, on_node, refuse, toxic
+from chaos.base.errors import FaultError
+from chaos.faults.ledger import Entry, Ledger
+from chaos.faults.lifecycle import undo_entries
+from chaos.faults.moves import Move, Reversible, on_node
 
 hosts = st.sampled_from(["a-cm", "b-data", "client-a"])
 names = st.text("abc-", min_size=1, max_size=4)
@@ -76,9 +81,24 @@ def test_a_move_and_its_inverse_happen_in_the_same_place(both: Reversible) -> No
     assert both.move.where == both.inverse.where != "cluster"
 
 
-def test_an_unknown_operation_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown move"):
-        Move("iptables.flush")
+def test_an_unknown_operation_is_neither_intended_nor_carried_out(tmp_path: Path) -> None:
+    unknown, nothing, ledger = Move("iptables.flush"), Move("nothing"), Ledger(tmp_path / "ledger.jsonl")
+    with pytest.raises(FaultError, match=r"nobody here can make the move iptables\.flush"):
+        unknown.apply(FakeLab())
+    for both in (Reversible(unknown, nothing), Reversible(nothing, unknown)):
+        with pytest.raises(FaultError, match=r"nobody here can make the move iptables\.flush"):
+            ledger.intend("f1", [Reversible(nothing, nothing), both])
+    assert ledger.path.read_bytes() == b""
+
+
+def test_one_inverse_that_nobody_here_can_make_keeps_no_other_from_being_undone(tmp_path: Path) -> None:
+    lab, ledger = FakeLab(), Ledger(tmp_path / "ledger.jsonl")
+    both = block("a-data", "b-data")
+    both.move.apply(lab)
+    (entry,) = ledger.intend("f1", [both])
+    foreign = Entry(7, "f2", Move("nothing", {"node": "a-data"}), Move("their.undo", {"node": "a-data"}))
+    (failed,) = undo_entries(lab, ledger, [foreign, entry])
+    assert "nobody here can make the move their.undo" in failed and lab.effects == set()
 
 
 def test_what_cannot_be_taken_back_says_so() -> None:

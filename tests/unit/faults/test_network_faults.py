@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+import making
 import pytest
 from fakes import FakeLab
 from hypothesis import given, settings
@@ -20,8 +21,7 @@ from chaos.faults.evidence import LinkEvidence, SlicerEvidence, SlowCloseEvidenc
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.network import pairs_both, pairs_opened, spoken, untouched
 from chaos.faults.probes import Echo, Line, Reply
-from chaos.faults.select import ready
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, ready
 
 LAB = FakeLab()
 WIRING = LAB.wiring
@@ -60,7 +60,7 @@ def params(kind: str, **more: object) -> FaultParams:
 
 
 def built(kind: str, links: frozenset[tuple[str, str]], **more: object) -> Fault:
-    return params(kind, **more).build("f1", Given(LAB.topology, random.Random(0), given=links), WIRING)
+    return making.built(params(kind, **more), Given(LAB.topology, random.Random(0), given=links), WIRING)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,8 +14,7 @@ from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
-from chaos.registry import FAULTS, load_experiment
+from chaos.registry import FAULTS, load_experiment, ready
 
 
 def loaded(folder: Path, *phases: str) -> None:

@@ -18,15 +18,17 @@ from fakes import UNLIMITED, FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.base.errors import LabError
+from chaos.base.errors import LabError, Lacking
 from chaos.base.paths import ProcessIdentity
+from chaos.faults import unread
 from chaos.faults.fault import Fault
 from chaos.faults.kinds import node as nodes_of
 from chaos.faults.kinds import resources
-from chaos.faults.kinds.resources import Heap, HeapEvidence, SqueezeEvidence, StarvationEvidence, UnreadAnswers
+from chaos.faults.kinds.resources import HeapEvidence, SqueezeEvidence, StarvationEvidence
 from chaos.faults.moves import Reversible
-from chaos.faults.select import ready
-from chaos.registry import FAULTS
+from chaos.faults.unread import Heap, UnreadAnswers, fitting
+from chaos.providers import process
+from chaos.registry import FAULTS, ready
 from chaos.target.labs.processes import wait_until
 from chaos.target.limits import MemoryUse, ProcessorUse
 
@@ -81,7 +83,8 @@ def test_a_node_that_was_killed_for_memory_starts_after_its_limit_is_back(lab: F
 def test_a_lab_without_groups_refuses_with_its_reason(lab: FakeLab) -> None:
     lab.missing["cpu"] = "no control groups"
     lab.limits = lambda *_: pytest.fail("it has none")  # type: ignore[method-assign]
-    assert built(lab, "node.cpu_starvation", target="node c-data", quota="10%").needs == ("cpu",)
+    with pytest.raises(Lacking, match=r"node\.cpu_starvation: no control groups"):
+        built(lab, "node.cpu_starvation", target="node c-data", quota="10%")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +338,7 @@ def test_no_search_is_sent_on_a_figure_from_before_the_last_answer(monkeypatch: 
         return heap(0.74, measured=next(moments, 4))
 
     monkeypatch.setattr(Heap, "of", asked)
-    monkeypatch.setattr(resources, "ASK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(unread, "ASK_AGAIN_SECONDS", 0.01)
     worker.start(lab)
     try:
         assert wait_until(lambda: len(searches) > 20, 10)
@@ -353,11 +356,11 @@ def test_no_search_is_sent_on_a_figure_from_before_the_last_answer(monkeypatch: 
 )
 def test_what_is_asked_for_between_two_measures_fits_below_the_aim(used: float, above: float, most: int) -> None:
     now = heap(used, most=most)
-    documents, answers = resources.fitting(now, above)
-    made = documents * resources.DOCUMENT_BYTES
-    assert 1 <= documents <= resources.DOCUMENTS and answers >= 1
-    assert made <= max(resources.DOCUMENT_BYTES, most / 64)
-    assert answers == 1 or now.used * most + resources.COPIES * answers * made <= above * most * (1 + 1e-9)
+    documents, answers = fitting(now, above)
+    made = documents * unread.DOCUMENT_BYTES
+    assert 1 <= documents <= unread.DOCUMENTS and answers >= 1
+    assert made <= max(unread.DOCUMENT_BYTES, most / 64)
+    assert answers == 1 or now.used * most + unread.COPIES * answers * made <= above * most * (1 + 1e-9)
 
 
 # --------------------------------------------------------------------------------------------- restarts
@@ -417,14 +420,14 @@ def health(status: str = "green", nodes: int = 6, led: bool = True) -> dict[str,
 def test_a_node_is_awaited_until_its_own_view_is_whole_and_green(lab: FakeLab) -> None:
     told = Told(urllib3.exceptions.HTTPError("refused"), health(nodes=1), health("yellow"), health(led=False), health())
     lab.client = lambda *_, **__: told  # type: ignore[attr-defined]
-    nodes_of._await_back(lab, "a-data", 6, 30.0)
+    process._await_back(lab, "a-data", 6, 30.0)
     assert told.answers == [health()]
 
 
 def test_a_node_that_does_not_come_back_fails_the_restart(lab: FakeLab) -> None:
     lab.client = lambda *_, **__: Told(health("yellow"))  # type: ignore[attr-defined]
     with pytest.raises(LabError, match=r"a-data is not back .*'yellow'"):
-        nodes_of._await_back(lab, "a-data", 6, 0.2)
+        process._await_back(lab, "a-data", 6, 0.2)
 
 
 def test_the_probes_own_demand_is_counted_by_what_was_answered(lab: FakeLab) -> None:

@@ -15,11 +15,11 @@ from chaos.base.errors import FaultError, InvalidInput
 from chaos.definitions.crosschecks import _both_hold
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
-from chaos.faults.kinds.settings import STATIC_INDEX, restore, taken_over, to_restore
+from chaos.faults.kinds.settings import STATIC_INDEX
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
-from chaos.registry import FAULTS, load_experiment
+from chaos.providers.rest import restore, taken_over, to_restore
+from chaos.registry import FAULTS, load_experiment, ready
 
 FAIL_OPEN = "cluster.routing.weighted.fail_open"
 

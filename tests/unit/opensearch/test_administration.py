@@ -11,10 +11,10 @@ from fake_cluster import FakeCluster
 from fakes import Log
 
 from chaos.base.errors import LabError
-from chaos.faults.kinds.settings import restore
 from chaos.faults.ledger import Ledger
 from chaos.observe.configuration import Configuration
 from chaos.opensearch import administration
+from chaos.providers.rest import restore
 
 WINDOWS = [range(begin, begin + length) for begin in range(7) for length in (1, 2, 5)]
 """Which of the next answers come from a manager that hides its state: before, amid and after what is asked."""

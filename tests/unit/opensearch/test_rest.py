@@ -19,10 +19,8 @@ from unit.load.test_outcomes import ABSENT, places, put
 
 from chaos.base.errors import ChaosError, FaultError, LabError
 from chaos.base.netsock import Endpoint
-from chaos.faults.kinds import cluster_manager
-from chaos.faults.kinds.node import _await_back
-from chaos.faults.kinds.resources import Heap
 from chaos.faults.kinds.settings import effective
+from chaos.faults.unread import Heap
 from chaos.history import EventWriter
 from chaos.load.workload import preload
 from chaos.observe import counters
@@ -30,6 +28,8 @@ from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.opensearch import administration, rest, views
 from chaos.opensearch.rest import LARGEST, Client, Garbled, opensearch
+from chaos.providers import rest as rest_faults
+from chaos.providers.process import _await_back
 from chaos.target.labs.toxiproxy import ToxiproxyServer
 
 PATH = "/chaos/_doc/p-1"
@@ -276,7 +276,7 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "heap": lambda lab: Heap.of(lab, "a-data"),
     "settings of the cluster": lambda lab: effective(lab, "a-data", None),
     "settings of an index": lambda lab: effective(lab, "a-data", "chaos"),
-    "canary": lambda lab: cluster_manager.canary(lab, "a-data"),
+    "canary": lambda lab: rest_faults.canary(lab, "a-data"),
     "await green": lambda lab: views.await_green(lab, 0.0),
     "read back": lambda lab: read_back(lab, "chaos", {"w-1"}, sleep=lambda _: None),
 }
@@ -296,8 +296,8 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
     "delete": lambda lab: administration.delete_index(lab, "chaos"),
     "settings": lambda lab: administration.explicit_settings(lab, None),
     "settings of an index": lambda lab: administration.explicit_settings(lab, "chaos"),
-    "indices": lambda lab: cluster_manager._indices(lab, "x", "a-cm"),
-    "queue": lambda lab: cluster_manager._queued(lab, "x", "a-cm"),
+    "indices": lambda lab: administration.indices_named(lab, "x", "a-cm"),
+    "queue": lambda lab: rest_faults._queued(lab, "x", "a-cm"),
     "node back": lambda lab: _await_back(lab, "a-data", 9, 0.05),
 }
 """Commands and what they hang on: an error in words, where they cannot know."""

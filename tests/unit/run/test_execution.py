@@ -18,6 +18,7 @@ import pytest
 import requests
 from fakes import PARTS, ROOT, FakeLab, Log, a_fault, topology
 from load_stub import serving
+from making import block
 from programs.test_driver import config as driven
 
 from chaos.base import paths
@@ -30,7 +31,6 @@ from chaos.commands import leases
 from chaos.definitions.experiment import Phase
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.moves import block
 from chaos.history import EventWriter, ends
 from chaos.load import driver as driving
 from chaos.load.driver import Driver

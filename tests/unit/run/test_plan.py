@@ -9,10 +9,10 @@ import pytest
 from fakes import ROOT, FakeLab
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import OFFERS
 
 from chaos.definitions import Experiment
-from chaos.faults.select import ready
-from chaos.registry import load_experiment
+from chaos.registry import load_experiment, ready
 from chaos.run import plan
 
 SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))
@@ -32,7 +32,7 @@ def experiment(folder: Path, phases: str, topology: str = "3az-standby") -> Expe
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_every_step_of_the_shipped_experiments_is_shown_with_its_inverse(file: Path) -> None:
     loaded = load_experiment(file)
-    steps = list(plan.steps(loaded, 7))
+    steps = list(plan.steps(loaded, 7, OFFERS))
     json.dumps(steps)
     injects = [step for step in steps if step["step"].startswith("inject ")]
     assert [step["fault"] for step in injects] == [each.id for each in plan.faults(loaded)]
@@ -51,7 +51,7 @@ def test_every_step_of_the_shipped_experiments_is_shown_with_its_inverse(file: P
 
 def test_inverses_are_shown_last_first_and_what_cannot_be_taken_back_says_so(tmp_path: Path) -> None:
     phases = "  a: {for: 5s, inject: {node.loss: {target: zone c}}}\n"
-    (step,) = [s for s in plan.steps(experiment(tmp_path, phases), 1) if "moves" in s]
+    (step,) = [s for s in plan.steps(experiment(tmp_path, phases), 1, OFFERS) if "moves" in s]
     assert step["moves"] == [
         "node.kill node=c-cm",
         "node.wipe node=c-cm",
@@ -76,6 +76,7 @@ def test_actions_and_holds_are_shown(tmp_path: Path) -> None:
                 "until: {green: true, stable: 2s, within: 60s}}\n",
             ),
             1,
+            OFFERS,
         )
     )
     assert [step["inverse"] for step in steps] == [
@@ -91,7 +92,7 @@ def test_actions_and_holds_are_shown(tmp_path: Path) -> None:
 
 def test_what_only_the_moment_can_tell_is_named_as_such(tmp_path: Path) -> None:
     phases = "  a: {for: 5s, inject: {node.kill: {target: elected cluster manager}}}\n"
-    (step,) = [s for s in plan.steps(experiment(tmp_path, phases), 1) if "fault" in s]
+    (step,) = [s for s in plan.steps(experiment(tmp_path, phases), 1, OFFERS) if "fault" in s]
     assert step["resolved"] == "at inject time, one of a-cm, b-cm, c-cm"
     assert "moves" not in step and step["inverse"]
 
@@ -106,7 +107,7 @@ def test_the_plan_draws_what_the_run_draws(tmp_path_factory: pytest.TempPathFact
         "  b: {for: 5s, undo: all, inject: {node.pause: {target: 2 of role data}}}\n",
     )
     lab = FakeLab(id="plan")
-    shown = {step["fault"]: step for step in plan.steps(loaded, seed) if "fault" in step}
+    shown = {step["fault"]: step for step in plan.steps(loaded, seed, OFFERS) if "fault" in step}
     for each in plan.faults(loaded):
         fault = ready(each.id, each.params, lab, seed=seed, elected="a-cm")
         assert shown[each.id]["targets"] == list(fault.targets)

@@ -10,18 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import PARTS, FakeLab, topology
+from fakes import PARTS, ROOT, FakeLab, topology
+from making import block, built
 
 from chaos.base import paths
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.paths import ProcessIdentity
+from chaos.definitions import load_topology
+from chaos.definitions.steps import Scene
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
-from chaos.faults.moves import block
+from chaos.faults.moves import Reversible
+from chaos.registry import FAULTS
 from chaos.run import recovery as module
 from chaos.run import space
 from chaos.run.recovery import leftovers, recover
 from chaos.target.labs import network, sweep
 from chaos.target.labs.local import LocalLab
+from chaos.target.wiring import Wiring
 
 DEAD = ProcessIdentity(1, 0, "another boot")
 ME = ProcessIdentity.me()
@@ -322,3 +327,26 @@ def test_the_dead_are_known_by_more_than_their_number() -> None:
     assert identity.alive()
     child.communicate(b"\n")
     assert not identity.alive() and identity.state() is None
+
+
+def test_the_command_that_recovers_has_what_undoes_every_move() -> None:
+    """In a process of its own: which modules are there must not hang on who else was imported."""
+    undone = sorted({str(both.inverse.operation) for both in every_move() if both.inverse is not None})
+    code = (
+        "from chaos.run import recovery; recovery.recover = lambda says: recovery.Recovered(); "
+        "from chaos.cli import recover; from chaos.faults.moves import known; recover(); "
+        f"[known(each) for each in {undone!r}]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(undone) > 10
+
+
+def every_move() -> Iterator[Reversible]:
+    """Those of every example of every kind."""
+    for name, params in FAULTS.items():
+        topology = load_topology(params.example_topology, near=ROOT / "experiments" / "x.yaml")
+        wiring = Wiring.of("plan", topology.nodes, topology.zones)
+        for example in params.examples:
+            scene = Scene.of(topology, 1, "f1", topology.cluster_managers[0].name)
+            yield from built(FAULTS[name](**example), scene, wiring).moves

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeLab
+from making import built
 
 from chaos.base.errors import LabError
 from chaos.definitions import Scene
@@ -32,7 +33,7 @@ def test_parts_of_every_version_are_written_down_and_read_back() -> None:
 def test_data_nodes_go_first_and_each_is_stopped_changed_started_and_awaited() -> None:
     lab = FakeLab("3az-upgrade")
     params = FAULTS["node.upgrade"](target="zone a")
-    fault = params.build("f1", Scene.of(lab.topology, 1, "f1"), lab.wiring)
+    fault = built(params, Scene.of(lab.topology, 1, "f1"), lab.wiring)
     assert fault.in_order and fault.targets == ("a-data", "a-cm")
     moves = [str(each.move).split(" nodes=")[0] for each in fault.moves]
     assert moves[:4] == [
