@@ -25,6 +25,7 @@ from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 
 PINGS = 300
+KINDS = ("local", "docker")
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    found: dict[str, list[Cost]] = {kind: [] for kind in kinds.KINDS}
+    found: dict[str, list[Cost]] = {kind: [] for kind in KINDS}
     for number in range(options.runs):
-        for kind in kinds.KINDS:
+        for kind in KINDS:
             each = cost(kind, topology)
             found[kind].append(each)
             print(
@@ -83,7 +84,7 @@ def main() -> None:
                 flush=True,
             )
     for field in fields(Cost):
-        local, docker = (statistics.median(getattr(each, field.name) for each in found[kind]) for kind in kinds.KINDS)
+        local, docker = (statistics.median(getattr(each, field.name) for each in found[kind]) for kind in KINDS)
         print(f"{field.name:9}  docker / local = {docker:.2f} / {local:.2f} = {docker / local:.2f}")
 
 

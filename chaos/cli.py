@@ -16,7 +16,7 @@ from rich.table import Table
 import chaos
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.commands.auditing import audit
-from chaos.commands.common import Kind, Objectives, out, print_verdict, refuse_given
+from chaos.commands.common import DEFAULT_LAB, Objectives, out, print_verdict, refuse_given
 from chaos.commands.comparing import baseline, compare
 from chaos.commands.exporting import export
 from chaos.commands.failing_over import failover
@@ -41,7 +41,10 @@ Home = Annotated[
     typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),
 ]
 LabKind = Annotated[
-    Kind | None, typer.Option("--lab", help="What a lab of its own is made of; default local.", show_default=False)
+    str | None,
+    typer.Option(
+        "--lab", metavar="KIND", help="What a lab of its own is made of: local (default) or docker.", show_default=False
+    ),
 ]
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
@@ -99,7 +102,7 @@ def run(
     from chaos.run.plan import again
     from chaos.target.labs import kinds
 
-    kind = of_kind or Kind.LOCAL
+    kind = of_kind or DEFAULT_LAB
     if on is not None and of_kind is not None:
         raise InvalidInput("--lab is for a lab of its own, and --on names one that is there", remedy="leave one out")
     if on is not None and opensearch_home is not None:
@@ -253,7 +256,7 @@ def faults(
             raise InvalidInput("--markdown is the same page everywhere", remedy="leave --topology, --json, --lab out")
         print(documentation.markdown(PROVIDERS), end="")
         return
-    lab_kind = of_kind or Kind.LOCAL
+    lab_kind = of_kind or DEFAULT_LAB
     offers = {}
     for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
         offers[name] = kinds.of_kind(lab_kind).offers(load_topology(name))
@@ -267,7 +270,7 @@ def faults(
         return
     for line in documentation.text(unavailable, PROVIDERS):
         out.print(line, markup=False)
-    if lab_kind is Kind.LOCAL and os.geteuid() != 0:
+    if lab_kind == DEFAULT_LAB and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
 
 
@@ -347,12 +350,12 @@ def nemesis(
         raise InvalidInput("--objective is for a plan that is drawn: what failed is shrunk with its own objectives")
     if shrink is not None:
         refuse_given(context, (*DRAWING, "run_it"), "--shrink takes faults out of a plan and draws none")
-        kinds.refuse_home(Kind.LOCAL, opensearch_home)
+        kinds.refuse_home(DEFAULT_LAB, opensearch_home)
         _shrink(shrink, budget, reports, file, opensearch_home)
         return
     refuse_given(context, ("budget",), "it is of --shrink")
     if run_it:
-        kinds.refuse_home(Kind.LOCAL, opensearch_home)
+        kinds.refuse_home(DEFAULT_LAB, opensearch_home)
     else:
         refuse_given(context, ("reports", "opensearch_home"), "nothing is run without --run")
     from chaos.campaign import nemesis as drawing
@@ -465,9 +468,15 @@ def _named(topology: Any) -> str:
 @app.command()
 def recover() -> None:
     """Undo and remove everything that dead runs left on this machine."""
-    import chaos.registry  # noqa: F401 - providers bring what undoes their moves
+    from chaos import providers
+    from chaos.base import plugins
     from chaos.run.recovery import recover as recover_all
 
+    plugins.modules(providers)  # they bring what undoes their moves
+    try:
+        providers.discover()
+    except InvalidInput as error:
+        out.print(f"going on without it: {error}", markup=False)
     result = recover_all(lambda text: out.print(text, markup=False))
     for problem in result.problems:
         out.print(f"could not: {problem}", markup=False)
@@ -512,7 +521,7 @@ def docker_image(
     """Build images for docker labs from what this machine has: no registry is asked."""
     from chaos.target.labs import kinds
 
-    kinds.need_docker()
+    kinds.of_kind("docker")
     from chaos.provision import lock
     from chaos.target.labs.docker import images
 
@@ -538,7 +547,7 @@ def lab_up(
     from chaos.run import space
     from chaos.target.labs import kinds
 
-    kind = of_kind or Kind.LOCAL
+    kind = of_kind or DEFAULT_LAB
     spec = load_topology(topology)
     id = name or spec.name[:31].strip("-")
     leases.refuse(id, port, kind)
@@ -632,7 +641,7 @@ def _plans(
     *,
     as_json: bool = False,
     lab: Any = None,
-    kind: str = "local",
+    kind: str = DEFAULT_LAB,
     repeat: int | None = None,
 ) -> None:
     """Print them all. What cannot be had is refused after that, as a run would."""

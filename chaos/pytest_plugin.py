@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-experiments", default=None, metavar="FOLDER", help=f"where experiments are ({EXPERIMENTS})"
     )
-    group.addoption("--chaos-lab", default="local", choices=["local", "docker"], help="what labs are made of (local)")
+    group.addoption("--chaos-lab", default="local", help="what labs are made of: local (default) or docker")
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
     group.addoption(
         OBJECTIVE,
@@ -157,6 +157,10 @@ def _refuse_options(config: pytest.Config) -> None:
     if seed is not None and seed < 0:
         raise pytest.UsageError(f"--chaos-seed {seed}: expected 0 or more")
     home = config.getoption("--chaos-opensearch-home")
+    try:
+        kinds.named(config.getoption("--chaos-lab"))
+    except InvalidInput as error:
+        raise pytest.UsageError(f"--chaos-lab: {error}") from None
     try:
         kinds.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
         if topology is not None:

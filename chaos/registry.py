@@ -1,4 +1,6 @@
-"""Everything that is found by its name, composed: the one module that knows all kinds.
+"""Everything that is found by its name, composed: the one module that knows all kinds and all providers.
+
+Ours come first, and then what other installed packages bring (:mod:`chaos.base.plugins`).
 
 ``python -m chaos.registry`` writes what is published of them: the JSON Schemas and docs/reference.md.
 """

@@ -664,6 +664,8 @@ def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
         "kind": fault.kind,
         "says": fault.says,
         "colour": fault.colour,
+        "provider": fault.provider,
+        "grade": fault.grade,
         "targets": list(fault.targets),
         "links": list(fault.links),
         "phase": fault.phase,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +15,8 @@ from chaos.base.errors import InvalidInput
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
 
-class Kind(StrEnum):
-    """What labs can be made of (:mod:`chaos.target.labs.kinds`, which takes longer to load)."""
-
-    LOCAL = "local"
-    DOCKER = "docker"
+DEFAULT_LAB = "local"
+"""What a lab is made of where nobody says (:mod:`chaos.target.labs.kinds`, which takes longer to load)."""
 
 
 Objectives = Annotated[

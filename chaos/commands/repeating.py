@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.base.errors import SEVERITY, Exit
 from chaos.base.paths import write_json
-from chaos.commands.common import SIGN, out, print_verdict
+from chaos.commands.common import DEFAULT_LAB, SIGN, out, print_verdict
 from chaos.statistics.series import Series
 
 
@@ -28,7 +28,7 @@ def repeated(
     lab: Any,
     opensearch_home: Path | None,
     quiet: bool,
-    kind: str = "local",
+    kind: str = DEFAULT_LAB,
     controlled: bool = True,
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""

@@ -185,6 +185,8 @@ class Lifecycle:
             fault_kind=fault.kind,
             says=fault.says,
             mechanism=fault.mechanism,
+            provider=fault.provider,
+            grade=fault.grade.value,
             colour=fault.colour,
             targets=list(fault.targets),
             links=[list(link) for link in fault.links],

@@ -7,7 +7,7 @@ inverse is idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,11 +33,23 @@ CLUSTER = "cluster"
 """Where a move happens that is asked of the cluster as a whole."""
 
 
-def operation(name: str) -> Callable[[Operation], Operation]:
-    """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError."""
+Setting = tuple[str, str]
+"""(``cluster`` or ``index``, full name): one of the cluster, or of the load's index."""
+Sets = Callable[..., Mapping[Setting, Any]]
+_SETS: dict[str, Sets] = {}
+
+
+def operation(name: str, *, sets: Sets | None = None) -> Callable[[Operation], Operation]:
+    """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError.
+
+    ``sets``: (**arguments) → the settings that such a move changes, with the value that each then has (None: none).
+    What no move has set is somebody else's doing, and ends a run.
+    """
 
     def register(function: Operation) -> Operation:
         _OPERATIONS[name] = function
+        if sets is not None:
+            _SETS[name] = sets
         return function
 
     return register
@@ -85,6 +97,11 @@ class Move:
                 f"a ledger holds a move that this version cannot read ({error})",
                 remedy="use the version of opensearch-chaos that wrote it",
             ) from None
+
+    @property
+    def sets(self) -> Mapping[Setting, Any]:
+        """The settings that it changes, with the value that each then has."""
+        return _SETS[self.operation](**self.arguments) if self.operation in _SETS else {}
 
     @property
     def where(self) -> str:

@@ -80,11 +80,8 @@ def ours(made: Iterable[Move]) -> tuple[set[tuple[Fact, str | None]], set[Fact]]
     given: set[tuple[Fact, str | None]] = set()
     steered: set[Fact] = set()
     for move in made:
-        if move.operation in ("settings.change", "settings.restore"):
-            scope = "cluster" if move.arguments["index"] is None else "index"
-            values = move.arguments["settings" if move.operation == "settings.change" else "before"]
-            given |= {((scope, key), _said(value)) for key, value in values.items()}
-        elif move.operation in STEERING:
+        given |= {(setting, _said(value)) for setting, value in move.sets.items()}
+        if move.operation in STEERING:
             steered |= {("zones", name) for name in configuration.ZONES}
     return given, steered
 

@@ -49,7 +49,11 @@ def _put(lab: Lab, index: str | None, settings: Mapping[str, Text]) -> None:
         raise FaultError(f"OpenSearch does not take {said_of(settings)}: {status}, {why[:300]}")
 
 
-@operation("settings.change")
+def _scoped(index: str | None, values: Mapping[str, Text]) -> dict[tuple[str, str], Text]:
+    return {("cluster" if index is None else "index", key): value for key, value in values.items()}
+
+
+@operation("settings.change", sets=lambda index, settings: _scoped(index, settings))
 def change(lab: Lab, index: str | None, settings: dict[str, Text]) -> None:
     """Set them, on the cluster where ``index`` is None; a value None puts the default back.
 
@@ -58,7 +62,7 @@ def change(lab: Lab, index: str | None, settings: dict[str, Text]) -> None:
     _put(lab, index, settings)
 
 
-@operation("settings.restore")
+@operation("settings.restore", sets=lambda index, changed, before: _scoped(index, before))
 def restore(lab: Lab, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
     """Put back what is unchanged since; nothing to do for an index that is gone.
 

@@ -155,6 +155,7 @@ class Execution(Loading, Phases, Closing):
                 "topology": self.experiment.topology.to_json(),
                 "lab": {
                     "kind": self.lab.kind,
+                    "shares_processors": kinds.named(self.lab.kind).shares_processors,
                     "id": self.lab.id,
                     "nodes": nodes,
                     "client_hosts": [host.name for host in self.lab.wiring.clients],

@@ -16,6 +16,7 @@ from pathlib import Path
 from chaos.base import paths
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, Topology
+from chaos.target.labs import kinds
 
 MIB = 2**20
 MARGIN = 2
@@ -130,18 +131,18 @@ def of_record(experiment: Experiment) -> Need:
     return Need(round(MARGIN * seen) + FOR_UNDO + FOR_REPORT, RECORD_FILES)
 
 
-def of_topology(topology: Topology, kind: str = "local") -> Need:
-    """What a lab needs in the state folder when it starts. A Docker lab's data is its engine's."""
+def of_topology(topology: Topology, kind: str = kinds.DEFAULT) -> Need:
+    """What a lab needs in the state folder when it starts."""
     disks = int(topology.disks.size) * len(topology.nodes) if topology.disks else 0  # allocated at once
-    if kind != "local":
+    if not kinds.named(kind).keeps_data:
         return Need(disks)
     return Need(MARGIN * NODE_BYTES * len(topology.nodes) + disks, NODE_FILES * len(topology.nodes))
 
 
-def of_lab(experiment: Experiment, kind: str = "local") -> Need:
+def of_lab(experiment: Experiment, kind: str = kinds.DEFAULT) -> Need:
     """What a lab of its own needs there while the run lasts."""
     topology, load = experiment.topology, experiment.load
-    if kind != "local":
+    if not kinds.named(kind).keeps_data:
         return of_topology(topology, kind)
     seconds = longest_seconds(experiment)
     written = sum(float(each.rate) for each in load.operations if each.operation == "index")
@@ -167,7 +168,7 @@ def wanted(
     experiments: Sequence[Experiment],
     out: Path,
     *,
-    kind: str = "local",
+    kind: str = kinds.DEFAULT,
     own_lab: bool = True,
     times: int = 1,
 ) -> list[Wanted]:

@@ -19,7 +19,8 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter
 from chaos.opensearch.views import await_green
 from chaos.run.recovery import recover
-from chaos.target.labs import processes, sweep, traces
+from chaos.target.kinds import docker as docker_kind
+from chaos.target.labs import processes, sweep
 from chaos.target.labs.docker.engine import Engine
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
@@ -43,7 +44,7 @@ def tidy() -> None:
     Containers can only go while their engine runs: it is started for that where it does not.
     """
     abandoned = [record.id for record in sweep.known() if _abandoned(record)]
-    if any(traces.is_docker(id) for id in abandoned) and Engine.if_any() is None:
+    if any(docker_kind.is_docker(id) for id in abandoned) and Engine.if_any() is None:
         engine = ROOT / "tests" / "docker" / "engine.py"
         subprocess.run([sys.executable, engine, sys.executable, __file__], check=True, timeout=300)
         abandoned = [record.id for record in sweep.known() if _abandoned(record)]

@@ -1,41 +1,72 @@
-"""The kinds of labs, by name: what makes a lab of a kind, and what finds one whatever its kind."""
+"""The kinds of targets by name, ours and those of other packages."""
 
 from __future__ import annotations
 
-import os
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos.base.errors import InvalidInput, MissingPrerequisite
+from chaos.base import plugins
+from chaos.base.errors import InvalidInput
 from chaos.definitions import Topology
-from chaos.target.labs import base, traces
+from chaos.target import kinds as folder
+from chaos.target.kind import TargetKind
+from chaos.target.labs import base
 from chaos.target.labs.base import BaseLab
 from chaos.target.parts import Parts
 
-KINDS = ("local", "docker")
 DEFAULT = "local"
+
+
+@functools.cache
+def every() -> dict[str, TargetKind]:
+    """All that there are, ours first. One that cannot be loaded says so when it is used, and hides no other."""
+    ours = [module.TARGET for module in plugins.modules(folder)]
+    found = sorted(ours, key=lambda each: each.name != DEFAULT)
+    for point in plugins.named("targets"):
+        try:
+            theirs = plugins.loaded(point)
+            if not isinstance(theirs, TargetKind):
+                raise InvalidInput(
+                    f"{plugins.whose(point)}: '{point.name}' ({point.value}) is no target",
+                    remedy="name an instance of chaos.target.kind.TargetKind",
+                )
+        except InvalidInput as error:
+            theirs = Broken(point.name, error)
+        found.append(theirs)
+    plugins.refuse_twice("kinds of target", (each.name for each in found))
+    return {each.name: each for each in found}
+
+
+class Broken(TargetKind):
+    """A kind that its package names and that cannot be loaded: whoever uses it is told why."""
+
+    def __init__(self, name: str, why: InvalidInput) -> None:
+        self.name, self.says, self._why = name, "cannot be loaded", why  # type: ignore[misc]
+
+    def lab(self) -> type[BaseLab]:
+        raise self._why
+
+    def require(self) -> None:
+        raise self._why
+
+    def refuse_home(self, home: Path | None) -> None:
+        raise self._why
+
+    def parts(self, topology: Topology, says: Callable[[str], None], *, opensearch_home: Path | None) -> Parts:
+        raise self._why
+
+
+def named(kind: str) -> TargetKind:
+    """The kind of this name. Raises InvalidInput when there is none."""
+    if kind not in every():
+        raise InvalidInput(f"'{kind}' is no kind of lab", remedy=f"choose one of: {', '.join(every())}")
+    return every()[kind]
 
 
 def of_kind(kind: str) -> type[BaseLab]:
     """The class of a kind of labs. Raises InvalidInput when there is none of that name."""
-    if kind == "local":
-        from chaos.target.labs.local import LocalLab
-
-        return LocalLab
-    if kind == "docker":
-        need_docker()
-        from chaos.target.labs.docker.lab import DockerLab
-
-        return DockerLab
-    raise InvalidInput(f"'{kind}' is no kind of lab", remedy=f"choose one of: {', '.join(KINDS)}")
-
-
-def need_docker() -> None:
-    """Raises MissingPrerequisite where the Python package that speaks to a Docker engine is not installed."""
-    if not traces.has_docker_package():
-        raise MissingPrerequisite(
-            "Docker labs need the Python package docker", remedy="pip install 'opensearch-chaos[docker]'"
-        )
+    return named(kind).lab()
 
 
 def attach(id: str) -> BaseLab:
@@ -49,44 +80,14 @@ def parts(
 ) -> Parts:
     """Find or fetch what a lab is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
     refuse_home(kind, opensearch_home)
-    if kind == "docker":
-        need_docker()
-        from chaos.target.labs.docker import images
-
-        return images.parts(topology, says)
-    from chaos.target.labs import supply
-
-    return supply.parts(topology, says, opensearch_home=opensearch_home)
+    return named(kind).parts(topology, says, opensearch_home=opensearch_home)
 
 
 def refuse_home(kind: str, home: Path | None) -> None:
-    """Raises InvalidInput for an OpenSearch, or a Java, that a lab of this kind cannot use; before any is fetched.
-
-    ``home`` is the option's. What the environment names does not concern Docker labs; nobody asked for it there.
-    """
-    from chaos.provision import java, opensearch
-    from chaos.provision.given import refuse_unusable
-
-    if home is not None and kind == "docker":
-        raise InvalidInput("a docker lab runs images: --opensearch-home is for local labs")
-    if home is not None:
-        refuse_unusable(home, "--opensearch-home")
-    elif kind == "local" and (value := os.environ.get(opensearch.VARIABLE)):
-        refuse_unusable(Path(value), opensearch.VARIABLE)
-    if kind == "local" and (value := os.environ.get(java.VARIABLE)) and not (Path(value) / "bin" / "java").is_file():
-        raise InvalidInput(
-            f"{java.VARIABLE}={value} is no usable Java: it has no bin/java", remedy="name a JDK's home, or unset it"
-        )
+    """Raises InvalidInput for an OpenSearch, or a Java, that a lab of this kind cannot use; before any is fetched."""
+    named(kind).refuse_home(home)
 
 
 def require(kind: str) -> None:
     """Raises MissingPrerequisite when this user cannot make labs of a kind here; asked before anything is started."""
-    if kind == "docker":
-        need_docker()
-        from chaos.target.labs.docker.engine import Engine
-
-        Engine.open()
-        return
-    from chaos.target.labs import network
-
-    network.require_root()
+    named(kind).require()

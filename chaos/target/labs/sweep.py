@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chaos.base import paths
 from chaos.base.paths import PREFIX, ProcessIdentity
-from chaos.target.labs import cgroups, disks, network, processes, traces
+from chaos.target.labs import cgroups, disks, kinds, network, processes, traces
 
 KEPT_LOGS = 20
 """How many dead labs' logs are kept."""
@@ -67,7 +67,7 @@ def known() -> list[LabRecord]:
             ids.setdefault(id, [])
     for id in disks.ids():
         ids.setdefault(id, [])
-    for id in docker_labs():
+    for id in set().union(*(kind.known() for kind in kinds.every().values())):
         ids.setdefault(id, [])
     for folder in paths.labs().glob("*"):
         ids.setdefault(folder.name, [])
@@ -83,18 +83,6 @@ def known() -> list[LabRecord]:
             owner_alive = _young(folder)
         records.append(LabRecord(id, owner_alive, lease, tuple(names), folder if folder.is_dir() else None))
     return records
-
-
-def docker_labs() -> set[str]:
-    """The ids of labs of which the Docker engine, where there is one, has anything; not those of other users."""
-    if not traces.docker_is_likely():
-        return set()
-    from chaos.target.labs.docker.engine import Engine
-
-    engine = Engine.if_any()
-    here = str(paths.state().absolute())
-    found = engine.owned() if engine is not None else []
-    return {each.lab for each in found if each.state == here or not (Path(each.state) / "labs" / each.lab).is_dir()}
 
 
 def _elsewhere(namespace: str) -> bool:
@@ -153,7 +141,8 @@ def _destroy(id: str) -> list[str]:
         problems = [f"process {pid} in {living[pid]} does not die" for pid in stuck]
     if problems:
         return problems
-    problems = _remove_containers(id) or disks.remove(id)  # a container holds its disk
+    problems = [problem for kind in kinds.every().values() for problem in kind.remove(id)]
+    problems = problems or disks.remove(id)  # a container holds its disk
     if problems:
         return problems
     for name in names:
@@ -168,24 +157,6 @@ def _destroy(id: str) -> list[str]:
         if folder.exists():
             problems.append(f"folder {folder} cannot be removed")
     return problems
-
-
-def _remove_containers(id: str) -> list[str]:
-    """Take away what the Docker engine has of a lab; a lab of that kind cannot go while no engine answers."""
-    if not traces.has_docker_package() and traces.is_docker(id):
-        return [f"lab {id} is made of containers: pip install 'opensearch-chaos[docker]' and run recover again"]
-    if not traces.docker_is_likely() and not traces.is_docker(id):
-        return []
-    from chaos.target.labs.docker.engine import Engine
-
-    engine = Engine.if_any()
-    if engine is not None:
-        if (paths.labs() / id / "logs").is_dir():
-            engine.keep_logs(id, paths.labs() / id / "logs")
-        return engine.remove(id)
-    if not traces.is_docker(id):
-        return []
-    return [f"lab {id} is made of containers, and no Docker engine answers: start it and run recover again"]
 
 
 def _keep_logs(folder: Path) -> None:

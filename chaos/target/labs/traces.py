@@ -6,14 +6,11 @@ what it forgot.
 
 from __future__ import annotations
 
-import json
-import os
-from importlib.util import find_spec
 from pathlib import Path
 
 from chaos.base import paths
 from chaos.base.paths import PREFIX
-from chaos.target.labs import cgroups, disks, network
+from chaos.target.labs import cgroups, disks, kinds, network
 
 
 def of(id: str) -> list[str]:
@@ -32,38 +29,8 @@ def held(id: str, names: list[str]) -> list[str]:
     below = disks.describe(id)
     named = [f"mount {where}" for where in mounts(id, folder, Path("/proc/self/mounts").read_text())]
     found += below + [each for each in named if each not in below]
-    found += containers(id)
+    found += [each for kind in kinds.every().values() for each in kind.held(id)]
     return found + ([f"lab folder {folder}"] if folder.exists() else [])
-
-
-def has_docker_package() -> bool:
-    """Whether the Python package that speaks to a Docker engine is installed; it is an extra."""
-    return find_spec("docker") is not None
-
-
-def docker_is_likely() -> bool:
-    """Whether it is worth asking for a Docker engine: to load its library takes a third of a second."""
-    if not has_docker_package():
-        return False
-    return bool(os.environ.get("DOCKER_HOST")) or Path("/var/run/docker.sock").exists()
-
-
-def is_docker(id: str) -> bool:
-    """Whether a lab was written down as one of containers."""
-    try:
-        return bool(json.loads((paths.labs() / id / "lab.json").read_text())["kind"] == "docker")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def containers(id: str) -> list[str]:
-    """Containers, networks and volumes of a lab, in words."""
-    if not docker_is_likely():
-        return []
-    from chaos.target.labs.docker.engine import Engine
-
-    engine = Engine.if_any()
-    return [each.what for each in engine.owned(id)] if engine is not None else []
 
 
 def namespaces(id: str) -> list[str]:

@@ -544,6 +544,17 @@ def the_fault_did_not_bite(run: Stored) -> None:
 
 
 @blinds(*METRICS)
+def the_fault_is_proven_by_what_others_see_only(run: Stored) -> None:
+    run.of_kind("fault.command")[0] |= {"provider": "hooks", "grade": "effect"}
+
+
+@blinds(*METRICS)
+def only_the_provider_says_that_the_fault_happened(run: Stored) -> None:
+    run.of_kind("fault.command")[0] |= {"provider": "hooks", "grade": "reported"}
+    run.plan["lab"]["accepts"] = ["effect", "reported"]  # no target can accept that
+
+
+@blinds(*METRICS)
 def the_fault_was_gone_before_its_time(run: Stored) -> None:
     window = {"since": run.moment("dead", 8.0), "first": run.moment("dead", 10.5), "spread": False}
     run.of_kind("fault.evidence", stage="held")[-1] |= {"proven": False, "says": "it runs again", **window}
@@ -1147,6 +1158,17 @@ def test_a_step_that_is_recorded_twice_stands_for_no_other() -> None:
 
     findings = _sound().changed(planned_twice).judged(bystander("shards.moved"))
     assert findings.outcome is Run.INCONCLUSIVE
+
+
+def test_a_proof_by_what_others_see_counts_where_the_target_accepts_it() -> None:
+    def accepted(run: Stored) -> None:
+        the_fault_is_proven_by_what_others_see_only(run)
+        run.plan["lab"]["accepts"] = ["effect"]
+
+    as_it_was, now = (_sound().changed(*some).judged(expected("read.good")) for some in ((), (accepted,)))
+    assert now.outcome is as_it_was.outcome is Run.PASS
+    assert (now.faults[0]["provider"], now.faults[0]["grade"]) == ("hooks", "effect")
+    assert as_it_was.faults[0]["grade"] == "path"
 
 
 def test_a_fault_that_came_and_went_without_proof_of_each_time_is_not_proven() -> None:
