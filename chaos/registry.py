@@ -1,4 +1,4 @@
-"""Everything that is found by its name, composed: the one module that knows all kinds and all providers.
+"""Everything that is found by its name, composed: the one module that knows all kinds, providers and metrics.
 
 Ours come first, and then what other installed packages bring (:mod:`chaos.base.plugins`).
 
@@ -8,11 +8,14 @@ Ours come first, and then what other installed packages bring (:mod:`chaos.base.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from chaos import providers
+from chaos.checks import catalogue
+from chaos.checks.check import Scope
 from chaos.definitions import loading, reference, schema
 from chaos.definitions.actions import ACTIONS
+from chaos.definitions.expectations import Metric, Unit
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.steps import FaultParams
@@ -22,7 +25,11 @@ from chaos.faults.offers import Providers
 from chaos.target.protocol import Lab
 
 FAULTS = kinds.discover()
-GRAMMAR = Grammar(FAULTS, ACTIONS)
+METRICS = {
+    metric: Metric(metric, cast(Unit, check.unit), check.scope is Scope.RUN, check.needs)
+    for metric, check in catalogue.CHECKS.items()
+}
+GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS)
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

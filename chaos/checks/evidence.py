@@ -5,9 +5,10 @@ data path; a fault that was never proven says nothing about the cluster, so noth
 it may stand. Each proof holds for its moment: so there is a third stage,
 ``held``, right before the undo, and what was measured after the last moment at which everything was still shown
 does not count where it is not proven (gone before its time, or elsewhere too). Records from before that stage
-do not say that it is due. How sure a proof is, its grade says: below ``path`` (bytes through the very link, the process's
-own state, a blocked fsync) nothing counts, but ``effect`` (what neighbours, clients or the cluster see) where the
-target's own file accepts it. Records from before grades are of ``path``. A plan of which a step never ran is vacuous: its run is not a pass.
+do not say that it is due. How sure a proof is, its grade says: below ``path`` (bytes through the very link, the
+process's own state, a blocked fsync) nothing counts, but ``effect`` (what neighbours, clients or the cluster see) where
+the target's own file accepts it. Records from before grades are of ``path``. A plan of which a step never ran is
+vacuous: its run is not a pass.
 """
 
 from __future__ import annotations

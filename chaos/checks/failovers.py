@@ -10,10 +10,12 @@ import numpy as np
 
 from chaos.base import text
 from chaos.checks import starved
+from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
 from chaos.checks.forgiving import MACHINE
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.words import Words
 
 if TYPE_CHECKING:
     from chaos.checks.ladder import Ladder
@@ -151,3 +153,20 @@ def _first(ladder: Ladder, nothing: str, says: Any, *kinds: str) -> Measure:
         if words := says(event):
             return ladder.reached(int(event["t"]), words)
     return ladder.not_reached(nothing)
+
+
+CHECKS = (
+    Check(
+        "failovers",
+        "count",
+        lambda record, _, span: count(record, span),
+        Words.of(
+            missed="Failover controllers led traffic away {times}{inside}; wanted was {want}",
+            question="failover controllers led traffic away{inside}",
+            promise="Failovers{inside}: {want}",
+            short="times that a controller led traffic away",
+        ),
+        group="recovery",
+        doubt=in_doubt,
+    ),
+)

@@ -34,12 +34,14 @@ import numpy as np
 from chaos.base import text
 from chaos.checks import evidence, failovers, latency, recovered, regained
 from chaos.checks.arrivals import ranked
+from chaos.checks.check import Check
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
-from chaos.checks.record import SECOND, Bools, Ints, Record, Span, per_window, windows
+from chaos.checks.record import SECOND, Bools, Expectation, Ints, Record, Span, per_window, windows
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
+from chaos.checks.words import Words
 from chaos.opensearch.routing import default_routing_shards, shard_of
 
 TITLES = {
@@ -482,3 +484,25 @@ def table(record: Record) -> dict[str, Any]:
             "steps": steps,
         }
     return found
+
+
+def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+    return measure(record, span, wanted.metric.removeprefix("recovery."))
+
+
+CHECKS = tuple(
+    Check(
+        f"recovery.{step}",
+        "duration",
+        _measure,
+        Words.of(
+            missed=f"“{TITLES[step]}” took {{measured}}{{inside}}; wanted was {{want}}",
+            question=f"“{TITLES[step]}” came in time{{inside}}",
+            promise=f"“{TITLES[step]}”{{inside}}: {{want}}",
+            short=f"recovery.{step}",
+        ),
+        group="recovery",
+        late=True,
+    )
+    for step in NAMES
+)

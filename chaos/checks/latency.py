@@ -12,9 +12,11 @@ import math
 import numpy as np
 
 from chaos.base import text
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Floats, Record, Span
+from chaos.checks.record import Expectation, Floats, Record, Span
+from chaos.checks.words import Words
 
 QUANTILES: dict[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
@@ -51,3 +53,26 @@ def measure(record: Record, op: str, span: Span, name: str) -> Measure:
     if math.isinf(value):
         return Measure(record.request_timeout, "seconds", says, Bound.MORE_THAN, evidence)
     return Measure(value, "seconds", says, evidence=evidence)
+
+
+def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+    return measure(record, str(wanted.op), span, wanted.quantity)
+
+
+CHECKS = tuple(
+    Check(
+        name,
+        "duration",
+        _measure,
+        Words.of(
+            missed=f"{name.removeprefix('p')} % of {{op}}s took up to {{measured}}{{inside}}; wanted was {{want}}",
+            question="{op}s were fast enough{inside}",
+            promise=f"{name.removeprefix('p')} % of {{op}}s take {{want}}{{inside}}",
+            short=name,
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    )
+    for name in QUANTILES
+)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.base import text
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span, per_window, windows
+from chaos.checks.words import Words
 
 MONTH = 30 * 24 * 3600.0
 BUDGETS = {"99.9 %": MONTH * 1e-3, "99.99 %": MONTH * 1e-4}
@@ -88,3 +90,21 @@ def measure(record: Record, op: str, span: Span) -> Measure:
             "scripted_wait": span.scripted_wait,
         },
     )
+
+
+CHECKS = (
+    Check(
+        "outage",
+        "duration",
+        lambda record, wanted, span: measure(record, str(wanted.op), span),
+        Words.of(
+            missed="{Op}s were as good as gone for {measured}{inside}; wanted was {want}",
+            question="{op}s were gone for too long{inside}",
+            promise="{Op}s are gone{inside} for {want}",
+            short="outage-equivalent time",
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    ),
+)

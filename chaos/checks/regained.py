@@ -28,9 +28,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, TRIGGERS, Bools, Ints, Record, Span, per_window, windows
+from chaos.checks.words import Item, Words, filled
 
 ALPHA = 1e-3
 """The most for one window."""
@@ -185,3 +187,27 @@ def until_good(
         return Measure(value, "seconds", says, Bound.MORE_THAN, evidence)
     says = f"good again, but watched for less than {stable:.0f} s after that; counted from: {watch.what}"
     return Measure(value, "seconds", says, Bound.AT_LEAST, evidence)
+
+
+def _missed(item: Item) -> str:
+    if str(item["measured_text"]).startswith((">", "≥")):
+        return filled("{Op}s were not seen to come back{inside} ({measured}); wanted was {want}", item)
+    return filled("{Op}s came back only after {measured}{inside}; wanted was {want}", item)
+
+
+CHECKS = (
+    Check(
+        "regained",
+        "duration",
+        lambda record, wanted, span: measure(record, str(wanted.op), span),
+        Words(
+            lambda item, _: _missed(item),
+            lambda item: filled("{op}s came back in time{inside}", item),
+            lambda item: filled("{Op}s come back{inside}: {want}", item),
+            "objective regained",
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    ),
+)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from chaos.base import text
-from chaos.checks import plainly
+from chaos.checks import plainly, writes
 from chaos.checks.reasons import Cause
 
 NOTICED = 0.5
@@ -30,7 +30,7 @@ def told(
     is what users saw. The rest is what users saw, and every process that ended unasked.
     """
     story = _story(tables, faults, {f["op"] for f in findings if f["verdict"] == "fail" and f["op"]})
-    lost = plainly.lost(tables)
+    lost = writes.broken(tables)
     kept = f"{lost}." if lost else "No acknowledged write was lost." if _none_lost(tables) else ""
     if outcome == "pass":
         return _joined(*story) or kept or "Everything that was expected held.", _joined(kept if story else "")

@@ -13,7 +13,6 @@ the cluster had said yes. The one exception is a third hand that may have lost t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +23,7 @@ from chaos.base.errors import SEVERITY, Exit
 from chaos.base.paths import write_json
 from chaos.checks import (
     availability,
+    catalogue,
     configuration,
     coverage,
     data,
@@ -31,7 +31,6 @@ from chaos.checks import (
     ends,
     enough,
     evidence,
-    failovers,
     forgiving,
     good,
     headroom,
@@ -52,6 +51,7 @@ from chaos.checks import (
     within,
     writes,
 )
+from chaos.checks.check import Rests, Scope
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.reasons import Cause, Outcome, Reason, ordered
 from chaos.checks.record import Expectation, HistoryLike, Record, Span
@@ -302,52 +302,22 @@ def _reason(finding: Finding) -> Reason | None:
     """A finding as a reason, where it is one."""
     if finding.counts_as in (Counts.PASS, Counts.KNOWN_WEAKNESS):
         return None
-    cause = Cause.DATA if finding.metric in data.METRICS else Cause.USERS if finding.op else Cause.FINDING
+    on_data = catalogue.rests_on(finding.metric, Rests.DATA)
+    cause = Cause.DATA if on_data else Cause.USERS if finding.op else Cause.FINDING
     if finding.counts_as is Counts.UNEXPECTED_PASS:
         cause = Cause.NOTE
     outcome = Outcome.INCONCLUSIVE if finding.counts_as is Counts.INCONCLUSIVE else Outcome.WEAKNESS
     return Reason(outcome, cause, f"{finding.title}: {finding.says}", finding.id)
 
 
-OF_LOAD: dict[str, Callable[[Record, str, Span], Measure]] = {
-    "regained": regained.measure,
-    "outage": outage.measure,
-    "uptime": availability.measure_uptime,
-    "worst_10s": availability.measure_worst,
-}
-OF_COPIES = ("shards.moved",)
-"""Metrics of where copies are: spoiled by a machine that made nodes leave, and by no other business of it."""
-OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
-    "shards.moved": movement.measure,
-    "failovers": failovers.count,
-    "cpu.survivors": headroom.measure,
-    "cluster.recovered": recovered.measure,
-}
-OF_MOMENTS = ("recovery.", "visible.", "cluster.recovered")
-"""Beginnings of metrics that are times until something was seen."""
-
-
-def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
-    op = expectation.op
-    if op is not None:
-        if op not in record.arrivals:
-            return Measure.missing("count", f"the load has no {op}s")
-        if expectation.quantity == "good":
-            return good.measure(record, op, span, expectation.comparison, expectation.value)
-        if expectation.quantity == "slices":
-            return availability.measure_slices(record, op, span, expectation.comparison, expectation.value)
-        if expectation.quantity in OF_LOAD:
-            return OF_LOAD[expectation.quantity](record, op, span)
-        if expectation.quantity in latency.QUANTILES:
-            return latency.measure(record, op, span, expectation.quantity)
-    step = expectation.metric.removeprefix("recovery.")
-    if step != expectation.metric and step in ladder.NAMES:
-        return ladder.measure(record, span, step)
-    if expectation.metric in OF_CLUSTER:
-        return OF_CLUSTER[expectation.metric](record, span)
-    if (on_data := data.of_phase(record, expectation.metric, span)) is not None:
-        return on_data
-    return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
+def _measure(record: Record, expectation: Expectation, span: Span | None) -> Measure:
+    """``span`` None: of the whole run."""
+    check = catalogue.of(expectation.metric)
+    if check is None or (check.scope is Scope.RUN) is not (span is None):
+        return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
+    if check.scope is Scope.OPERATION and expectation.op not in record.arrivals:
+        return Measure.missing("count", f"the load has no {expectation.op}s")
+    return check.measure(record, expectation, span)  # type: ignore[arg-type]
 
 
 def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], list[str]]:
@@ -439,7 +409,7 @@ def _judged(
     if phase is None:
         # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault, unless
         # somebody else may have broken it.
-        found = judged(data.of_run(record, expectation.metric))
+        found = judged(_measure(record, expectation, None))
         against = [gap for gap in mine if gap.third_hand] if found.verdict is Verdict.FAIL else mine
         return found.undermined(None, against)
     span = record.span(phase)
@@ -451,24 +421,25 @@ def _judged(
     found = judged(_measure(record, expectation, span))
     if found.verdict is Verdict.INCONCLUSIVE:
         return found
-    of_load = expectation.op in record.arrivals or expectation.metric.startswith(OF_MOMENTS)
+    check = catalogue.of(expectation.metric)
+    late = check is not None and check.late
 
     def same(other: Measure) -> bool:
         return judged(other).verdict is found.verdict
 
     hangs = None
-    if of_load:
+    if late:
         hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
-    elif expectation.metric == "failovers":
-        hangs = failovers.in_doubt(record, span, same)
+    elif check is not None and check.doubt is not None:
+        hangs = check.doubt(record, span, same)
     if hangs is not None:
         return found.spoiled(f"it would be {hangs[0].text} {hangs[1]}")
-    if hopeful is not None and of_load and found.verdict is Verdict.PASS:
+    if hopeful is not None and late and found.verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if not same(other):
             without = "if the arrivals were good that the driver dropped or recorded no outcome of"
             return found.spoiled(f"it would be {other.text} {without}")
-    if expectation.metric in OF_COPIES and (pushed := leaving.pushed(record, span)):
+    if catalogue.rests_on(expectation.metric, Rests.COPIES) and (pushed := leaving.pushed(record, span)):
         return found.spoiled(pushed)
     unasked = coverage.of_phase(record, expectation.op, expectation.metric, span)
     if found.verdict is Verdict.PASS and unasked:
@@ -479,8 +450,8 @@ def _judged(
 def _spoils(gap: evidence.Gap, metric: str) -> bool:
     """Whether a gap takes the worth from this metric."""
     if gap.spoils is evidence.Spoils.TIME:
-        return metric not in data.METRICS and metric not in OF_COPIES
-    return gap.spoils is evidence.Spoils.ALL or metric in data.METRICS
+        return catalogue.rests_on(metric, Rests.TIME)
+    return gap.spoils is evidence.Spoils.ALL or catalogue.rests_on(metric, Rests.DATA)
 
 
 def _concerns(gap: evidence.Gap, findings: list[Finding]) -> bool:

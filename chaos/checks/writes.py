@@ -18,8 +18,10 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks import contents, coverage
+from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
+from chaos.checks.words import Item, Tables, Words
 
 SHOWN = 100
 """Ids named in the evidence; the counts are always whole."""
@@ -122,3 +124,58 @@ def _known(value: int, found: str, gaps: list[str], evidence: dict[str, Any]) ->
     if value == 0:
         return Measure.missing("count", says, **evidence)
     return Measure(float(value), "count", says, Bound.AT_LEAST, evidence)
+
+
+def broken(tables: Tables) -> str | None:
+    """How many acknowledged writes are not as they were acknowledged; None when none is known to be."""
+    writes = tables.get("writes") or {}
+    count = int(writes.get("value") or 0)
+    if not count:
+        return None
+    shown = text.plural(count, "acknowledged write")
+    if (writes.get("differing") or 0) == 0:
+        return f"{shown} {'was' if count == 1 else 'were'} lost"
+    wrong = int(writes.get("wrong") or 0)
+    if wrong == count:
+        return f"{shown} {'has' if count == 1 else 'have'} other content than was sent"
+    if wrong:
+        return f"{shown} are lost, differ between copies or have other content than was sent"
+    return f"{shown} {'is' if count == 1 else 'are'} lost or differ{'s' if count == 1 else ''} between copies"
+
+
+def beyond(item: Item) -> str:
+    """How documents that should not be there read."""
+    shown = "1 document is" if item.get("measured") == 1 else f"{item['measured_text']} documents are"
+    return f"{shown} there that should not be there"
+
+
+CHECKS = (
+    Check(
+        "acknowledged.lost",
+        "count",
+        lambda record, *_: measure(record),
+        Words(
+            lambda item, tables: broken(tables) or f"{item['measured_text']} acknowledged writes were lost",
+            lambda _: "every acknowledged write is there",
+            lambda _: "Every acknowledged write is there",
+            "acknowledged writes lost",
+        ),
+        group="data",
+        scope=Scope.RUN,
+        rests=Rests.DATA,
+    ),
+    Check(
+        "documents.unexpected",
+        "count",
+        lambda record, *_: unexpected(record),
+        Words(
+            lambda item, _: beyond(item),
+            lambda _: "only documents are there that this test wrote",
+            lambda _: "Only documents are there that this test wrote",
+            "documents.unexpected",
+        ),
+        group="data",
+        scope=Scope.RUN,
+        rests=Rests.DATA,
+    ),
+)

@@ -5,7 +5,7 @@ Which kinds of fault a file may name, a :class:`.grammar.Grammar` says; :mod:`ch
 
 from chaos.base.units import Duration, Frequency, Percent, Rate, Size, SizeRate
 from chaos.definitions.actions import ACTIONS, ActionParams, Decommission, Recommission, Weights
-from chaos.definitions.expectations import METRICS, Expectation
+from chaos.definitions.expectations import Expectation, Metric
 from chaos.definitions.experiment import Client, Experiment, Guards, Load, Operation, Phase, Until
 from chaos.definitions.loading import load_topology
 from chaos.definitions.selectors import (
@@ -22,7 +22,6 @@ from chaos.definitions.topology import NodeSpec, Settings, Topology
 
 __all__ = [
     "ACTIONS",
-    "METRICS",
     "ActionParams",
     "Client",
     "Decommission",
@@ -35,6 +34,7 @@ __all__ = [
     "HostSelector",
     "LinkSelector",
     "Load",
+    "Metric",
     "NodeSelector",
     "NodeSpec",
     "Operation",

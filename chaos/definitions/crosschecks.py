@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration
 from chaos.definitions.actions import Decommission, Recommission, Weights
-from chaos.definitions.expectations import NEEDS, OPERATIONS, WHOLE_RUN
+from chaos.definitions.expectations import OPERATIONS
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
@@ -258,7 +258,7 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
     loads = [op for op in OPERATIONS if getattr(file.load, op) is not None]
     seen: dict[tuple[str, str, str], int] = {}
     for index, given in enumerate(file.expect):
-        metric: str = given.metric  # type: ignore[attr-defined]
+        metric = given.metric
         loc: Loc = ("expect", index)
         op = metric.partition(".")[0]
         if op in OPERATIONS and op not in loads:
@@ -268,11 +268,11 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
                 f"{' or '.join(loads)}",
                 at_key=True,
             )
-        needs = NEEDS.get(metric, ())
+        needs = given.grammar.needs
         if needs and not any(getattr(file.load, name) for name in needs):
             wanted = " or ".join(f"load.{name}" for name in needs)
             yield Problem((*loc, metric), f"{metric} needs what is not in the load: expected {wanted}", at_key=True)
-        phases: tuple[str, ...] = given.phase  # type: ignore[attr-defined]
+        phases = given.phase
         known = [*file.phases, "all"]
         bad = [phase for phase in phases if phase not in known]
         for position, phase in enumerate(phases):
@@ -280,13 +280,13 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
                 yield Problem((*loc, "phase", position), f'there is no phase "{phase}": {did_you_mean(phase, known)}')
         if bad:
             continue
-        judged = judged_in(metric, phases, file)
+        judged = judged_in(given, file)
         if metric == "cluster.recovered":
             yield from _recovered(judged, phases, file, loc)
         if metric.startswith("recovery."):
             yield from _recovery(metric, judged, file, loc)
-        text = given.wanted.text  # type: ignore[attr-defined]
-        for phase in judged if metric not in WHOLE_RUN else ("",):
+        text = given.wanted.text
+        for phase in judged if not given.grammar.whole_run else ("",):
             first = seen.setdefault((metric, phase, text), index)
             if first != index:
                 where = f" in phase {phase}" if phase else ""

@@ -42,7 +42,7 @@ from chaos.base.units import (
 )
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
-from chaos.definitions.expectations import WHOLE_RUN, Expectation, ExpectationFile
+from chaos.definitions.expectations import Expectation, ExpectationFile
 from chaos.definitions.selectors import NAME
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
@@ -411,7 +411,7 @@ class ExperimentFile(Strict):
     topology: str = Field(min_length=1, description="a topology's name or its file's path")
     load: LoadFile = Field(description="read, write or both, for example {read: {rate: 100/s, good: ok within 100ms}}")
     phases: dict[Word, PhaseFile] = Field(min_length=1, description="at least one, in order")
-    expect: tuple[ExpectationFile, ...] = Field(  # type: ignore[valid-type]
+    expect: tuple[ExpectationFile, ...] = Field(
         min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
     )
     guards: Guards = Field(default_factory=Guards, description="for example {cluster.red: 20s, max: 8m}")
@@ -534,13 +534,14 @@ def _steps(file: BaseModel | None) -> tuple[Any, ...]:
     return tuple(step for _, _, step in file.in_order()) if isinstance(file, Ordered) else ()
 
 
-def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tuple[str, ...]:
+def judged_in(given: ExpectationFile, file: ExperimentFile) -> tuple[str, ...]:
     """The phases that an expectation means, by name: "all" expanded, in the experiment's order.
 
     ``cluster.recovered`` counts from a phase's undo, so "all" means those that undo something;
     ``recovery.*`` counts from a phase's first command, so "all" means those that command something.
     """
-    if metric in WHOLE_RUN:
+    metric, phases = given.metric, given.phase
+    if given.grammar.whole_run:
         return ()
     if "all" not in phases:
         return phases
@@ -562,7 +563,7 @@ def _expectation(given: Any, file: ExperimentFile) -> Expectation:
         op=op,
         quantity=quantity,
         unit=wanted.unit,
-        phases=judged_in(metric, given.phase, file),
+        phases=judged_in(given, file),
         comparison=wanted.comparison,
         value=wanted.value,
         text=f"{metric} {wanted.text}",

@@ -1,4 +1,4 @@
-"""What a file may name: the kinds of faults and actions, and the models of an experiment as written, made from them.
+"""What a file may name: kinds of faults and actions, metrics of expectations; and the models that are made from them.
 
 Loading takes a grammar; who knows the kinds composes it (:mod:`chaos.registry`).
 """
@@ -14,6 +14,7 @@ from pydantic import Field, create_model
 
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import OneOrMore
+from chaos.definitions.expectations import Metric, expectation_file
 from chaos.definitions.experiment import ExperimentFile, Ordered, PhaseFile, Word
 from chaos.definitions.steps import FaultParams, Step
 
@@ -26,6 +27,7 @@ class Grammar:
 
     faults: Mapping[str, type[FaultParams]]
     actions: Mapping[str, type[ActionParams]]
+    metrics: Mapping[str, Metric]
 
     @cached_property
     def kinds(self) -> dict[str, type[Step]]:
@@ -46,7 +48,8 @@ class Grammar:
             {kind: model | None for kind, model in self.actions.items()},
         )
         phase = _like(PhaseFile, inject=inject | None, do=do | None)
-        return _like(ExperimentFile, phases=dict[Word, phase])  # type: ignore[valid-type]
+        expect = expectation_file(self.metrics)
+        return _like(ExperimentFile, phases=dict[Word, phase], expect=tuple[expect, ...])  # type: ignore[valid-type]
 
 
 def _steps(name: str, says: str, kinds: Mapping[str, Any]) -> type[Ordered]:

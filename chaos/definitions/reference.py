@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.definitions.expectations import METRICS, WHOLE_RUN
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.schema import schema_of
 
@@ -67,7 +66,7 @@ def _page(grammar: Grammar) -> Iterator[str]:
     yield from _table(experiment, experiment)
     for name, place in EXPERIMENT.items():
         yield from _part(f"`{place}`", experiment["$defs"][name], experiment)
-    yield from _expectations(experiment["$defs"]["ExpectationFile"], experiment)
+    yield from _expectations(experiment["$defs"]["ExpectationFile"], experiment, grammar)
     yield ""
     yield "## A topology"
     yield from _table(topology, topology)
@@ -94,16 +93,17 @@ def _table(part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
         yield f"| `{key}` | {_cell(_type(value, whole))} | {_cell(default)} | {_cell(_meaning(value))} |"
 
 
-def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
-    plain = {key: value for key, value in part["properties"].items() if key not in METRICS}
+def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any], grammar: Grammar) -> Iterator[str]:
+    plain = {key: value for key, value in part["properties"].items() if key not in grammar.metrics}
     yield from _part("`expect`, each line", {**part, "properties": plain}, whole)
     yield ""
     yield "And exactly one of these metrics:"
     yield ""
     yield "| metric | compared with a | judged |"
     yield "|---|---|---|"
-    for metric, unit in METRICS.items():
-        yield f"| `{metric}` | {KINDS[unit]} | {'over the whole run' if metric in WHOLE_RUN else 'in each phase'} |"
+    for metric, each in grammar.metrics.items():
+        judged = "over the whole run" if each.whole_run else "in each phase"
+        yield f"| `{metric}` | {KINDS[each.unit]} | {judged} |"
 
 
 def _type(value: Mapping[str, Any], whole: Mapping[str, Any]) -> str:

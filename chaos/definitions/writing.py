@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from chaos.definitions.base import API_VERSION
-from chaos.definitions.expectations import WHOLE_RUN, Expectation
+from chaos.definitions.expectations import Expectation
 from chaos.definitions.experiment import Experiment, Load, Phase
 from chaos.definitions.steps import Step
 
@@ -140,7 +140,7 @@ def _by_kind(steps: Iterable[Step]) -> dict[str, Any]:
 
 def _expectation(expectation: Expectation) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    if expectation.metric not in WHOLE_RUN:
+    if expectation.phases:
         written["phase"] = list(expectation.phases) if len(expectation.phases) > 1 else expectation.phases[0]
     wanted = expectation.text.removeprefix(expectation.metric).strip()
     exact = wanted.removeprefix("= ")

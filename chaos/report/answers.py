@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.base import text
-from chaos.checks import ends, plainly
+from chaos.checks import ends, plainly, words
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
@@ -149,7 +149,7 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if missed:
         worst = max(missed, key=_rank)
-        more = [f"also {_spoken(item)}: {item['measured_text']}" for item in missed if item is not worst]
+        more = [f"also {plainly.short(item)}: {item['measured_text']}" for item in missed if item is not worst]
         details = [margin(worst, findings["tables"]), *more[:1]]
         if len(more) > 1:
             details.append(f"and {len(more) - 1} more")
@@ -157,11 +157,11 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
             question,
             "weakness",
             "✗",
-            _upper(f"{_spoken(worst)}: {worst['measured_text']}, wanted {_spaced(worst['target'])}"),
+            _upper(f"{plainly.short(worst)}: {worst['measured_text']}, wanted {_spaced(worst['target'])}"),
             tuple(item for item in details if item),
             (Link(f"finding-{findings['findings'].index(worst)}", "the finding"),),
         )
-    harmless = [item for item in findings["findings"] if badness(item) is not None and not plainly.bites(item)]
+    harmless = [item for item in findings["findings"] if badness(item) is not None and not words.bites(item)]
     known = [item for item in harmless if item["counts_as"] == "known_weakness"]
     held = known or [item for item in harmless if item["counts_as"] == "pass"] or harmless
     if not held:
@@ -173,7 +173,7 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
         question,
         "pass" if counts == "pass" and findings["outcome"] == "pass" else "none",
         "✓" if counts == "pass" else "-",
-        f"{said}: {_spoken(closest)} {closest['measured_text']}, wanted {_spaced(closest['target'])}",
+        f"{said}: {plainly.short(closest)} {closest['measured_text']}, wanted {_spaced(closest['target'])}",
         tuple(item for item in (margin(closest, findings["tables"]),) if item),
         (Link(f"finding-{findings['findings'].index(closest)}", "the finding"),),
     )
@@ -182,25 +182,6 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
 def _rank(item: dict[str, Any]) -> tuple[int, float]:
     """Lost data first, then what users see, then the rest; among alike by how far the target was missed."""
     return {"data": 2, "reads": 1, "writes": 1}.get(group_of(item["metric"]) or "", 0), badness(item) or 0.0
-
-
-def _spoken(item: dict[str, Any]) -> str:
-    op, _, quantity = item["metric"].partition(".")
-    words = {"good": "good", "regained": "objective regained", "outage": "outage-equivalent time"}.get(
-        quantity, quantity
-    )
-    where = f" in {text.clip(item['phase'], 40)}" if item["phase"] else ""
-    if item["op"]:
-        return f"{op}s {words}{where}"
-    names = {
-        "acknowledged.lost": "acknowledged writes lost",
-        "shards.moved": "shard copies moved",
-        "failovers": "times that a controller led traffic away",
-        "cpu.survivors": "processors used by the busiest zone",
-        "cluster.recovered": "green again",
-        "until": text.clip(item["title"].partition(" within ")[0], 60),
-    }
-    return f"{names.get(item['metric'], item['metric'])}{where}"
 
 
 def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
@@ -366,7 +347,7 @@ def causes(record: Record, findings: dict[str, Any], phase: str | None) -> list[
 
 def advice(record: Record, findings: dict[str, Any], item: dict[str, Any]) -> tuple[Remedy, ...]:
     """What may help against one missed finding; nothing for one that expected the fault to hurt."""
-    if plainly.bites(item):
+    if words.bites(item):
         return ()
     return meanings().advice(item["metric"], causes(record, findings, item["phase"]))
 

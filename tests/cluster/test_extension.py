@@ -20,32 +20,43 @@ load:
   write: {{rate: 20/s, good: ok within 1s}}
 phases:
   healthy: {{for: 20s}}
-  blocked: {{for: 20s, inject: {{example.write_block: {{}}}}}}
-  after: {{until: {{green: true, within: 60s}}, undo: example.write_block}}
+  blocked: {{for: 20s, inject: {{example.write_block: {{}}, KILL}}}}
+  after: {{until: {{green: true, within: 60s}}, undo: all}}
 expect:
   - {{write.good: EXPECTED, phase: blocked}}
+  - {{example.nodes_left: 0, phase: blocked}}
   - {{acknowledged.lost: 0}}
 """
 
 
-@pytest.mark.parametrize(("expected", "outcome"), [('">= 99%"', "weakness"), ('"< 10%"', "pass")])
-def test_a_run_with_a_kind_a_provider_and_a_target_of_another_package(
-    tmp_path: Path, expected: str, outcome: str
+KILL = "node.kill: {target: node c-data}"
+
+
+@pytest.mark.parametrize(
+    ("expected", "kill", "broken"),
+    [('"< 10%"', "", set()), ('">= 99%"', "", {"write.good"}), ('"< 10%"', KILL, {"example.nodes_left"})],
+)
+def test_a_run_with_a_kind_a_provider_a_check_and_a_target_of_another_package(
+    tmp_path: Path, expected: str, kill: str, broken: set[str]
 ) -> None:
     package = installed(tmp_path / "package")
     file, out = tmp_path / "blocked.yaml", tmp_path / "reports"
-    file.write_text(EXPERIMENT.replace("EXPECTED", expected))
+    file.write_text(EXPERIMENT.replace("EXPECTED", expected).replace(", KILL", f", {kill}" if kill else ""))
     done = command(package, "run", str(file), "--lab", "quiet", "--out", str(out), cwd=ROOT, timeout=600)
     (folder,) = out.glob("*-blocked-*")
     findings = json.loads((folder / "findings.json").read_text())
-    assert findings["outcome"] == outcome, (findings["reasons"], done.stdout, done.stderr)
-    assert done.returncode == {"pass": 0, "weakness": 1}[outcome] and findings["clean"] is True
-    (fault,) = findings["faults"]
+    failed = {each["metric"] for each in findings["findings"] if each["counts_as"] == "weakness"}
+    assert failed == broken, (findings["reasons"], done.stdout, done.stderr)
+    assert findings["outcome"] == ("weakness" if broken else "pass") and findings["clean"] is True
+    assert done.returncode == (1 if broken else 0)
+    fault = findings["faults"][0]
     assert fault["proven"] and (fault["provider"], fault["grade"]) == ("example", "path")
     plan = json.loads((folder / "plan.json").read_text())
     assert plan["lab"]["kind"] == "quiet" and plan["lab"]["shares_processors"] is True
     assert "carried out by example" in (folder / "report.html").read_text()
     assert "block writes to the load" in (folder / "report.html").read_text()
+    if kill:
+        assert "1 nodes left the cluster in “blocked”; wanted was 0" in findings["headline"]
     done = command(package, "report", str(folder), "--redact", cwd=ROOT)
     assert (folder / "redacted" / "report.html").is_file() and str(tmp_path) not in (
         folder / "redacted" / "report.html"

@@ -23,6 +23,7 @@ phases:
   after: {{until: {{green: true, within: 60s}}, undo: example.write_block}}
 expect:
   - {{write.good: ">= 99%", phase: blocked}}
+  - {{example.nodes_left: EXPECTED, phase: blocked}}
 """
 
 
@@ -31,9 +32,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed(tmp_path_factory.mktemp("package"))
 
 
-def experiment(folder: Path, parameters: str = "{}") -> str:
+def experiment(folder: Path, parameters: str = "{}", expected: str = "0") -> str:
     file = folder / "blocked.yaml"
-    file.write_text(EXPERIMENT.replace("{PARAMETERS}", parameters))
+    file.write_text(EXPERIMENT.replace("{PARAMETERS}", parameters).replace("EXPECTED", expected))
     return str(file)
 
 
@@ -50,6 +51,11 @@ def test_a_file_names_it_and_a_mistake_in_it_has_its_position(package: Path, tmp
     assert done.returncode == 0, done.stderr
     done = command(package, "validate", experiment(tmp_path, "{blok: true}"))
     assert done.returncode == 2 and "blocked.yaml:10:29:" in done.stderr and "blok" in done.stderr, done.stderr
+
+
+def test_a_check_is_compared_as_its_unit_says(package: Path, tmp_path: Path) -> None:
+    done = command(package, "validate", experiment(tmp_path, expected='"<= 10s"'))
+    assert done.returncode == 2 and "blocked.yaml:14:" in done.stderr and "count" in done.stderr, done.stderr
 
 
 def test_a_plan_says_who_carries_it_out_and_takes_it_back(package: Path, tmp_path: Path) -> None:
@@ -79,6 +85,8 @@ def test_without_the_package_its_kind_is_unknown(tmp_path: Path) -> None:
         ("providers", "THING = 3", "which is no provider"),
         ("kinds", "THING = 3", "which is no kind of fault"),
         ("providers", "from chaos.providers.process import PROVIDER as THING", "two providers named 'process'"),
+        ("checks", "THING = 3", "which is no check"),
+        ("checks", "from chaos.checks.movement import CHECKS; THING = CHECKS[0]", "two metrics named 'shards.moved'"),
         ("kinds", "from chaos.faults.kinds.node import NodeKill as THING", "two kinds of fault named 'node.kill'"),
     ],
 )

@@ -26,10 +26,12 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks import coverage
+from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.data.linearizability import Call, Linearizable, check, register
 from chaos.checks.data.operations import Operation, by_key, final, planned
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Record
+from chaos.checks.words import Words
 
 SHOWN = 50
 """Violations named in the evidence; the count is whole."""
@@ -196,3 +198,22 @@ def calls_of(ops: Sequence[Operation], last: int | None, *, reads: bool = False)
 def _seq_no(each: Operation) -> int:
     assert each.version is not None
     return each.version[0]
+
+
+CHECKS = (
+    Check(
+        "cas.violations",
+        "count",
+        lambda record, *_: measure(record),
+        Words.of(
+            missed="Compare-and-set broke its promise {times}",
+            question="compare-and-set kept its promise",
+            promise="Compare-and-set kept its promise",
+            short="cas.violations",
+        ),
+        group="data",
+        scope=Scope.RUN,
+        rests=Rests.DATA,
+        needs=("cas",),
+    ),
+)

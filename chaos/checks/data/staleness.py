@@ -13,7 +13,7 @@ that cuts may have to call them a known weakness; counting them is what makes th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,11 @@ import numpy as np
 
 from chaos.base import text
 from chaos.checks import coverage
+from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.data.operations import Operation, by_key, final, line_of_descent, planned
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Record
+from chaos.checks.record import Expectation, Record, Span
+from chaos.checks.words import Words, many, upper
 from chaos.history.format import Outcome
 
 SHOWN = 50
@@ -209,3 +211,29 @@ def _shown(record: Record, found: Sequence[Read]) -> dict[str, Any]:
             for each in found[:SHOWN]
         ],
     }
+
+
+def _check(
+    metric: str, kept: str, missed: str, measure: Callable[[Record, Expectation, Span | None], Measure]
+) -> Check:
+    words = Words(
+        lambda item, _: f"{many(item, 'read', 'reads')} {missed}", lambda _: kept, lambda _: upper(kept), metric
+    )
+    needs = ("cas", "visibility")
+    return Check(metric, "count", measure, words, "data", scope=Scope.RUN, rests=Rests.DATA, needs=needs)
+
+
+CHECKS = (
+    _check(
+        "stale.reads",
+        "reads showed what had been acknowledged before",
+        "did not show a write that had been acknowledged before",
+        lambda record, *_: stale_measure(record),
+    ),
+    _check(
+        "dirty.reads",
+        "reads showed nothing that was never acknowledged",
+        "showed a write that was never done",
+        lambda record, *_: dirty_measure(record),
+    ),
+)

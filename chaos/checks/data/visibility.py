@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
+from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.record import SECOND, Expectation, Record, Span
+from chaos.checks.words import Words
 
 NAMES = ("p50", "p90", "p99")
 
@@ -120,3 +122,26 @@ def table(record: Record) -> dict[str, Any]:
         "nodes": {name: row([o for o in found if o.node == name]) for name in sorted({o.node for o in found})},
         "zones": {name: row([o for o in found if o.zone == name]) for name in sorted({o.zone for o in found})},
     }
+
+
+def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+    return measure(record, span, wanted.metric.partition(".")[2])
+
+
+CHECKS = tuple(
+    Check(
+        f"visible.{name}",
+        "duration",
+        _measure,
+        Words.of(
+            missed="Acknowledged writes took {measured} to be found by a search{inside}; wanted was {want}",
+            question="writes could be found in time{inside}",
+            promise="Acknowledged writes can be found{inside}: {want}",
+            short=f"visible.{name}",
+        ),
+        group="data",
+        needs=("visibility",),
+        late=True,
+    )
+    for name in NAMES
+)

@@ -7,8 +7,7 @@ import re
 from controls import DOC, PLANTED, ROOT, tables
 from unit.checks.test_controls_mutated import BREAKS
 
-from chaos.definitions.expectations import METRICS
-from chaos.registry import load_experiment
+from chaos.registry import METRICS, load_experiment
 
 TEXT = DOC.read_text()
 

@@ -27,14 +27,15 @@ from screens import in_headline
 from synthetic import Chapter, Compared, Probed, Story, mixed
 
 from chaos.base.errors import Exit, HistoryError
-from chaos.checks import Findings, evaluate
+from chaos.checks import Findings, evaluate, ladder
 from chaos.checks import Outcome as Run
 from chaos.checks.measure import Verdict
 from chaos.checks.verdict import Counts
-from chaos.definitions.expectations import METRICS, RECOVERY, WHOLE_RUN, Comparison
+from chaos.definitions.expectations import Comparison
 from chaos.history import History
 from chaos.history.format import Outcome
 from chaos.history.reader import compact
+from chaos.registry import METRICS
 
 REAL = Path(__file__).parents[1] / "data" / "zone-network-slowdown"
 ORDER = list(Run)
@@ -78,6 +79,9 @@ def _sound() -> Stored:
     return Stored.of(sound().history())
 
 
+WHOLE_RUN = sorted(metric for metric, each in METRICS.items() if each.whole_run)
+
+
 @cache
 def _real() -> Stored:
     return Stored.of(History.open(REAL))
@@ -85,7 +89,7 @@ def _real() -> Stored:
 
 def wanted(metric: str, target: str, phase: str | None = None, known: str | None = None) -> dict[str, Any]:
     """An expectation in the plan's normal form."""
-    comparison = Comparison.parse(target, METRICS[metric])
+    comparison = Comparison.parse(target, METRICS[metric].unit)
     op, _, quantity = metric.partition(".")
     of_load = op in ("read", "write")
     return {
@@ -149,10 +153,10 @@ TARGETS: dict[str, tuple[str, str | None]] = {
     "shards.moved": ("0", "dead"),
     "failovers": ("<= 1", "dead"),
     "cpu.survivors": ("<= 60%", "dead"),
-    **dict.fromkeys(sorted(WHOLE_RUN), ("0", None)),
+    **dict.fromkeys(WHOLE_RUN, ("0", None)),
     **{f"visible.{quantile}": ("<= 2s", "dead") for quantile in ("p50", "p90", "p99")},
     "cluster.recovered": ("<= 20s", "returned"),
-    **{f"recovery.{step}": ("<= 5s", "dead") for step in RECOVERY},
+    **{f"recovery.{step}": ("<= 5s", "dead") for step in ladder.NAMES},
     "recovery.green": ("<= 20s", "returned"),
 }
 """Each metric with what is wanted of the sound run, and in which phase."""
@@ -1077,7 +1081,7 @@ def _folder(tmp_path: Path, name: str) -> Path:
     story = sound()
     story.expect = [wanted("read.good", ">= 98%", "dead"), wanted("recovery.leader_elected", "<= 5s", "dead")]
     if name == "data":
-        story.expect += [wanted(metric, "0") for metric in sorted(WHOLE_RUN)]
+        story.expect += [wanted(metric, "0") for metric in WHOLE_RUN]
     else:
         story.cas = story.visibility = None
     return story.write(folder)

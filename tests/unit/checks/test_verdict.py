@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -311,12 +312,13 @@ def test_an_empty_folder_but_for_the_plan_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_check_that_breaks_is_our_error_and_loses_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    from chaos.checks import verdict
+    from chaos.checks import catalogue, verdict
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setitem(verdict.data.METRICS, "acknowledged.lost", broken)
+    check = replace(catalogue.CHECKS["acknowledged.lost"], measure=broken)
+    monkeypatch.setitem(catalogue.CHECKS, "acknowledged.lost", check)  # type: ignore[arg-type]
     monkeypatch.setattr(verdict, "_tables", lambda record: {"outage": {}, "writes": {}})
     findings = judged(synthetic.slow_zone())
     assert findings.outcome is Outcome.ERROR

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from chaos.definitions import reference
-from chaos.definitions.expectations import METRICS
 from chaos.definitions.schema import schema_of
-from chaos.registry import FAULTS, GRAMMAR
+from chaos.registry import FAULTS, GRAMMAR, METRICS
 
 
 def test_the_page_is_current() -> None:

@@ -13,10 +13,10 @@ from unit.definitions.test_experiments import EXAMPLE, SHAPE
 from unit.definitions.test_selectors import link_selectors, node_selectors
 
 from chaos.checks.good import needed
-from chaos.definitions import ACTIONS, METRICS, Experiment, LinkSelector, NodeSelector, load_topology
+from chaos.definitions import ACTIONS, Experiment, LinkSelector, NodeSelector, load_topology
 from chaos.definitions.schema import KINDS, path_of, schema_of, text_of
 from chaos.definitions.source import Source
-from chaos.registry import FAULTS, GRAMMAR, load_experiment
+from chaos.registry import FAULTS, GRAMMAR, METRICS, load_experiment
 
 ROOT = Path(__file__).parents[3]
 EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.yaml"))

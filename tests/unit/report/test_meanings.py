@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from chaos.definitions.actions import ACTIONS
-from chaos.definitions.expectations import METRICS
-from chaos.registry import FAULTS
+from chaos.registry import FAULTS, METRICS
 from chaos.report import meanings as module
 from chaos.report.meanings import GROUPS, group_of, meanings
 

@@ -12,7 +12,7 @@ from pages import Page
 from unit.checks import test_controls_mutated
 
 from chaos.checks import plainly
-from chaos.definitions.expectations import METRICS
+from chaos.registry import METRICS
 from chaos.report import promises, render
 
 

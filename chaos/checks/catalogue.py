@@ -1,0 +1,91 @@
+"""All checks by the metrics that expectations name: ours first, then those of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+
+from chaos.base import plugins
+from chaos.base.errors import InvalidInput
+from chaos.checks import (
+    availability,
+    failovers,
+    good,
+    headroom,
+    ladder,
+    latency,
+    movement,
+    outage,
+    recovered,
+    regained,
+    writes,
+)
+from chaos.checks.check import Check, Rests, Scope
+from chaos.checks.data import cas, staleness, visibility
+
+OPERATIONS = ("read", "write")
+OURS: tuple[ModuleType, ...] = (
+    good,
+    regained,
+    outage,
+    latency,
+    availability,
+    movement,
+    failovers,
+    headroom,
+    writes,
+    cas,
+    staleness,
+    visibility,
+    recovered,
+    ladder,
+)
+"""In the order in which the grammar lists their metrics."""
+
+
+def discover() -> dict[str, Check]:
+    """Metric as an expectation names it → check, those of the load's operations first.
+
+    Raises InvalidInput for what a package brings and that is no check, or whose metric is there already.
+    """
+    found: list[Check] = [check for module in OURS for check in module.CHECKS]
+    for name, brought in plugins.brought("checks"):
+        if not isinstance(brought, Check):
+            raise InvalidInput(
+                f"'{name}' brings {brought!r}, which is no check",
+                remedy="name an instance of chaos.checks.check.Check",
+            )
+        found.append(brought)
+    of_operations = [check for check in found if check.scope is Scope.OPERATION]
+    others = [check for check in found if check.scope is not Scope.OPERATION]
+    named = [(f"{op}.{check.metric}", check) for op in OPERATIONS for check in of_operations]
+    named += [(check.metric, check) for check in others]
+    plugins.refuse_twice("metrics", (metric for metric, _ in named))
+    return dict(named)
+
+
+CHECKS: Mapping[str, Check] = discover()
+
+
+def of(metric: str) -> Check | None:
+    """The check of a metric; None for one that nobody here knows."""
+    return CHECKS.get(metric)
+
+
+def rests_on(metric: str, *what: Rests) -> bool:
+    """Whether a metric rests on one of these. One that nobody here knows rests on time, which is spoiled soonest."""
+    check = of(metric)
+    return (Rests.TIME if check is None else check.rests) in what
+
+
+def group_of(metric: str) -> str | None:
+    """What kind of finding it is: reads, writes, data, movement or recovery; None when nobody knows."""
+    check = of(metric)
+    if check is None:
+        return None
+    return f"{metric.partition('.')[0]}s" if check.group == "users" else check.group
+
+
+def of_scope(scope: Scope) -> Iterable[str]:
+    """The metrics of a scope."""
+    return (metric for metric, check in CHECKS.items() if check.scope is scope)
