@@ -8,28 +8,28 @@ from __future__ import annotations
 from chaos.faults.kinds.resources import Limited, NodeCpuStarvation, NodeOutOfMemory, NodePageCacheSqueeze
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Asked, Means, Provider
-from chaos.target.protocol import Lab
+from chaos.target.protocol import Groups, Lab
 
 PROVIDER = Provider("cgroup", "limits of the control groups in which nodes run")
 
 
 @operation("limits.restore")
-def _restore_limits(lab: Lab, node: str, resource: str, values: dict[str, str]) -> None:
+def _restore_limits(lab: Groups, node: str, resource: str, values: dict[str, str]) -> None:
     lab.restore_limits(node, resource, values)
 
 
 @operation("processors.limit")
-def _limit_processors(lab: Lab, node: str, processors: float) -> None:
+def _limit_processors(lab: Groups, node: str, processors: float) -> None:
     lab.limit_processors(node, processors)
 
 
 @operation("memory.squeeze")
-def _squeeze_memory(lab: Lab, node: str, headroom: int) -> None:
+def _squeeze_memory(lab: Groups, node: str, headroom: int) -> None:
     lab.squeeze_memory(node, headroom)
 
 
 @operation("memory.exhaust")
-def _exhaust_memory(lab: Lab, node: str) -> None:
+def _exhaust_memory(lab: Groups, node: str) -> None:
     lab.exhaust_memory(node)
 
 

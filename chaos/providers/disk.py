@@ -5,59 +5,59 @@ from __future__ import annotations
 from chaos.faults.kinds.disk import DiskErrors, DiskFull, DiskPowerLoss, DiskReadOnly, DiskSlow, DiskStall
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Asked, Means, Provider
-from chaos.target.protocol import Lab
+from chaos.target.protocol import WithDisks
 
 PROVIDER = Provider("disk", "fillers, limits, freezes, errors and power cuts on each node's own file system")
 NEEDS = ("disks",)
 
 
 @operation("disk.freeze")
-def _freeze(lab: Lab, node: str) -> None:
+def _freeze(lab: WithDisks, node: str) -> None:
     lab.disks.freeze(node)
 
 
 @operation("disk.thaw")
-def _thaw(lab: Lab, node: str) -> None:
+def _thaw(lab: WithDisks, node: str) -> None:
     lab.disks.thaw(node)
 
 
 @operation("disk.throttle")
-def _throttle(lab: Lab, node: str, whose: str, rate: int) -> None:
+def _throttle(lab: WithDisks, node: str, whose: str, rate: int) -> None:
     lab.disks.throttle(node, whose, rate)
 
 
 @operation("disk.unthrottle")
-def _unthrottle(lab: Lab, node: str, whose: str) -> None:
+def _unthrottle(lab: WithDisks, node: str, whose: str) -> None:
     lab.disks.unthrottle(node, whose)
 
 
 @operation("disk.fill")
-def _fill(lab: Lab, node: str, share: float | None) -> None:
+def _fill(lab: WithDisks, node: str, share: float | None) -> None:
     lab.disks.fill(node, share)
 
 
 @operation("disk.empty")
-def _empty(lab: Lab, node: str) -> None:
+def _empty(lab: WithDisks, node: str) -> None:
     lab.disks.empty(node)
 
 
 @operation("disk.read_only")
-def _read_only(lab: Lab, node: str) -> None:
+def _read_only(lab: WithDisks, node: str) -> None:
     lab.disks.make_read_only(node)
 
 
 @operation("disk.fail")
-def _fail(lab: Lab, node: str) -> None:
+def _fail(lab: WithDisks, node: str) -> None:
     lab.disks.fail(node)
 
 
 @operation("disk.power_loss")
-def _power_loss(lab: Lab, node: str) -> None:
+def _power_loss(lab: WithDisks, node: str) -> None:
     lab.disks.cut_power(node)
 
 
 @operation("disk.restore")
-def _restore(lab: Lab, node: str) -> None:
+def _restore(lab: WithDisks, node: str) -> None:
     lab.disks.restore(node)
 
 

@@ -8,18 +8,18 @@ from chaos.faults.fault import Link
 from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Asked, Means, Provider
-from chaos.target.protocol import Lab
+from chaos.target.protocol import Neighbours
 
 PROVIDER = Provider("neighbour", "neighbour entries that lead nowhere, in the hosts' own network namespaces")
 
 
 @operation("neighbour.block")
-def _block(lab: Lab, host: str, peer: str) -> None:
+def _block(lab: Neighbours, host: str, peer: str) -> None:
     lab.block_neighbour(host, peer)
 
 
 @operation("neighbour.restore")
-def _restore(lab: Lab, host: str, peer: str) -> None:
+def _restore(lab: Neighbours, host: str, peer: str) -> None:
     lab.restore_neighbour(host, peer)
 
 

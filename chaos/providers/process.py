@@ -16,7 +16,7 @@ from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
 from chaos.faults.offers import Asked, Means, Provider
 from chaos.providers.neighbour import blocked
-from chaos.target.protocol import Lab
+from chaos.target.protocol import Lab, Processes
 
 PROVIDER = Provider("process", "signals to the processes of nodes, and their start")
 NEEDS = ("process",)
@@ -24,37 +24,37 @@ BACK = "/_cluster/health?local=true&filter_path=status,number_of_nodes,discovere
 
 
 @operation("node.kill")
-def _kill(lab: Lab, node: str) -> None:
+def _kill(lab: Processes, node: str) -> None:
     lab.kill_node(node)
 
 
 @operation("node.stop")
-def _stop(lab: Lab, node: str) -> None:
+def _stop(lab: Processes, node: str) -> None:
     lab.stop_node(node)
 
 
 @operation("node.start")
-def _start(lab: Lab, node: str) -> None:
+def _start(lab: Processes, node: str) -> None:
     lab.start_node(node)
 
 
 @operation("node.pause")
-def _pause(lab: Lab, node: str) -> None:
+def _pause(lab: Processes, node: str) -> None:
     lab.pause_node(node)
 
 
 @operation("node.resume")
-def _resume(lab: Lab, node: str) -> None:
+def _resume(lab: Processes, node: str) -> None:
     lab.resume_node(node)
 
 
 @operation("node.wipe")
-def _wipe(lab: Lab, node: str) -> None:
+def _wipe(lab: Processes, node: str) -> None:
     lab.wipe_node(node)
 
 
 @operation("node.version")
-def _version(lab: Lab, node: str, version: str) -> None:
+def _version(lab: Processes, node: str, version: str) -> None:
     lab.set_version(node, version)
 
 

@@ -18,6 +18,7 @@ from chaos.faults.offers import Asked, Means, Provider
 from chaos.faults.storm import Ask, Storm
 from chaos.faults.unread import DOCUMENT_BYTES, DOCUMENTS, UnreadAnswers
 from chaos.opensearch.administration import Text, certain, explicit_settings, indices_named, reading, settings_path
+from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer, await_elected
 from chaos.target.protocol import Lab
@@ -41,7 +42,7 @@ def taken_over(now: Mapping[str, Text], changed: Mapping[str, Text], before: Map
     return {key: now.get(key) for key, made in changed.items() if now.get(key) not in (made, before.get(key))}
 
 
-def _put(lab: Lab, index: str | None, settings: Mapping[str, Text]) -> None:
+def _put(lab: Cluster, index: str | None, settings: Mapping[str, Text]) -> None:
     body = {"persistent": dict(settings)} if index is None else dict(settings)
     status, answer = administer(lab, "PUT", settings_path(index), body, through=await_elected(lab))
     if status != 200:
@@ -54,7 +55,7 @@ def _scoped(index: str | None, values: Mapping[str, Text]) -> dict[tuple[str, st
 
 
 @operation("settings.change", sets=lambda index, settings: _scoped(index, settings))
-def change(lab: Lab, index: str | None, settings: dict[str, Text]) -> None:
+def change(lab: Cluster, index: str | None, settings: dict[str, Text]) -> None:
     """Set them, on the cluster where ``index`` is None; a value None puts the default back.
 
     Raises FaultError with OpenSearch's own reason.
@@ -63,7 +64,7 @@ def change(lab: Lab, index: str | None, settings: dict[str, Text]) -> None:
 
 
 @operation("settings.restore", sets=lambda index, changed, before: _scoped(index, before))
-def restore(lab: Lab, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
+def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
     """Put back what is unchanged since; nothing to do for an index that is gone.
 
     OpenSearch has no compare-and-set for settings: a change within the moment between reading and writing is lost.
@@ -131,14 +132,14 @@ ADMIN = {
 }
 
 
-def _queued(lab: Lab, prefix: str, leader: str) -> bool:
+def _queued(lab: Cluster, prefix: str, leader: str) -> bool:
     status, answer = administer(lab, "GET", "/_cluster/pending_tasks?local=true", through=leader)
     with reading("the cluster manager's queue"):
         return status == 200 and any(prefix in str(task.get("source")) for task in (answer or {}).get("tasks", ()))
 
 
 @operation("indices.delete")
-def delete_indices(lab: Lab, prefix: str) -> None:
+def delete_indices(lab: Cluster, prefix: str) -> None:
     """Delete every index whose name begins so, those included that still wait in the cluster manager's queue.
 
     By their names: a cluster may refuse wildcards. Raises LabError.
@@ -165,7 +166,7 @@ def delete_indices(lab: Lab, prefix: str) -> None:
         time.sleep(0.1)
 
 
-def canary(lab: Lab, node: str) -> dict[str, float]:
+def canary(lab: Cluster, node: str) -> dict[str, float]:
     """How long one administrative request takes on ``node`` and, through it, on the elected cluster manager."""
     client = lab.client(node, timeout=4.0)
     try:
@@ -238,7 +239,7 @@ BATCH = 8
 
 
 @operation("pressure.index")
-def _pressure_index(lab: Lab, index: str, on: list[str]) -> None:
+def _pressure_index(lab: Cluster, index: str, on: list[str]) -> None:
     """An index of large documents, its one shard on one of the nodes ``on`` (anywhere when empty)."""
     settings: dict[str, Any] = {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"}
     if on:

@@ -16,7 +16,7 @@ from chaos.faults.kinds.network import (
 )
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Asked, Means, Provider
-from chaos.target.protocol import Lab
+from chaos.target.protocol import Toxiproxies
 from chaos.target.wiring import Toxified
 
 PROVIDER = Provider("toxiproxy", "toxics, and proxies that are switched off, on the path of every connection")
@@ -24,22 +24,22 @@ NEEDS = ("links",)
 
 
 @operation("toxic.add")
-def _add(lab: Lab, **given: Any) -> None:
+def _add(lab: Toxiproxies, **given: Any) -> None:
     lab.add_toxic(**given)
 
 
 @operation("toxic.remove")
-def _remove(lab: Lab, host: str, proxy: str, toxic: str) -> None:
+def _remove(lab: Toxiproxies, host: str, proxy: str, toxic: str) -> None:
     lab.remove_toxic(host, proxy, toxic)
 
 
 @operation("proxy.disable")
-def _disable(lab: Lab, host: str, proxy: str) -> None:
+def _disable(lab: Toxiproxies, host: str, proxy: str) -> None:
     lab.set_proxy(host, proxy, enabled=False)
 
 
 @operation("proxy.enable")
-def _enable(lab: Lab, host: str, proxy: str) -> None:
+def _enable(lab: Toxiproxies, host: str, proxy: str) -> None:
     lab.set_proxy(host, proxy, enabled=True)
 
 

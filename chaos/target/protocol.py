@@ -1,7 +1,9 @@
-"""What a lab can do for faults, load and observation, whatever it is made of.
+"""What a target can do for faults, load and observation, whatever it is made of.
 
-Faults speak to these methods and never to a concrete lab. A lab that lacks a capability says why, in words.
-Moves and their inverses are idempotent: recovery applies an inverse without knowing whether the move came through.
+:class:`Target` is what each has: nodes that are spoken to. The other protocols here are what only some have, each by
+the capability that it belongs to; a provider asks for those that it works by, and a target that lacks one says why, in
+words. A :class:`Lab` has them all. What changes something and what takes it back are idempotent: recovery applies an
+inverse without knowing whether the move came through.
 """
 
 from __future__ import annotations
@@ -124,8 +126,8 @@ class Disks(Protocol):
         """Take probe files away, as far as the disk lets us."""
 
 
-class Lab(Protocol):
-    """A topology that runs somewhere."""
+class Target(Protocol):
+    """A cluster whose nodes are known by name."""
 
     id: str
     kind: ClassVar[str]
@@ -135,15 +137,8 @@ class Lab(Protocol):
     """Whether :meth:`connect` leads through a relay: it succeeds before anybody was reached, and a refusal or a reset
     comes out of it as a close."""
 
-    @classmethod
-    def offers(cls, topology: Topology) -> dict[str, str | None]:
-        """Each of CAPABILITIES with None, or why a lab of this kind and topology would lack it; starts nothing."""
-
-    @property
-    def disks(self) -> Disks: ...
-
     def lacks(self, capability: str) -> str | None:
-        """None when the lab can do it; else the reason why it cannot."""
+        """None when it can be done here; else the reason why it cannot."""
 
     def node(self, name: str) -> NodeSpec: ...
 
@@ -155,12 +150,15 @@ class Lab(Protocol):
         """How the REST API of its nodes is spoken to."""
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
-        """A connection as that host's processes would open it, with TLS where the lab is secured.
+        """A connection as that host's processes would open it, with TLS where the cluster is secured.
 
         ``timeout`` holds for the connect and once more for TLS. Raises OSError.
         """
 
-    # moves on links
+
+class Toxiproxies(Protocol):
+    """Toxiproxies on the path of every connection between hosts: ``links``."""
+
     def add_toxic(
         self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]
     ) -> None: ...
@@ -172,11 +170,18 @@ class Lab(Protocol):
     def proxies(self, host: str) -> dict[str, Any]:
         """Name → proxy of a host with its toxics, as its Toxiproxy says: a hint, and no proof of anything."""
 
+
+class Neighbours(Protocol):
+    """Entries of the hosts' own tables of neighbours: ``drop``."""
+
     def block_neighbour(self, host: str, peer: str) -> None: ...
 
     def restore_neighbour(self, host: str, peer: str) -> None: ...
 
-    # moves on processes
+
+class Processes(Protocol):
+    """The nodes' processes: ``process`` and ``data``."""
+
     def kill_node(self, node: str) -> None: ...
 
     def stop_node(self, node: str) -> None: ...
@@ -203,9 +208,12 @@ class Lab(Protocol):
     def identity(self, node: str) -> ProcessIdentity | None:
         """The node's process as last started; it may be dead."""
 
-    # limits of one node; ``resource`` is ``cpu`` or ``memory``
+
+class Groups(Protocol):
+    """Limits of one node: ``cpu`` and ``memory``, which are the values of ``resource``."""
+
     def limits(self, node: str, resource: str) -> dict[str, str]:
-        """What limits it now, in the lab's own words: for :meth:`restore_limits`."""
+        """What limits it now, in the target's own words: for :meth:`restore_limits`."""
 
     def restore_limits(self, node: str, resource: str, values: Mapping[str, str]) -> None:
         """Put back what :meth:`limits` said; nothing said means no limit."""
@@ -224,5 +232,20 @@ class Lab(Protocol):
 
     def read_files(self, node: str, size: int) -> int:
         """Read ``size`` bytes of files twice beside the node, in its limits; major faults of the second time."""
+
+
+class WithDisks(Protocol):
+    """A disk of its own for each node: ``disks`` and ``throttle``."""
+
+    @property
+    def disks(self) -> Disks: ...
+
+
+class Lab(Target, Toxiproxies, Neighbours, Processes, Groups, WithDisks, Protocol):
+    """A topology that runs somewhere, and that is ours."""
+
+    @classmethod
+    def offers(cls, topology: Topology) -> dict[str, str | None]:
+        """Each of CAPABILITIES with None, or why a lab of this kind and topology would lack it; starts nothing."""
 
     def log(self, node: str) -> Path: ...
