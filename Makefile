@@ -74,6 +74,7 @@ lint: $(READY)
 	$(BIN)/ruff check chaos tests benchmarks
 	$(BIN)/ruff format --check chaos tests benchmarks
 	$(BIN)/mypy chaos
+	$(BIN)/lint-imports --no-cache
 
 # needs uv (pip install uv); hashes, no index addresses
 lock:
