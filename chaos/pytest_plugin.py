@@ -589,10 +589,11 @@ class PhaseResult:
         self.operations = operations
 
     def __getattr__(self, name: str) -> OperationResult:
-        try:
-            return self.__dict__["operations"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(f"no operation '{name}' in this phase") from None
+        # called for what is no attribute; before __init__ nothing is
+        operations: dict[str, OperationResult] = vars(self).get("operations", {})
+        if name not in operations:
+            raise AttributeError(f"no operation '{name}' in this phase")
+        return operations[name]
 
 
 class LoadRun:

@@ -86,9 +86,9 @@ def _smaller(kept: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
 
 def fixed(experiment: Experiment, seed: int) -> Experiment:
     """With single draws made: left-out faults change the others' ids, and so what would be drawn for them."""
-    drawn = {id(each.params): _drawn(each, experiment, seed) for each in plan.faults(experiment)}
+    planned = plan.by_phase(experiment)
     phases = tuple(
-        phase.model_copy(update={"inject": tuple(drawn[id(params)] for params in phase.inject)})
+        phase.model_copy(update={"inject": tuple(_drawn(each, experiment, seed) for each in planned[phase.name])})
         for phase in experiment.phases
     )
     return experiment.model_copy(update={"phases": phases, "seed": seed})
@@ -109,7 +109,7 @@ def reduced(experiment: Experiment, keep: frozenset[str]) -> Experiment | None:
 
     Expectations that count from an undo go where nothing is undone any more; None when none is left.
     """
-    ids = {id(each.params): each.id for each in plan.faults(experiment)}
+    planned = plan.by_phase(experiment)
     active: list[FaultParams] = []
     phases: list[Phase] = []
     for phase in experiment.phases:
@@ -117,7 +117,7 @@ def reduced(experiment: Experiment, keep: frozenset[str]) -> Experiment | None:
         for label in undo:
             gone = _matching(label, active)
             active = [each for each in active if each not in gone]
-        inject = tuple(params for params in phase.inject if ids[id(params)] in keep)
+        inject = tuple(each.params for each in planned[phase.name] if each.id in keep)
         active += inject
         phases.append(phase.model_copy(update={"undo": undo, "inject": inject}))
     undoing = {phase.name for phase in phases if phase.undo}

@@ -70,8 +70,9 @@ class PhaseSpan:
 class History:
     """Everything that one run left behind. Parts are read when they are first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, plan: dict[str, Any] | None = None) -> None:
+        """``plan``: to be taken instead of the one in the folder, whose file stays as it is."""
+        self.folder, self._plan = folder, plan
 
     @classmethod
     def open(cls, run_folder: Path | str) -> Self:
@@ -85,9 +86,13 @@ class History:
             raise HistoryError(f"{folder} holds history format {tables.get('format')!r}; this reads {HISTORY_VERSION}")
         return history
 
+    def planned_as(self, plan: dict[str, Any]) -> Self:
+        """The same history, as if this had been its plan."""
+        return type(self)(self.folder, plan)
+
     @cached_property
     def plan(self) -> dict[str, Any]:
-        return _object(self.folder / "plan.json")
+        return _object(self.folder / "plan.json") if self._plan is None else self._plan
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:

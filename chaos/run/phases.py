@@ -58,7 +58,7 @@ class Phases(RunState):
 
     def inject_step(self, phase: Phase) -> None:
         """All faults of a phase at once."""
-        planned = [self.planned[(phase.name, id(params))] for params in phase.inject]
+        planned = self.planned[phase.name]
         self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
         now = elected(self.lab) if any(each.params.momentary for each in planned) else None
         faults = [

@@ -53,6 +53,12 @@ def faults(experiment: Experiment) -> list[Planned]:
     return planned
 
 
+def by_phase(experiment: Experiment) -> dict[str, tuple[Planned, ...]]:
+    """The faults that each phase injects, in its order."""
+    every = faults(experiment)
+    return {phase.name: tuple(each for each in every if each.phase == phase.name) for phase in experiment.phases}
+
+
 def lacking(experiment: Experiment, offers: Offers) -> list[str]:
     """Why this experiment cannot be where there are these offers; empty: it can."""
     found = [
@@ -85,7 +91,7 @@ def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring,
 def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[dict[str, Any]]:
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
     wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
-    planned = {(each.phase, id(each.params)): each for each in faults(experiment)}
+    planned = by_phase(experiment)
     if experiment.controller is not None and experiment.phases:
         zones = ", ".join(experiment.controller_zones)
         does = "act" if experiment.controller.act else "recommend only"
@@ -97,8 +103,8 @@ def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[dict[st
     for phase in experiment.phases:
         for name in phase.undo:
             yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
-        for params in phase.inject:
-            each = planned[(phase.name, id(params))]
+        for each in planned[phase.name]:
+            params = each.params
             fault = preview(each, experiment, seed, wiring, offers)
             if fault is None:
                 nodes = experiment.topology.nodes

@@ -58,7 +58,7 @@ class RunState:
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
-        self.planned = {(p.phase, id(p.params)): p for p in plan.faults(experiment)}
+        self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
         self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
         self.controllers = controllers.Controllers(experiment, self.lab, folder)

@@ -47,7 +47,7 @@ def rejudge(
         plan["notes"] = []  # of the run's own objectives
         if experiment is not None:
             plan.pop("judged_by", None)  # a run that was written in Python has expectations now
-        history.__dict__["plan"] = plan  # a cached property: the file stays as it is
+        history = history.planned_as(plan)
         return history, evaluate(history).to_json(), notes
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{run} is no run that can be judged: {type(error).__name__}: {error}") from None
