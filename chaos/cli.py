@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -23,6 +23,9 @@ from chaos.commands.failing_over import failover
 from chaos.commands.judging import judge
 from chaos.commands.overviews import suite, trend
 from chaos.commands.starting import init
+
+if TYPE_CHECKING:
+    from chaos.checks.models import FindingsFile
 
 app = typer.Typer(
     name="opensearch-chaos",
@@ -421,7 +424,7 @@ def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensear
 
     whole, failed = shrinking.opened(given, GRAMMAR)
 
-    def one(experiment: Any) -> dict[str, Any]:
+    def one(experiment: Any) -> FindingsFile:
         reporter = Reporter(quiet=True)
         try:
             result = run_one(
@@ -683,6 +686,8 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
             phase = step["phase"]
             out.print(f"phase {phase}", markup=False)
         out.print(f"  {step['step']}", markup=False)
+        if step.get("provider"):
+            out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
         for key in ("mechanism", "resolved"):
             if step.get(key):
                 out.print(f"    {key}: {step[key]}", markup=False)

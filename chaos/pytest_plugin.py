@@ -21,6 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from _pytest.mark.expression import Expression
 
+    from chaos.checks.models import FindingsFile
     from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
     from chaos.run.execution import Execution
@@ -603,7 +604,7 @@ class LoadRun:
         self._execution = execution
         self._count = 0
         self.phases: dict[str, PhaseResult] = {}
-        self.findings: dict[str, Any] = {}
+        self.findings: FindingsFile = {}
         self.folder: Path = execution.folder
 
     @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from chaos.base.errors import InvalidInput
+from chaos.checks.models import FindingsFile
 from chaos.definitions import Experiment, FaultParams, NodeSelector, Phase, Scene
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.loading import load_experiment
@@ -144,7 +145,7 @@ def _matching(label: str, active: Sequence[FaultParams]) -> list[FaultParams]:
 ENDED = "process.ended"
 
 
-def failures(findings: dict[str, Any]) -> frozenset[str]:
+def failures(findings: FindingsFile) -> frozenset[str]:
     """The metrics whose expectations a run did not meet (findings.json), in whatever phase; and a node's own end.
 
     Empty unless the outcome is a weakness: what is inconclusive, aborted or broken shows nothing. A known weakness
@@ -182,7 +183,7 @@ def opened(given: Path, grammar: Grammar) -> tuple[Experiment, frozenset[str]]:
 def smallest(
     experiment: Experiment,
     failed: frozenset[str],
-    run: Callable[[Experiment], dict[str, Any]],
+    run: Callable[[Experiment], FindingsFile],
     budget: int,
     says: Callable[[str], None],
 ) -> tuple[Experiment, Shrunk[str], frozenset[str]]:

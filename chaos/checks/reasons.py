@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+
+from chaos.checks.models import FindingsFile, ReasonItem
 
 
 class Outcome(StrEnum):
@@ -78,7 +79,7 @@ class Reason:
     says: str
     finding: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ReasonItem:
         return {"outcome": self.outcome.value, "cause": self.cause.value, "says": self.says, "finding": self.finding}
 
 
@@ -88,6 +89,6 @@ def ordered(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     return tuple(sorted(reasons, key=lambda each: (outcomes.index(each.outcome), causes.index(each.cause))))
 
 
-def deciding(findings: dict[str, Any]) -> dict[str, Any] | None:
+def deciding(findings: FindingsFile) -> ReasonItem | None:
     """The reason of findings.json that everything on a first screen follows from; None for a run that passed."""
     return next((each for each in findings["reasons"] if each["outcome"] == findings["outcome"]), None)

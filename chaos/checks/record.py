@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
+from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
 
@@ -51,7 +52,7 @@ class HistoryLike(Protocol):
     """The part of :class:`chaos.history.reader.History` that the checks use."""
 
     @property
-    def plan(self) -> dict[str, Any]: ...
+    def plan(self) -> Plan: ...
     @property
     def events(self) -> list[dict[str, Any]]: ...
     @property
@@ -121,7 +122,7 @@ class Record:
     """A run, ready to be checked. Building one reads everything; the checks only look."""
 
     def __init__(self, history: HistoryLike) -> None:
-        self.plan: dict[str, Any] = history.plan
+        self.plan: Plan = history.plan
         self.events: list[dict[str, Any]] = sorted(history.events, key=lambda event: int(event.get("t", 0)))
         self.driver: list[dict[str, Any]] = history.driver
         self.readback: dict[str, Any] | None = history.readback
@@ -301,7 +302,7 @@ def _operations(experiment: Mapping[str, Any]) -> tuple[Operation, ...]:
     )
 
 
-def _request_timeout(plan: Mapping[str, Any]) -> float:
+def _request_timeout(plan: Plan) -> float:
     client = ((plan.get("experiment") or {}).get("load") or {}).get("client") or {}
     return float(client.get("timeout") or (plan.get("client") or {}).get("timeout_s") or 5.0)
 

@@ -6,11 +6,12 @@ was over; that is built from what was measured, never from what was expected.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from chaos.base import text
 from chaos.checks import plainly, writes
+from chaos.checks.models import FaultItem, FindingItem, ReasonItem
 from chaos.checks.reasons import Cause
 
 NOTICED = 0.5
@@ -20,9 +21,9 @@ NOTICED = 0.5
 def told(
     outcome: str,
     tables: dict[str, Any],
-    reasons: list[dict[str, Any]],
-    findings: list[dict[str, Any]],
-    faults: list[dict[str, Any]],
+    reasons: Sequence[ReasonItem],
+    findings: Sequence[FindingItem],
+    faults: Sequence[FaultItem],
 ) -> tuple[str, str]:
     """(headline, the rest), each of whole sentences. Arguments are parts of findings.json, reasons in their order.
 
@@ -57,7 +58,7 @@ ALSO = 2
 """How many more sentences a headline may have."""
 
 
-def _also(mine: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _also(mine: Sequence[ReasonItem]) -> list[ReasonItem]:
     """What stands beside the first reason of a weakness: one of each other kind that is as grave."""
     kinds = {mine[0]["cause"]} if mine else set()
     found = []
@@ -83,7 +84,7 @@ def _none_lost(tables: dict[str, Any]) -> bool:
     return (tables.get("writes") or {}).get("value") == 0
 
 
-def _story(tables: dict[str, Any], faults: list[dict[str, Any]], missed: Collection[str]) -> list[str]:
+def _story(tables: dict[str, Any], faults: Sequence[FaultItem], missed: Collection[str]) -> list[str]:
     """What users saw, in sentences. ``missed``: operations that missed a target; those did not hold, however short."""
     held: list[str] = []
     hurt: dict[str, list[tuple[str, dict[str, Any]]]] = {}
@@ -103,7 +104,7 @@ def _story(tables: dict[str, Any], faults: list[dict[str, Any]], missed: Collect
     return [part[:1].upper() + part[1:] for part in parts]
 
 
-def _cause(row: dict[str, Any], faults: list[dict[str, Any]]) -> str:
+def _cause(row: dict[str, Any], faults: Sequence[FaultItem]) -> str:
     """During what most of it was lost: the fault of the worst phase, else the phase."""
     worst = max(row["phases"], key=lambda name: row["phases"][name])
     fault = next((fault for fault in faults if fault["phase"] == worst), None)

@@ -53,8 +53,9 @@ from chaos.checks import (
 )
 from chaos.checks.check import Rests, Scope
 from chaos.checks.measure import Bound, Measure, Verdict, judge
+from chaos.checks.models import FaultItem, FindingItem, FindingsFile, ValidityItem
 from chaos.checks.reasons import Cause, Outcome, Reason, ordered
-from chaos.checks.record import Expectation, HistoryLike, Record, Span
+from chaos.checks.record import SECOND, Expectation, HistoryLike, Record, Span
 from chaos.history.reader import History
 
 FINDINGS_VERSION = 1
@@ -100,7 +101,7 @@ class Finding:
     because: str | None = None
     """Why what was measured does not count; ``says`` has it too, after what was measured."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FindingItem:
         return {
             "id": self.id,
             "title": self.title,
@@ -133,8 +134,8 @@ class Findings:
     reasons: tuple[Reason, ...]
     findings: tuple[Finding, ...]
     tables: dict[str, Any]
-    validity: dict[str, Any]
-    faults: list[dict[str, Any]]
+    validity: ValidityItem
+    faults: list[FaultItem]
     run: dict[str, Any] = field(default_factory=dict)
     abort: dict[str, Any] | None = None
     """How long an abort took until nothing was in effect; None when nothing was aborted, or nobody could say."""
@@ -143,7 +144,7 @@ class Findings:
     def exit_code(self) -> Exit:
         return exit_code(self.outcome, self.clean)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FindingsFile:
         return {
             "format": FINDINGS_VERSION,
             "outcome": self.outcome.value,
@@ -245,7 +246,7 @@ def evaluate(history: HistoryLike) -> Findings:
     )
 
 
-def judge_folder(run_folder: Path) -> dict[str, Any]:
+def judge_folder(run_folder: Path) -> FindingsFile:
     """Judge a run's folder and write its ``findings.json``. Returns what was written.
 
     Raises :class:`chaos.base.errors.HistoryError` when the folder is no run's folder.
@@ -629,7 +630,7 @@ def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
     return row
 
 
-def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
+def _fault_json(record: Record, fault: evidence.FaultRecord) -> FaultItem:
     return {
         "fault": fault.fault,
         "kind": fault.kind,
@@ -646,7 +647,7 @@ def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
         "gone": record.since_start(fault.gone),
         "proven": fault.proven,
         "gaps": [gap.says for gap in fault.gaps],
-        "vanished": [record.since_start(t) for t in fault.window] if fault.window else None,
+        "vanished": [(t - record.origin) / SECOND for t in fault.window] if fault.window else None,
         "failures": list(fault.failures),
         "stages": {
             stage: {

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chaos.base.console import Console
 from chaos.base.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from chaos.checks.models import FindingsFile
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
@@ -52,7 +55,7 @@ SIGN = {
 }
 
 
-def print_verdict(name: str, folder: Path, findings: dict[str, Any], *, report: bool = True) -> None:
+def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bool = True) -> None:
     """A run's verdict, for the reader and the CI that runs us. ``report`` False: no page shows these findings."""
     from chaos.report import announce
 

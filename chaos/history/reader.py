@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
+from chaos.history.models import Plan
 from chaos.history.writer import (
     ARRIVALS,
     AUDIT,
@@ -70,7 +71,7 @@ class PhaseSpan:
 class History:
     """Everything that one run left behind. Parts are read when they are first asked for."""
 
-    def __init__(self, folder: Path, plan: dict[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, plan: Plan | None = None) -> None:
         """``plan``: to be taken instead of the one in the folder, whose file stays as it is."""
         self.folder, self._plan = folder, plan
 
@@ -86,13 +87,13 @@ class History:
             raise HistoryError(f"{folder} holds history format {tables.get('format')!r}; this reads {HISTORY_VERSION}")
         return history
 
-    def planned_as(self, plan: dict[str, Any]) -> Self:
+    def planned_as(self, plan: Plan) -> Self:
         """The same history, as if this had been its plan."""
         return type(self)(self.folder, plan)
 
     @cached_property
-    def plan(self) -> dict[str, Any]:
-        return _object(self.folder / "plan.json") if self._plan is None else self._plan
+    def plan(self) -> Plan:
+        return cast(Plan, _object(self.folder / "plan.json")) if self._plan is None else self._plan
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
@@ -340,7 +341,7 @@ def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int 
     return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
 
-def objectives_of(plan: Mapping[str, Any]) -> dict[str, float]:
+def objectives_of(plan: Plan) -> dict[str, float]:
     """The latency objective of each operation in seconds, from a plan's ``experiment.load``."""
     load = plan.get("experiment", {}).get("load", {})
     return {

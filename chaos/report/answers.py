@@ -8,16 +8,19 @@ page.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chaos.base import text
 from chaos.checks import ends, plainly, words
+from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
 from chaos.checks.summary import NOTICED
 from chaos.history import configuration
+from chaos.history.models import Plan
 from chaos.report.meanings import Remedy, group_of, meanings
 
 WORDS = {
@@ -66,7 +69,7 @@ class Answer:
     lanes: tuple[Lane, ...] = ()
 
 
-def answers(record: Record, findings: dict[str, Any]) -> tuple[Answer, ...]:
+def answers(record: Record, findings: FindingsFile) -> tuple[Answer, ...]:
     """The four, in the order in which they are asked."""
     return (
         _held(findings),
@@ -79,7 +82,7 @@ def answers(record: Record, findings: dict[str, Any]) -> tuple[Answer, ...]:
 # -- did it hold ----------------------------------------------------------------------------------
 
 
-def _held(findings: dict[str, Any]) -> Answer:
+def _held(findings: FindingsFile) -> Answer:
     judged = findings["findings"]
     counted: dict[str, int] = {}
     for item in judged:
@@ -106,7 +109,7 @@ def _held(findings: dict[str, Any]) -> Answer:
 # -- by how much ----------------------------------------------------------------------------------
 
 
-def badness(item: dict[str, Any]) -> float | None:
+def badness(item: FindingItem) -> float | None:
     """How far a finding is from its target, as a factor: above 1 it is missed. None when it cannot be said.
 
     For a share that must be at least t it is the failures over those allowed, (1 - m) / (1 - t); for an upper
@@ -124,22 +127,22 @@ def badness(item: dict[str, Any]) -> float | None:
     return float(value / target)
 
 
-def with_targets(findings: dict[str, Any], plan: dict[str, Any]) -> list[dict[str, Any]]:
+def with_targets(findings: FindingsFile, plan: Plan) -> list[FindingItem]:
     """The findings with ``comparison`` and ``target_value`` of the plan's expectations."""
     known = {item.get("text"): item for item in (plan.get("experiment") or {}).get("expect") or []}
     untils = {item.get("name"): item.get("until") for item in (plan.get("experiment") or {}).get("phases") or []}
-    found = []
+    found: list[FindingItem] = []
     for item in findings["findings"]:
         suffix = f" in {item['phase']}" if item["phase"] else ""
         given = known.get(item["title"].removesuffix(suffix)) or {}
         comparison, value = given.get("comparison"), given.get("value")
         if item["metric"] == "until":
             comparison, value = "<=", (untils.get(item["phase"]) or {}).get("within")
-        found.append(item | {"comparison": comparison, "target_value": value})
+        found.append({**item, "comparison": comparison, "target_value": value})
     return found
 
 
-def _by_how_much(findings: dict[str, Any]) -> Answer:
+def _by_how_much(findings: FindingsFile) -> Answer:
     question = "By how much?"
     decides = deciding(findings)
     if findings["outcome"] == "weakness" and decides is not None and decides["cause"] in UNMEASURED:
@@ -179,12 +182,12 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
     )
 
 
-def _rank(item: dict[str, Any]) -> tuple[int, float]:
+def _rank(item: FindingItem) -> tuple[int, float]:
     """Lost data first, then what users see, then the rest; among alike by how far the target was missed."""
     return {"data": 2, "reads": 1, "writes": 1}.get(group_of(item["metric"]) or "", 0), badness(item) or 0.0
 
 
-def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
+def margin(item: FindingItem, tables: dict[str, Any]) -> str:
     """How far from its target, in words; empty when there is nothing to add."""
     factor = badness(item)
     if factor is None:
@@ -194,7 +197,7 @@ def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
         if not row.get("scheduled"):
             return ""
         bad = row["scheduled"] - row["good"]
-        allowed = math.floor((1 - item["target_value"]) * row["scheduled"] + 1e-6)
+        allowed = math.floor((1 - (item["target_value"] or 0.0)) * row["scheduled"] + 1e-6)
         return (
             f"{text.plural(bad, 'arrival')} not good, {text.count(allowed)} allowed of {text.count(row['scheduled'])}"
         )
@@ -326,7 +329,7 @@ _COMMANDS = ("fault.command", "action.command", "fault.undo")
 # -- what to do -----------------------------------------------------------------------------------
 
 
-def causes(record: Record, findings: dict[str, Any], phase: str | None) -> list[str]:
+def causes(record: Record, findings: FindingsFile, phase: str | None) -> list[str]:
     """Kinds of the faults and actions that a phase was under, those that began last first. None: the whole run."""
     span = record.span(phase) if phase else None
     start, end = (-math.inf, math.inf)
@@ -345,7 +348,7 @@ def causes(record: Record, findings: dict[str, Any], phase: str | None) -> list[
     return list(dict.fromkeys(kind for _, kind in sorted(found, key=lambda pair: -pair[0])))
 
 
-def advice(record: Record, findings: dict[str, Any], item: dict[str, Any]) -> tuple[Remedy, ...]:
+def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[Remedy, ...]:
     """What may help against one missed finding; nothing for one that expected the fault to hurt."""
     if words.bites(item):
         return ()
@@ -374,7 +377,7 @@ NEXT = {
 """What follows from a cause alone; of the others it depends on what was found."""
 
 
-def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
+def _to_do(record: Record, findings: FindingsFile) -> Answer:
     if findings["clean"] is False:
         return Answer(QUESTION, "error", "!", "Clean up first: opensearch-chaos recover", links=())
     decides = deciding(findings)
@@ -390,7 +393,7 @@ def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
     return Answer(QUESTION, outcome, mark, says, (text.clip(decides["says"], 200),), (Link("trust", "why"),))
 
 
-def _against(record: Record, findings: dict[str, Any], cause: Cause) -> Answer:
+def _against(record: Record, findings: FindingsFile, cause: Cause) -> Answer:
     """What may help against a weakness, by what decides it."""
     if cause is Cause.PROCESS:
         return _look_at(findings["tables"].get("ends") or [], "weakness")
@@ -409,7 +412,7 @@ def _against(record: Record, findings: dict[str, Any], cause: Cause) -> Answer:
     return _try(record, findings, missed)
 
 
-def _well(record: Record, findings: dict[str, Any]) -> Answer:
+def _well(record: Record, findings: FindingsFile) -> Answer:
     """Of a run that passed: what is known to be weak, what users bore all the same, what the checklist found."""
     known = [item for item in findings["findings"] if item["counts_as"] == "known_weakness"]
     if known:
@@ -428,7 +431,7 @@ def _well(record: Record, findings: dict[str, Any]) -> Answer:
     return Answer(QUESTION, "pass", "→", says, tuple(each for each in details if each), tuple(links))
 
 
-def _worst(findings: dict[str, Any]) -> list[tuple[str, str, float]]:
+def _worst(findings: FindingsFile) -> list[tuple[str, str, float]]:
     """(operation, phase, outage-equivalent seconds) where each bore most, those that noticed it; the worst first."""
     found = []
     for op, row in (findings["tables"].get("outage") or {}).items():
@@ -438,11 +441,11 @@ def _worst(findings: dict[str, Any]) -> list[tuple[str, str, float]]:
     return sorted(found, key=lambda each: -each[2])
 
 
-def _borne(findings: dict[str, Any]) -> str:
+def _borne(findings: FindingsFile) -> str:
     return text.listed([f"{text.seconds(round(total, 1))} without {op}s" for op, _, total in _worst(findings)])
 
 
-def _relief(record: Record, findings: dict[str, Any]) -> list[Remedy]:
+def _relief(record: Record, findings: FindingsFile) -> list[Remedy]:
     """What may make the time shorter in which users were not served, though nobody had asked for less."""
     found: dict[str, Remedy] = {}
     for op, phase, _ in _worst(findings):
@@ -467,7 +470,7 @@ def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
     )
 
 
-def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]]) -> Answer:
+def _try(record: Record, findings: FindingsFile, missed: Sequence[FindingItem]) -> Answer:
     """The first remedy of every missed finding, the worst first; three at most."""
     remedies: dict[str, Remedy] = {}
     chosen = sorted(missed, key=_rank, reverse=True)
@@ -499,7 +502,7 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
     )
 
 
-def _prove(findings: dict[str, Any], decides: dict[str, Any], cause: Cause) -> str:
+def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
     """What would make an inconclusive run a conclusive one, where the cause alone does not tell."""
     says = decides["says"].lower()
     if cause is Cause.SETTINGS:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from typing import Any
 
 from chaos.base import text
+from chaos.checks.models import FindingsFile
 from chaos.checks.reasons import Cause
 from chaos.report import within
 
@@ -23,7 +23,7 @@ LAST_LINES = 5
 """Of the log of a process that ended unasked."""
 
 
-def junit_xml(findings: dict[str, Any]) -> str:
+def junit_xml(findings: FindingsFile) -> str:
     """``findings``: the content of findings.json. Returns the whole file."""
     run = findings.get("run") or {}
     experiment = _clean(run.get("experiment") or run.get("name") or "run")
@@ -71,7 +71,7 @@ def junit_xml(findings: dict[str, Any]) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _checks(cases: list[ET.Element], experiment: str, findings: dict[str, Any]) -> None:
+def _checks(cases: list[ET.Element], experiment: str, findings: FindingsFile) -> None:
     """The cases that are no expectations."""
     case = _case(cases, experiment, "the run reached its end")
     stopped = [reason for reason in findings["reasons"] if reason["outcome"] in ("error", "aborted")]

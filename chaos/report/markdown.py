@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base import text
+from chaos.checks.models import FindingsFile
 from chaos.report import within
 from chaos.report.answers import WORDS
 
@@ -23,12 +24,12 @@ MOST = 50
 """Annotations of one run: GitHub shows no more of a job."""
 
 
-def summary(findings: Mapping[str, Any], answers: tuple[Any, ...] = ()) -> str:
+def summary(findings: FindingsFile, answers: tuple[Any, ...] = ()) -> str:
     """The run in Markdown. ``answers``: those of the page's first screen (:func:`chaos.report.answers.answers`)."""
     return "\n".join(_lines(findings, answers)) + "\n"
 
 
-def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[str]:
+def _lines(findings: FindingsFile, answers: tuple[Any, ...]) -> Iterator[str]:
     run = findings.get("run") or {}
     outcome = findings["outcome"]
     clean = {True: "clean", False: "**DIRTY**", None: "clean-up unknown"}[findings.get("clean")]
@@ -39,10 +40,10 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
     if rest := findings["summary"].removeprefix(findings["headline"]).strip():
         yield escaped(rest, 700)
         yield ""
-    if (repeats := within.second_of(dict(findings))) is not None:
+    if (repeats := within.second_of(findings)) is not None:
         yield f"**{escaped(repeats, 700)}**"
         yield ""
-    if given := within.given(dict(findings)):
+    if given := within.given(findings):
         yield from (f"- {escaped(says)}" for says in given)
         yield ""
     for answer in answers:
@@ -80,7 +81,7 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
     yield f"Run `{_code(run.get('name'))}`, seed {escaped(run.get('seed'))}; the whole story is in `report.html`."
 
 
-def unasked(findings: Mapping[str, Any]) -> list[str]:
+def unasked(findings: FindingsFile) -> list[str]:
     """What stands in the way of a pass and is no finding, in words; what decides comes first."""
     return [f"{reason['outcome']}: {reason['says']}" for reason in findings["reasons"] if not reason["finding"]]
 
@@ -101,7 +102,7 @@ def _code(given: object) -> str:
 # -- GitHub ---------------------------------------------------------------------------------------
 
 
-def workflow_commands(findings: Mapping[str, Any], file: str | None = None) -> list[str]:
+def workflow_commands(findings: FindingsFile, file: str | None = None) -> list[str]:
     """Workflow commands, one a line: ``::error file=…,title=…::message`` for every finding that did not hold.
 
     ``file``: the definition's path from the repository's root, where the annotation is shown. What fails the run
@@ -144,7 +145,7 @@ def _property(given: str) -> str:
     return _data(given).replace(":", "%3A").replace(",", "%2C")
 
 
-def announce(run_folder: Path, findings: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> list[str]:
+def announce(run_folder: Path, findings: FindingsFile, environment: Mapping[str, str] | None = None) -> list[str]:
     """Tell the CI that runs us, if one does: append the summary to its page, and return the annotations to print.
 
     Nothing happens outside of CI. A summary file that cannot be written costs the summary, never the run.

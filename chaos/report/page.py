@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader
 from chaos.base import text
 from chaos.base.paths import write_atomically, write_json
 from chaos.checks import contents, evaluate
+from chaos.checks.models import FindingItem, FindingsFile
 from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
 from chaos.checks.summary import NOTICED
+from chaos.history.models import Plan, Step
 from chaos.history.reader import History
 from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, promises, timeline, within
 from chaos.report.junit import junit_xml
@@ -59,7 +61,7 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
     write_json(folder / "findings.json", findings)
     write_atomically(folder / "junit.xml", junit_xml(findings))
     record = Record(history)
-    shown = findings | {"findings": answers.with_targets(findings, record.plan)}
+    shown: FindingsFile = {**findings, "findings": answers.with_targets(findings, record.plan)}
     write_atomically(folder / markdown.FILE, markdown.summary(shown, answers.answers(record, shown)))
     page = folder / "report.html"
     last = None if redact else promises.earlier(run_folder)  # its words are of other runs, with names of their own
@@ -67,12 +69,12 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
     return page
 
 
-def render_html(history: History, findings: dict[str, Any]) -> str:
+def render_html(history: History, findings: FindingsFile) -> str:
     """The page as text, from a history and its findings."""
     return _html(Record(history), findings, False)
 
 
-def _html(record: Record, findings: dict[str, Any], redact: bool, last: dict[str, Any] | None = None) -> str:
+def _html(record: Record, findings: FindingsFile, redact: bool, last: dict[str, Any] | None = None) -> str:
     environment = Environment(
         loader=PackageLoader("chaos.report"),
         autoescape=True,  # of every file, whatever its name: tojson escapes what stands inside a script
@@ -98,9 +100,9 @@ def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
     return lambda value: shown(value) if isinstance(value, int | float) and math.isfinite(value) else "-"
 
 
-def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
     plan = record.plan
-    findings = findings | {"findings": answers.with_targets(findings, plan)}
+    findings = {**findings, "findings": answers.with_targets(findings, plan)}
     mark, word, meaning = OUTCOME_WORDS[findings["outcome"]]
     tables = findings["tables"]
     return {
@@ -164,7 +166,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _clean(findings: dict[str, Any], record: Record) -> dict[str, Any]:
+def _clean(findings: FindingsFile, record: Record) -> dict[str, Any]:
     detail = [str(item) for item in (record.clean or {}).get("detail") or []]
     known = {
         True: ("✓", "Clean", "ok"),
@@ -175,8 +177,8 @@ def _clean(findings: dict[str, Any], record: Record) -> dict[str, Any]:
     return {"mark": mark, "word": word, "kind": kind, "detail": detail}
 
 
-def _facts(plan: dict[str, Any], findings: dict[str, Any]) -> list[tuple[str, str]]:
-    topology, versions, lab = (plan.get(name) or {} for name in ("topology", "versions", "lab"))
+def _facts(plan: Plan, findings: FindingsFile) -> list[tuple[str, str]]:
+    topology, versions, lab = plan.get("topology") or {}, plan.get("versions") or {}, plan.get("lab") or {}
     zones = topology.get("zones") or []
     standby = f", {topology['standby']} on standby" if topology.get("standby") else ""
     where = f"{topology.get('name') or 'unknown'} ({text.plural(len(zones), 'zone')}{standby})"
@@ -215,7 +217,7 @@ def _phases(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
+def _matrix(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
     """Good arrivals: a row per operation, a cell per phase, with its targets."""
     rows = []
     objectives = within.objectives(findings)
@@ -260,7 +262,7 @@ def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _certain(findings: dict[str, Any], op: str, phase: str) -> str:
+def _certain(findings: FindingsFile, op: str, phase: str) -> str:
     """What the arrivals of a steady phase certify (:mod:`chaos.checks.steady`)."""
     row = ((findings["tables"].get("steady") or {}).get(op) or {}).get(phase)
     return f"; 95 % sure: {text.percent(row['low'])} or more" if row else ""
@@ -346,7 +348,7 @@ def _share(value: float) -> str:
     return text.percent(value) if value < 0.1 else f"{value * 100:.0f} %"
 
 
-def _expected(item: dict[str, Any], index: int, record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+def _expected(item: FindingItem, index: int, record: Record, findings: FindingsFile) -> dict[str, Any]:
     mark, word = answers.WORDS[item["counts_as"]]
     metric = item["title"].removesuffix(f" in {item['phase']}") if item["phase"] else item["title"]
     missed = item["counts_as"] in ("weakness", "known_weakness")
@@ -385,7 +387,7 @@ def _spelled(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+def _glossary(record: Record, findings: FindingsFile) -> dict[str, Any]:
     """The meanings that this page needs: of its metrics, faults and actions, and of all that may help them."""
     all_ = meanings()
     metrics = {found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None}
@@ -416,7 +418,7 @@ def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _settings_here(plan: dict[str, Any]) -> dict[str, str]:
+def _settings_here(plan: Plan) -> dict[str, str]:
     """What the run's topology sets, by full name (an index's with and without ``index.``)."""
     levels = ((plan.get("topology") or {}).get("settings")) or {}
     found = {}
@@ -509,14 +511,14 @@ def _bytes(value: object) -> str:
     return f"{size:.3g} TB"
 
 
-def _tally(findings: list[dict[str, Any]]) -> str:
+def _tally(findings: Sequence[FindingItem]) -> str:
     counted: dict[str, int] = {}
     for item in findings:
         counted[item["counts_as"]] = counted.get(item["counts_as"], 0) + 1
     return ", ".join(f"{counted[kind]} {answers.WORDS[kind][1]}" for kind in reversed(_ORDER) if kind in counted)
 
 
-def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
+def _trust(findings: FindingsFile) -> list[dict[str, str]]:
     """The short version of why to believe this: one line per fault, one for the driver."""
     lines = []
     for fault in findings["faults"]:
@@ -622,7 +624,7 @@ def _lost(record: Record) -> list[dict[str, Any]]:
     return groups
 
 
-def _step(step: dict[str, Any]) -> dict[str, str]:
+def _step(step: Step) -> dict[str, str]:
     inverse = step.get("inverse")
     listed = inverse if isinstance(inverse, list) else [inverse]
     return {

@@ -15,6 +15,7 @@ from typing import Any
 
 from chaos.base.paths import write_json
 from chaos.checks import plainly
+from chaos.checks.models import FindingItem, FindingsFile
 
 FILE = "last.json"
 MOST = 20
@@ -89,7 +90,7 @@ def _read_any(file: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def section(findings: dict[str, Any], last: dict[str, Any] | None) -> dict[str, Any] | None:
+def section(findings: FindingsFile, last: dict[str, Any] | None) -> dict[str, Any] | None:
     """The half page; None where nothing was promised."""
     items = findings["findings"]
     if not items:
@@ -105,7 +106,7 @@ def section(findings: dict[str, Any], last: dict[str, Any] | None) -> dict[str, 
     }
 
 
-def _row(item: dict[str, Any], before: dict[str, Any] | None, tally: dict[str, Any]) -> dict[str, str]:
+def _row(item: FindingItem, before: dict[str, Any] | None, tally: dict[str, Any]) -> dict[str, str]:
     mark, word, kind = KEPT[item["counts_as"]]
     then = "first run"
     if before is not None:
@@ -121,7 +122,7 @@ def _row(item: dict[str, Any], before: dict[str, Any] | None, tally: dict[str, A
     }
 
 
-def _sure(item: dict[str, Any], counted: list[int] | None) -> str:
+def _sure(item: FindingItem, counted: list[int] | None) -> str:
     """On how many runs a word rests: one run is one run."""
     kept, decided = counted or [0, 0]
     kept += item["counts_as"] in ("pass", "unexpected_pass")

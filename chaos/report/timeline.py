@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from chaos.base import text
 from chaos.checks import latency as latency_check
+from chaos.checks.models import FaultItem
 from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
 from chaos.history import configuration, ends
 from chaos.history.format import Outcome
@@ -198,7 +199,7 @@ class Timeline:
     """(time, words) of everything in the first figure, for its table."""
 
 
-def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
+def build(record: Record, faults: Sequence[FaultItem]) -> Timeline | None:
     """The geometry of a run's timelines, or None when there is nothing to draw."""
     ends = [span.end for span in record.spans] or [record.last_seen]
     length = (max(ends) - record.origin) / SECOND
@@ -212,7 +213,9 @@ def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
     listed = [(item["command"] or 0.0, f"fault commanded: {item['says']}") for item in faults] + [
         (item["gone"], f"fault gone: {item['says']}") for item in faults if item["gone"] is not None
     ]
-    listed += [(item["vanished"][1], f"{_vanished(item)}: {item['says']}") for item in faults if item.get("vanished")]
+    listed += [
+        (gone[1], f"{_vanished(item)}: {item['says']}") for item in faults if (gone := item.get("vanished")) is not None
+    ]
     listed += [(at, full) for at, _, full, _ in (*_actions(record), *_events(record))]
     listed += [(at, f"cluster status {status}") for at, status in _status_changes(record) if at >= 0]
     listed += [
@@ -281,17 +284,17 @@ def _label_at(x: float, label: str) -> tuple[float, str, float, float]:
     return x - 7, "end", x - wide, x + 5
 
 
-def _spread(fault: dict[str, Any]) -> bool:
+def _spread(fault: FaultItem) -> bool:
     return any("spread beyond" in gap for gap in fault["gaps"])
 
 
-def _vanished(fault: dict[str, Any]) -> str:
+def _vanished(fault: FaultItem) -> str:
     """Of a fault that did not hold until its undo: what happened, and the window in which."""
-    first, last = fault["vanished"]
+    first, last = fault["vanished"] or (0.0, 0.0)
     return f"{'spread' if _spread(fault) else 'gone before its time'} between {first:.1f} s and {last:.1f} s"
 
 
-def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
+def _bands(axis: Axis, faults: Sequence[FaultItem]) -> tuple[Band, ...]:
     bands: list[Band] = []
     free: list[float] = []
     for index, fault in enumerate(faults):

@@ -18,6 +18,7 @@ from chaos.base.paths import write_json
 from chaos.definitions import Experiment
 from chaos.definitions import objectives as overriding
 from chaos.faults.offers import Offers, Providers
+from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
@@ -141,46 +142,49 @@ class Execution(Loading, Phases, Closing):
         notes = plan.blunt(self.experiment)
         for said in (*overriding.sentences(self.experiment), *notes):
             self.reporter.line(f"  {said}")
-        nodes = [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in self.experiment.topology.nodes]
-        write_json(
-            self.folder / "plan.json",
-            {
-                "format": 1,
-                "run": self.folder.name,
-                "command": self.options.command,
-                "seed": self.seed,
-                "hash": plan.digest(self.experiment),
-                "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-                "experiment": self.experiment.to_json(),
-                "topology": self.experiment.topology.to_json(),
-                "lab": {
-                    "kind": self.lab.kind,
-                    "shares_processors": kinds.named(self.lab.kind).shares_processors,
-                    "id": self.lab.id,
-                    "nodes": nodes,
-                    "client_hosts": [host.name for host in self.lab.wiring.clients],
-                    "pulsed": self.pulsed,
-                },
-                "versions": {
-                    **plan.versions(),
-                    "opensearch": self.parts.opensearch_version,
-                    "java": self.parts.java_version,
-                    "toxiproxy": self.parts.toxiproxy_version,
-                },
-                "machine": plan.machine(),
-                "watched": True,  # an end of a process is an event; without events of the watch nothing passes
-                "configuration_watched": True,  # and so is a change of settings that is not ours
-                "differences": plan.differences(self.experiment, self.parts.notes),
-                "client": self.driver_config(planned=True).model_dump(
-                    mode="json", exclude={"out", "access", "instruments"}
-                ),
-                "steps": list(plan.steps(self.experiment, self.seed, self.offers)),
-                "notes": notes,
-                **({"second_of": self.options.second_of} if self.options.second_of else {}),
-                # an experiment in Python has no expectations that a report could judge
-                **({} if self.experiment.phases else {"judged_by": "its Python test says whether it passed"}),
+        write_json(self.folder / "plan.json", self.planned_run(notes))
+
+    def planned_run(self, notes: list[str]) -> Plan:
+        """plan.json: what nobody shall have to guess who judges the run later."""
+        experiment, lab = self.experiment, self.lab
+        made: Plan = {
+            "format": 1,
+            "run": self.folder.name,
+            "command": self.options.command,
+            "seed": self.seed,
+            "hash": plan.digest(experiment),
+            "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "experiment": experiment.to_json(),
+            "topology": experiment.topology.to_json(),
+            "lab": {
+                "kind": lab.kind,
+                "id": lab.id,
+                "shares_processors": kinds.named(lab.kind).shares_processors,
+                "nodes": [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in experiment.topology.nodes],
+                "client_hosts": [host.name for host in lab.wiring.clients],
+                "pulsed": self.pulsed,
             },
-        )
+            "versions": {
+                **plan.versions(),
+                "opensearch": self.parts.opensearch_version,
+                "java": self.parts.java_version,
+                "toxiproxy": self.parts.toxiproxy_version,
+            },
+            "machine": plan.machine(),
+            "watched": True,  # an end of a process is an event; without events of the watch nothing passes
+            "configuration_watched": True,  # and so is a change of settings that is not ours
+            "differences": plan.differences(experiment, self.parts.notes),
+            "client": self.driver_config(planned=True).model_dump(
+                mode="json", exclude={"out", "access", "instruments"}
+            ),
+            "steps": list(plan.steps(experiment, self.seed, self.offers)),
+            "notes": notes,
+        }
+        if self.options.second_of:
+            made["second_of"] = self.options.second_of
+        if not experiment.phases:  # one in Python has no expectations that a report could judge
+            made["judged_by"] = "its Python test says whether it passed"
+        return made
 
     def lab_up(self) -> None:
         if not self.own_lab:

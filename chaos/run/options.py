@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
+from chaos.checks.models import FindingsFile
 from chaos.faults.offers import Providers
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
@@ -39,7 +40,7 @@ class RunResult:
     """Where the run's record is, and how it ended. ``findings`` is the content of findings.json."""
 
     folder: Path
-    findings: dict[str, Any]
+    findings: FindingsFile
     clean: bool
     stopped: bool = False
     """True when a signal ended it: whoever runs several must not go on to the next."""

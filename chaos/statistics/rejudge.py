@@ -15,13 +15,14 @@ from typing import Any
 from chaos.base import text
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.checks import evaluate
+from chaos.checks.models import FindingsFile
 from chaos.definitions import Duration, Experiment
 from chaos.history import History
 
 
 def rejudge(
     run: Path, experiment: Experiment | None, good: Mapping[str, Duration] | None = None
-) -> tuple[History, dict[str, Any], list[str]]:
+) -> tuple[History, FindingsFile, list[str]]:
     """(the history with the new expectations in its plan, findings, notes on what differs or cannot be judged).
 
     ``experiment`` None: its own, with the objectives ``good`` (:func:`chaos.definitions.objectives.parse`), which
