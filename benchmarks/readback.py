@@ -25,7 +25,7 @@ from chaos.opensearch.rest import opensearch
 from chaos.opensearch.routing import default_routing_shards, shard_of
 from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run.options import new_lab_id
-from chaos.target.labs import supply
+from chaos.target.labs import provisioning
 from chaos.target.labs.local import LocalLab
 
 INDEX = "chaos"
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology, print), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology, print), id=new_lab_id())
     try:
         lab.up()
         settings = {"number_of_shards": options.shards, "number_of_replicas": 2}

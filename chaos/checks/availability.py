@@ -35,7 +35,7 @@ from chaos.checks.record import (
     SECOND,
     Arrivals,
     Bools,
-    Expectation,
+    Expected,
     Floats,
     Ints,
     Record,
@@ -301,11 +301,11 @@ def table(record: Record, op: str, counts: Ints) -> dict[str, Any]:
     return row
 
 
-def _slices(record: Record, wanted: Expectation, span: Span) -> Measure:
+def _slices(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure_slices(record, str(wanted.op), span, wanted.comparison, wanted.value)
 
 
-def _check(metric: str, said: str, measure: Callable[[Record, Expectation, Span], Measure]) -> Check:
+def _check(metric: str, said: str, measure: Callable[[Record, Expected, Span], Measure]) -> Check:
     words = Words.of(
         missed=f"{said[0].upper()}{said[1:]}{{inside}} came to {{measured}}; wanted was {{want}}",
         question="{op}s held for long enough{inside}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from chaos.checks.measure import Measure
-from chaos.checks.record import Expectation, Record, Span
+from chaos.checks.record import Expected, Record, Span
 from chaos.checks.words import Words
 
 
@@ -51,7 +51,7 @@ class Check:
 
     metric: str
     unit: str
-    measure: Callable[[Record, Expectation, Span], Measure] | Callable[[Record, Expectation, None], Measure]
+    measure: Callable[[Record, Expected, Span], Measure] | Callable[[Record, Expected, None], Measure]
     words: Words
     group: str
     scope: Scope = Scope.PHASE

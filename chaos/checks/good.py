@@ -13,7 +13,7 @@ import math
 from chaos.base import text
 from chaos.checks.check import Check, Scope
 from chaos.checks.measure import Measure
-from chaos.checks.record import OUTCOMES, Expectation, Record, Span
+from chaos.checks.record import OUTCOMES, Expected, Record, Span
 from chaos.checks.words import Item, Words, bites, filled
 
 FEWEST = 100
@@ -65,7 +65,7 @@ def measure(record: Record, op: str, span: Span, comparison: str = "<", target: 
     )
 
 
-def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, str(wanted.op), span, wanted.comparison, wanted.value)
 
 

@@ -38,7 +38,7 @@ from chaos.checks.check import Check
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
-from chaos.checks.record import SECOND, Bools, Expectation, Ints, Record, Span, per_window, windows
+from chaos.checks.record import SECOND, Bools, Expected, Ints, Record, Span, per_window, windows
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
 from chaos.checks.words import Words
@@ -486,7 +486,7 @@ def table(record: Record) -> dict[str, Any]:
     return found
 
 
-def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, span, wanted.metric.removeprefix("recovery."))
 
 

@@ -15,7 +15,7 @@ from chaos.base import text
 from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Expectation, Floats, Record, Span
+from chaos.checks.record import Expected, Floats, Record, Span
 from chaos.checks.words import Words
 
 QUANTILES: dict[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
@@ -55,7 +55,7 @@ def measure(record: Record, op: str, span: Span, name: str) -> Measure:
     return Measure(value, "seconds", says, evidence=evidence)
 
 
-def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, str(wanted.op), span, wanted.quantity)
 
 

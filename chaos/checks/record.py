@@ -32,11 +32,11 @@ __all__ = [
     "UNANSWERED",
     "Arrivals",
     "Bools",
-    "Expectation",
+    "Expected",
     "Floats",
     "HistoryLike",
     "Ints",
-    "Operation",
+    "LoadOperation",
     "Record",
     "Span",
     "per_window",
@@ -68,7 +68,7 @@ class HistoryLike(Protocol):
 
 
 @dataclass(frozen=True)
-class Operation:
+class LoadOperation:
     """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start."""
 
     name: str
@@ -101,7 +101,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Expectation:
+class Expected:
     """One expectation of the definition, still over all its phases. ``op`` None for the cluster's metrics."""
 
     metric: str
@@ -289,10 +289,10 @@ def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int
     return list(itertools.pairwise(edges)) if span_end > span_start else []
 
 
-def _operations(experiment: Mapping[str, Any]) -> tuple[Operation, ...]:
+def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
     load = experiment.get("load") or {}
     return tuple(
-        Operation(
+        LoadOperation(
             name,
             float(load[name].get("rate") or 0),
             float(load[name]["good_within"]),
@@ -307,9 +307,9 @@ def _request_timeout(plan: Plan) -> float:
     return float(client.get("timeout") or (plan.get("client") or {}).get("timeout_s") or 5.0)
 
 
-def _expectations(experiment: Mapping[str, Any]) -> tuple[Expectation, ...]:
+def _expectations(experiment: Mapping[str, Any]) -> tuple[Expected, ...]:
     return tuple(
-        Expectation(
+        Expected(
             metric=item["metric"],
             op=item.get("op"),
             quantity=item.get("quantity") or item["metric"].partition(".")[2],

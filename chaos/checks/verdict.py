@@ -55,7 +55,7 @@ from chaos.checks.check import Rests, Scope
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.models import FaultItem, FindingItem, FindingsFile, ValidityItem
 from chaos.checks.reasons import Cause, Outcome, Reason, ordered
-from chaos.checks.record import SECOND, Expectation, HistoryLike, Record, Span
+from chaos.checks.record import SECOND, Expected, HistoryLike, Record, Span
 from chaos.history.reader import History
 
 FINDINGS_VERSION = 1
@@ -311,7 +311,7 @@ def _reason(finding: Finding) -> Reason | None:
     return Reason(outcome, cause, f"{finding.title}: {finding.says}", finding.id)
 
 
-def _measure(record: Record, expectation: Expectation, span: Span | None) -> Measure:
+def _measure(record: Record, expectation: Expected, span: Span | None) -> Measure:
     """``span`` None: of the whole run."""
     check = catalogue.of(expectation.metric)
     if check is None or (check.scope is Scope.RUN) is not (span is None):
@@ -398,7 +398,7 @@ def _judged(
     record: Record,
     doubt: forgiving.Doubt,
     hopeful: Record | None,
-    expectation: Expectation,
+    expectation: Expected,
     phase: str | None,
     gaps: list[evidence.Gap],
 ) -> Judged:

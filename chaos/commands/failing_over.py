@@ -73,7 +73,7 @@ def failover(
 
     Speaks to OpenSearch's REST API only. Recommends only, unless --act is given.
     """
-    from chaos.programs.failover.controller import Controller
+    from chaos.programs.failover.controller import FailoverController
     from chaos.programs.failover.decide import Policy
     from chaos.programs.failover.rest import Api, discover
     from chaos.programs.failover.steering import serve
@@ -110,7 +110,7 @@ def failover(
     zones = sorted({node.zone for node in nodes if node.is_data})
     if standby is not None and nodes and standby not in zones:
         raise InvalidInput(f"--standby {standby}: the zones are {', '.join(zones)}", remedy="name one of them")
-    controller = Controller(
+    controller = FailoverController(
         api,
         addresses,
         me=me,

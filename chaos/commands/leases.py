@@ -20,7 +20,7 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import Topology
 from chaos.faults.ledger import registrations
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 from chaos.target.labs import base, kinds, sweep
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.processes import wait_until
@@ -111,7 +111,7 @@ def _front(lab: BaseLab, listener: socket.socket | None) -> Endpoint:
 
 def _answers(lab: BaseLab, front: Endpoint) -> bool:
     first = lab.topology.data_nodes[0].name
-    client = Client(front, access=lab.access_to(first), timeout=2.0)
+    client = NodeClient(front, access=lab.access_to(first), timeout=2.0)
     try:
         return client.request("GET", "/")[0] == 200
     except urllib3.exceptions.HTTPError:

@@ -53,7 +53,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Described:
     """One kind of fault, described. ``ways``: of its providers, the one that is preferred first; at least one."""
 
     kind: str
@@ -91,9 +91,9 @@ class Kind:
         }
 
 
-def described(fault: type[FaultParams], providers: Providers) -> Kind:
+def described(fault: type[FaultParams], providers: Providers) -> Described:
     """A kind from its class, with its ways."""
-    return Kind(
+    return Described(
         kind=fault.kind,
         family=fault.family,
         says=" ".join((fault.__doc__ or "").strip().partition("\n\n")[0].split()),
@@ -109,9 +109,9 @@ def described(fault: type[FaultParams], providers: Providers) -> Kind:
     )
 
 
-def catalogue(providers: Providers) -> dict[str, list[Kind]]:
+def catalogue(providers: Providers) -> dict[str, list[Described]]:
     """Every kind by family, in the catalogue's order."""
-    families: dict[str, list[Kind]] = {}
+    families: dict[str, list[Described]] = {}
     for fault in providers.kinds.values():
         families.setdefault(fault.family, []).append(described(fault, providers))
     return families
@@ -215,7 +215,7 @@ def _page(providers: Providers) -> Iterator[str]:
             yield from _section(kind)
 
 
-def _section(kind: Kind) -> Iterator[str]:
+def _section(kind: Described) -> Iterator[str]:
     yield f"### {kind.kind}"
     yield ""
     yield kind.says

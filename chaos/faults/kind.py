@@ -12,7 +12,7 @@ from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams, Flap, Scene
 from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Fault, Pulse
-from chaos.faults.offers import Asked, Means, Offer
+from chaos.faults.offers import Aim, Means, Offer
 from chaos.target.wiring import Wiring
 
 
@@ -24,17 +24,17 @@ class Kind(FaultParams):
         """Of a kind that is made of another: the fault of that kind which it comes to."""
         raise NotImplementedError
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
         """Whom it hits. Raises InvalidInput when a selector matches nothing."""
         raise NotImplementedError
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
         """What must be seen of it."""
         raise NotImplementedError
 
-    def says(self, asked: Asked) -> str:
+    def says(self, aim: Aim) -> str:
         """One line for plan, events and report, with whom it hits."""
-        nodes = f" ({', '.join(asked.nodes)})" if asked.nodes else ""
+        nodes = f" ({', '.join(aim.nodes)})" if aim.nodes else ""
         flap = f" ({self.flapping.describe()})" if self.flapping else ""
         return f"{self.describe()}{nodes}{flap}"
 
@@ -45,17 +45,17 @@ class Kind(FaultParams):
 
     def build(self, id: str, scene: Scene, wiring: Wiring, offer: Offer) -> Fault:
         """The fault, ready to go, carried out as offered: moves and evidence, from data alone."""
-        asked = self.asked(id, scene, wiring)
-        means = offer.make(self, asked)
+        aim = self.aim(id, scene, wiring)
+        means = offer.make(self, aim)
         return Fault(
             id=id,
             kind=self.kind,
-            says=self.says(asked),
+            says=self.says(aim),
             mechanism=offer.mechanism,
-            targets=asked.nodes,
-            links=tuple(sorted(asked.links)),
+            targets=aim.nodes,
+            links=tuple(sorted(aim.links)),
             moves=means.moves,
-            evidence=lambda: self.evidence(asked, means),
+            evidence=lambda: self.evidence(aim, means),
             needs=(*offer.needs, *means.needs),
             colour=self.colour,
             claims=self.claims(scene),
@@ -94,8 +94,8 @@ class NodeFault(Kind):
     family = "node"
     target: NodeSelector = Field(description="which nodes, for example 'node c-data'")
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring, scene.nodes(self.target))
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring, scene.nodes(self.target))
 
     def claims(self, scene: Scene) -> frozenset[str]:
         return process_claims(scene.nodes(self.target))

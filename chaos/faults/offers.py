@@ -23,7 +23,7 @@ Lacks = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Aim:
     """What a kind asks of a provider: a fault's id, and whom it is to hit, resolved. Data, no target in it."""
 
     id: str
@@ -48,7 +48,7 @@ class Means:
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
 
 
-Make = Callable[[Any, Asked], Means]
+Make = Callable[[Any, Aim], Means]
 """(a kind's parameters, whom they hit) → how it is done."""
 
 
@@ -123,7 +123,7 @@ class Providers:
 
 def _through(offer: Offer, kind: str) -> Offer:
     """An offer of the kind that another one is made of, for that other one."""
-    return replace(offer, kind=kind, make=lambda params, asked: offer.make(params.part, asked))
+    return replace(offer, kind=kind, make=lambda params, aim: offer.make(params.part, aim))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class PlannedLab(TypedDict, total=False):
     accepts: list[str]
 
 
-class Step(TypedDict, total=False):
+class PlannedStep(TypedDict, total=False):
     """One step of the plan, for people; of a fault with what it is made of."""
 
     phase: str
@@ -62,7 +62,7 @@ class Plan(TypedDict, total=False):
     configuration_watched: bool
     differences: list[str]
     client: dict[str, Any]
-    steps: list[Step]
+    steps: list[PlannedStep]
     notes: list[str]
     second_of: dict[str, Any]
     judged_by: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from chaos.definitions.topology import Topology
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 
 
 class Cluster(Protocol):
@@ -14,5 +14,5 @@ class Cluster(Protocol):
     @property
     def topology(self) -> Topology: ...
 
-    def client(self, node: str, *, timeout: float = 5.0) -> Client:
+    def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
         """HTTP to one node. ``timeout`` in seconds, for each request."""

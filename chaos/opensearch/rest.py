@@ -1,6 +1,6 @@
 """OpenSearch's REST API as all of ours speak it: bounded in bytes and in time, and strict about what an answer is.
 
-One client (:class:`Client`) for probes, sampling, administration, the audit and the failover controller, over
+One client (:class:`NodeClient`) for probes, sampling, administration, the audit and the failover controller, over
 connections that :func:`connection_class` makes. The load goes through opensearch-py, whose behaviour users have, over
 the same connections.
 """
@@ -166,7 +166,7 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
     return NamespacedConnection
 
 
-class Client:
+class NodeClient:
     """JSON over HTTP with one server: each request has a deadline, none is repeated, no redirect is followed.
 
     A redirect could lead the password to another server. Thread-safe. ``timeout`` is for each connect and read, in

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chaos.faults.kinds.resources import Limited, NodeCpuStarvation, NodeOutOfMemory, NodePageCacheSqueeze
 from chaos.faults.moves import Move, Reversible, on_node, operation
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import Groups, Lab
 
 PROVIDER = Provider("cgroup", "limits of the control groups in which nodes run")
@@ -59,9 +59,9 @@ def reading_first(moves: tuple[Reversible, ...]) -> Means:
     undoing="the quota that was there, or none",
     needs=("cpu",),
 )
-def starve(fault: NodeCpuStarvation, asked: Asked) -> Means:
+def starve(fault: NodeCpuStarvation, aim: Aim) -> Means:
     quota = float(fault.quota)
-    limits = (Move("processors.limit", {"node": node, "processors": quota}) for node in asked.nodes)
+    limits = (Move("processors.limit", {"node": node, "processors": quota}) for node in aim.nodes)
     return reading_first(tuple(limiting(fault, limit) for limit in limits))
 
 
@@ -72,9 +72,9 @@ def starve(fault: NodeCpuStarvation, asked: Asked) -> Means:
     undoing="the limit that was there, or none",
     needs=("memory",),
 )
-def squeeze(fault: NodePageCacheSqueeze, asked: Asked) -> Means:
+def squeeze(fault: NodePageCacheSqueeze, aim: Aim) -> Means:
     headroom = int(fault.headroom)
-    limits = (Move("memory.squeeze", {"node": node, "headroom": headroom}) for node in asked.nodes)
+    limits = (Move("memory.squeeze", {"node": node, "headroom": headroom}) for node in aim.nodes)
     return reading_first(tuple(limiting(fault, limit) for limit in limits))
 
 
@@ -85,9 +85,9 @@ def squeeze(fault: NodePageCacheSqueeze, asked: Asked) -> Means:
     undoing="the limit that was there comes back and the node starts again on its data",
     needs=("memory", "process"),
 )
-def exhaust(fault: NodeOutOfMemory, asked: Asked) -> Means:
+def exhaust(fault: NodeOutOfMemory, aim: Aim) -> Means:
     moves: list[Reversible] = []
-    for node in asked.nodes:
+    for node in aim.nodes:
         # undone last first: the limit is back before the node starts
         moves += [on_node("nothing", "node.start", node), limiting(fault, Move("memory.exhaust", {"node": node}))]
     return reading_first(tuple(moves))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chaos.faults.kinds.disk import DiskErrors, DiskFull, DiskPowerLoss, DiskReadOnly, DiskSlow, DiskStall
 from chaos.faults.moves import Move, Reversible, on_node, operation
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import WithDisks
 
 PROVIDER = Provider("disk", "fillers, limits, freezes, errors and power cuts on each node's own file system")
@@ -61,12 +61,12 @@ def _restore(lab: WithDisks, node: str) -> None:
     lab.disks.restore(node)
 
 
-def repaired(operation: str, asked: Asked) -> Means:
+def repaired(operation: str, aim: Aim) -> Means:
     """Moves after which a disk has to be mounted anew; undone last first: the disk, then the node."""
     return Means(
         tuple(
             move
-            for node in asked.nodes
+            for node in aim.nodes
             for move in (on_node("nothing", "node.start", node), on_node(operation, "disk.restore", node))
         )
     )
@@ -78,11 +78,11 @@ def repaired(operation: str, asked: Asked) -> Means:
     undoing="the filler goes; OpenSearch lifts what it blocked by itself",
     needs=NEEDS,
 )
-def full(fault: DiskFull, asked: Asked) -> Means:
+def full(fault: DiskFull, aim: Aim) -> Means:
     return Means(
         tuple(
             Reversible(Move("disk.fill", {"node": node, "share": fault.share}), Move("disk.empty", {"node": node}))
-            for node in asked.nodes
+            for node in aim.nodes
         )
     )
 
@@ -94,14 +94,14 @@ def full(fault: DiskFull, asked: Asked) -> Means:
     undoing="both limits become what they were before",
     needs=("disks", "throttle"),
 )
-def slow(fault: DiskSlow, asked: Asked) -> Means:
+def slow(fault: DiskSlow, aim: Aim) -> Means:
     return Means(
         tuple(
             Reversible(
                 Move("disk.throttle", {"node": node, "whose": whose, "rate": int(fault.write)}),
                 Move("disk.unthrottle", {"node": node, "whose": whose}),
             )
-            for node in asked.nodes
+            for node in aim.nodes
             for whose in ("node", "others")
         )
     )
@@ -113,8 +113,8 @@ def slow(fault: DiskSlow, asked: Asked) -> Means:
     undoing="it is thawed; what waited goes on, nothing restarts",
     needs=NEEDS,
 )
-def stall(fault: DiskStall, asked: Asked) -> Means:
-    return Means(tuple(on_node("disk.freeze", "disk.thaw", node) for node in asked.nodes))
+def stall(fault: DiskStall, aim: Aim) -> Means:
+    return Means(tuple(on_node("disk.freeze", "disk.thaw", node) for node in aim.nodes))
 
 
 @PROVIDER.carries_out(
@@ -123,8 +123,8 @@ def stall(fault: DiskStall, asked: Asked) -> Means:
     undoing="kill the node, unmount, fsck, mount, start: a file system with errors takes no writes before that",
     needs=NEEDS,
 )
-def read_only(fault: DiskReadOnly, asked: Asked) -> Means:
-    return repaired("disk.read_only", asked)
+def read_only(fault: DiskReadOnly, aim: Aim) -> Means:
+    return repaired("disk.read_only", aim)
 
 
 @PROVIDER.carries_out(
@@ -133,8 +133,8 @@ def read_only(fault: DiskReadOnly, asked: Asked) -> Means:
     undoing="kill the node, unmount, fsck, mount, start",
     needs=NEEDS,
 )
-def errors(fault: DiskErrors, asked: Asked) -> Means:
-    return repaired("disk.fail", asked)
+def errors(fault: DiskErrors, aim: Aim) -> Means:
+    return repaired("disk.fail", aim)
 
 
 @PROVIDER.carries_out(
@@ -143,5 +143,5 @@ def errors(fault: DiskErrors, asked: Asked) -> Means:
     undoing="the node starts again on what its disk kept",
     needs=("disks", "process"),
 )
-def power_loss(fault: DiskPowerLoss, asked: Asked) -> Means:
-    return repaired("disk.power_loss", asked)
+def power_loss(fault: DiskPowerLoss, aim: Aim) -> Means:
+    return repaired("disk.power_loss", aim)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from chaos.faults.fault import Link
 from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.moves import Move, Reversible, operation
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import Neighbours
 
 PROVIDER = Provider("neighbour", "neighbour entries that lead nowhere, in the hosts' own network namespaces")
@@ -37,5 +37,5 @@ def blocked(links: Iterable[Link]) -> list[Reversible]:
     undoing="the neighbour entries come back; connections go on",
     needs=("drop",),
 )
-def drop(fault: NetworkDrop, asked: Asked) -> Means:
-    return Means(tuple(blocked(asked.links)))
+def drop(fault: NetworkDrop, aim: Aim) -> Means:
+    return Means(tuple(blocked(aim.links)))

@@ -14,7 +14,7 @@ from chaos.faults.kinds.cluster_manager import LeaderFlap, QuorumLoss, around
 from chaos.faults.kinds.node import NodeKill, NodeLoss, NodePause, NodeRestart, NodeStop, NodeUpgrade
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, on_node, operation, said
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.providers.neighbour import blocked
 from chaos.target.protocol import Lab, Processes
 
@@ -119,8 +119,8 @@ def on_each(nodes: Iterable[str], *moves: tuple[str, str | None]) -> Means:
     undoing="the node starts again on its data",
     needs=NEEDS,
 )
-def kill(fault: NodeKill, asked: Asked) -> Means:
-    return on_each(asked.nodes, ("node.kill", "node.start"))
+def kill(fault: NodeKill, aim: Aim) -> Means:
+    return on_each(aim.nodes, ("node.kill", "node.start"))
 
 
 @PROVIDER.carries_out(
@@ -129,8 +129,8 @@ def kill(fault: NodeKill, asked: Asked) -> Means:
     undoing="the node starts again on its data",
     needs=NEEDS,
 )
-def stop(fault: NodeStop, asked: Asked) -> Means:
-    return on_each(asked.nodes, ("node.stop", "node.start"))
+def stop(fault: NodeStop, aim: Aim) -> Means:
+    return on_each(aim.nodes, ("node.stop", "node.start"))
 
 
 @PROVIDER.carries_out(
@@ -139,8 +139,8 @@ def stop(fault: NodeStop, asked: Asked) -> Means:
     undoing="SIGCONT",
     needs=NEEDS,
 )
-def pause(fault: NodePause, asked: Asked) -> Means:
-    return on_each(asked.nodes, ("node.pause", "node.resume"))
+def pause(fault: NodePause, aim: Aim) -> Means:
+    return on_each(aim.nodes, ("node.pause", "node.resume"))
 
 
 @PROVIDER.carries_out(
@@ -149,8 +149,8 @@ def pause(fault: NodePause, asked: Asked) -> Means:
     undoing="an empty node starts in its place; the data is gone for good",
     needs=("process", "data"),
 )
-def lose(fault: NodeLoss, asked: Asked) -> Means:
-    return on_each(asked.nodes, ("node.kill", "node.start"), ("node.wipe", None))
+def lose(fault: NodeLoss, aim: Aim) -> Means:
+    return on_each(aim.nodes, ("node.kill", "node.start"), ("node.wipe", None))
 
 
 def restarting(fault: NodeRestart, node: str, topology: Topology, *between: Reversible) -> list[Reversible]:
@@ -172,9 +172,9 @@ def restarting(fault: NodeRestart, node: str, topology: Topology, *between: Reve
     undoing="nodes that do not run are started",
     needs=NEEDS,
 )
-def restart(fault: NodeRestart, asked: Asked) -> Means:
-    topology = asked.scene.topology
-    moves = tuple(move for node in asked.nodes for move in restarting(fault, node, topology))
+def restart(fault: NodeRestart, aim: Aim) -> Means:
+    topology = aim.scene.topology
+    moves = tuple(move for node in aim.nodes for move in restarting(fault, node, topology))
     return Means(moves, in_order=fault.rolling)
 
 
@@ -185,10 +185,10 @@ def restart(fault: NodeRestart, asked: Asked) -> Means:
     undoing="nodes that do not run are started; there is no way back to the earlier version",
     needs=NEEDS,
 )
-def upgrade(fault: NodeUpgrade, asked: Asked) -> Means:
-    topology = asked.scene.topology
+def upgrade(fault: NodeUpgrade, aim: Aim) -> Means:
+    topology = aim.scene.topology
     moves: list[Reversible] = []
-    for node in asked.nodes:
+    for node in aim.nodes:
         other = Reversible(Move("node.version", {"node": node, "version": topology.upgrade}), None)
         moves += restarting(fault, node, topology, other)
     return Means(tuple(moves), in_order=fault.rolling)
@@ -200,8 +200,8 @@ def upgrade(fault: NodeUpgrade, asked: Asked) -> Means:
     undoing="the cluster managers start again on their data, or go on",
     needs=NEEDS,
 )
-def quorum_loss(fault: QuorumLoss, asked: Asked) -> Means:
-    return on_each(asked.nodes, ("node.kill", "node.start") if fault.how == "kill" else ("node.pause", "node.resume"))
+def quorum_loss(fault: QuorumLoss, aim: Aim) -> Means:
+    return on_each(aim.nodes, ("node.kill", "node.start") if fault.how == "kill" else ("node.pause", "node.resume"))
 
 
 def taken(fault: LeaderFlap, name: str, topology: Topology) -> list[Reversible]:
@@ -217,10 +217,10 @@ def taken(fault: LeaderFlap, name: str, topology: Topology) -> list[Reversible]:
     undoing="every cluster manager goes on, and every neighbour entry around them comes back",
     needs=("process", "drop"),
 )
-def leader_flap(fault: LeaderFlap, asked: Asked) -> Means:
-    takes = {name: taken(fault, name, asked.scene.topology) for name in asked.nodes}
+def leader_flap(fault: LeaderFlap, aim: Aim) -> Means:
+    takes = {name: taken(fault, name, aim.scene.topology) for name in aim.nodes}
     worker = Flapping(float(fault.down), float(fault.up), fault.times, takes)
-    return Means(tuple(prepared(both for name in asked.nodes for both in takes[name])), worker=worker)
+    return Means(tuple(prepared(both for name in aim.nodes for both in takes[name])), worker=worker)
 
 
 @PROVIDER.carries_out(
@@ -229,13 +229,13 @@ def leader_flap(fault: LeaderFlap, asked: Asked) -> Means:
     undoing="the nodes start again, group after group in the order given",
     needs=NEEDS,
 )
-def zone_power_loss(fault: ZonePowerLoss, asked: Asked) -> Means:
-    topology = asked.scene.topology
+def zone_power_loss(fault: ZonePowerLoss, aim: Aim) -> Means:
+    topology = aim.scene.topology
     disks = topology.disks is not None
     # one inverse returns them all: inverses of different hosts are applied at once, and order is of the essence
     back = Move("zone.return", {"groups": fault.returning(topology), "gap": float(fault.return_gap)})
     off = "disk.power_loss" if disks else "node.kill"
     return Means(
-        (Reversible(Move("nothing", {}), back), *(on_node(off, "nothing", node) for node in asked.nodes)),
+        (Reversible(Move("nothing", {}), back), *(on_node(off, "nothing", node) for node in aim.nodes)),
         needs=("disks",) if disks else (),
     )

@@ -14,7 +14,7 @@ from chaos.faults.kinds.cluster_manager import AdminStorm, TaskStorm, storm_pref
 from chaos.faults.kinds.resources import NodeHeapPressure
 from chaos.faults.kinds.settings import SettingsChange, said_of
 from chaos.faults.moves import Move, Reversible, on_node, operation
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.storm import Ask, Storm
 from chaos.faults.unread import DOCUMENT_BYTES, DOCUMENTS, UnreadAnswers
 from chaos.opensearch.administration import Text, certain, explicit_settings, indices_named, reading, settings_path
@@ -89,8 +89,8 @@ def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: d
     mechanism="the settings API; cluster settings as persistent ones",
     undoing="the values that were read before, where they are unchanged since; else undo fails and says so",
 )
-def settings_change(fault: SettingsChange, asked: Asked) -> Means:
-    index, settings = fault.where(asked.scene), fault.full
+def settings_change(fault: SettingsChange, aim: Aim) -> Means:
+    index, settings = fault.where(aim.scene), fault.full
 
     def both(before: Any) -> tuple[Reversible, ...]:
         return (
@@ -192,8 +192,8 @@ def canary(lab: Cluster, node: str) -> dict[str, float]:
     mechanism="requests to the data nodes over the direct path: updates of a mapping's _meta, or new empty indices",
     undoing="the requests end, and every index of the storm is deleted",
 )
-def task_storm(fault: TaskStorm, asked: Asked) -> Means:
-    prefix, topology = storm_prefix(asked.id), asked.scene.topology
+def task_storm(fault: TaskStorm, aim: Aim) -> Means:
+    prefix, topology = storm_prefix(aim.id), aim.scene.topology
     # as many copies as the load's index has: the storm unbalances nothing, and awareness takes it
     settings = {"number_of_shards": 1, "number_of_replicas": topology.replicas}
     away = Move("indices.delete", {"prefix": prefix})
@@ -217,10 +217,10 @@ def task_storm(fault: TaskStorm, asked: Asked) -> Means:
     mechanism="GET requests over the direct path, the chosen nodes in turn",
     undoing="the requests end",
 )
-def admin_storm(fault: AdminStorm, asked: Asked) -> Means:
-    nodes = asked.scene.nodes(fault.target)
+def admin_storm(fault: AdminStorm, aim: Aim) -> Means:
+    nodes = aim.scene.nodes(fault.target)
     # the canary asks another node, where there is one: its own requests must not be counted as the storm's
-    beside = next((node.name for node in asked.scene.topology.nodes if node.name not in nodes), nodes[0])
+    beside = next((node.name for node in aim.scene.topology.nodes if node.name not in nodes), nodes[0])
     storm = Storm(
         float(fault.rate),
         nodes,
@@ -265,15 +265,15 @@ def _pressure_index(lab: Cluster, index: str, on: list[str]) -> None:
     "not read: they stay on the heap",
     undoing="the connections close, the index is deleted, and a node that died of it starts again",
 )
-def heap_pressure(fault: NodeHeapPressure, asked: Asked) -> Means:
-    data = {node.name for node in asked.scene.topology.data_nodes}
-    index = f"oschaos-pressure-{asked.id}".lower()
+def heap_pressure(fault: NodeHeapPressure, aim: Aim) -> Means:
+    data = {node.name for node in aim.scene.topology.data_nodes}
+    index = f"oschaos-pressure-{aim.id}".lower()
     # a node without data answers all the same: it gathers the answer from the node that has the shard
-    on = [node for node in asked.nodes if node in data]
+    on = [node for node in aim.nodes if node in data]
     fill = Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index}))
-    started = tuple(on_node("nothing", "node.start", node) for node in asked.nodes)
+    started = tuple(on_node("nothing", "node.start", node) for node in aim.nodes)
     return Means(
         (*started, fill),
-        worker=UnreadAnswers(asked.nodes, index, float(fault.above)),
+        worker=UnreadAnswers(aim.nodes, index, float(fault.above)),
         read=lambda lab: (fill,) if lab.lacks("process") else (*started, fill),
     )

@@ -15,7 +15,7 @@ from chaos.faults.kinds.network import (
     pairs_opened,
 )
 from chaos.faults.moves import Move, Reversible, operation
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import Toxiproxies
 from chaos.target.wiring import Toxified
 
@@ -56,20 +56,20 @@ def disabled(host: str, proxy: str) -> Reversible:
     return Reversible(Move("proxy.disable", where), Move("proxy.enable", where))
 
 
-def toxics(asked: Asked, kind: str, attributes: dict[str, int]) -> Means:
+def toxics(aim: Aim, kind: str, attributes: dict[str, int]) -> Means:
     """One toxic for each place where a link's bytes pass a Toxiproxy."""
     return Means(
         tuple(
-            toxic(place, f"oschaos-{asked.id}-{place.stream}", kind, place.stream, attributes)
-            for a, b in sorted(asked.links)
-            for place in asked.wiring.toxified(a, b)
+            toxic(place, f"oschaos-{aim.id}-{place.stream}", kind, place.stream, attributes)
+            for a, b in sorted(aim.links)
+            for place in aim.wiring.toxified(a, b)
         )
     )
 
 
-def opened(asked: Asked) -> list[Toxified]:
+def opened(aim: Aim) -> list[Toxified]:
     """The proxy behind which the source of each link opens its connections."""
-    return [asked.wiring.toxified(a, b)[0] for a, b in pairs_opened(asked.wiring, asked.links)]
+    return [aim.wiring.toxified(a, b)[0] for a, b in pairs_opened(aim.wiring, aim.links)]
 
 
 @PROVIDER.carries_out(
@@ -78,9 +78,9 @@ def opened(asked: Asked) -> list[Toxified]:
     undoing="the toxics go; connections stay",
     needs=NEEDS,
 )
-def latency(fault: NetworkLatency, asked: Asked) -> Means:
+def latency(fault: NetworkLatency, aim: Aim) -> Means:
     attributes = {"latency": round(float(fault.delay) * 1000), "jitter": round(float(fault.jitter) * 1000)}
-    return toxics(asked, "latency", attributes)
+    return toxics(aim, "latency", attributes)
 
 
 @PROVIDER.carries_out(
@@ -89,8 +89,8 @@ def latency(fault: NetworkLatency, asked: Asked) -> Means:
     undoing="the toxics go; connections stay",
     needs=NEEDS,
 )
-def bandwidth(fault: NetworkBandwidth, asked: Asked) -> Means:
-    return toxics(asked, "bandwidth", {"rate": fault.kilobytes})
+def bandwidth(fault: NetworkBandwidth, aim: Aim) -> Means:
+    return toxics(aim, "bandwidth", {"rate": fault.kilobytes})
 
 
 @PROVIDER.carries_out(
@@ -99,14 +99,14 @@ def bandwidth(fault: NetworkBandwidth, asked: Asked) -> Means:
     undoing="the toxics go; connections stay",
     needs=NEEDS,
 )
-def slicer(fault: NetworkSlicer, asked: Asked) -> Means:
+def slicer(fault: NetworkSlicer, aim: Aim) -> Means:
     # a variation of 0 ends Toxiproxy 2.12: it draws a number below twice the variation, and below 0 there is none
     attributes = {
         "average_size": int(fault.size) - 1,
         "size_variation": 1,
         "delay": round(float(fault.delay) * 1_000_000),
     }
-    return toxics(asked, "slicer", attributes)
+    return toxics(aim, "slicer", attributes)
 
 
 @PROVIDER.carries_out(
@@ -115,8 +115,8 @@ def slicer(fault: NetworkSlicer, asked: Asked) -> Means:
     undoing="the toxics go; a close that waits goes through",
     needs=NEEDS,
 )
-def slow_close(fault: NetworkSlowClose, asked: Asked) -> Means:
-    return toxics(asked, "slow_close", {"delay": round(float(fault.delay) * 1000)})
+def slow_close(fault: NetworkSlowClose, aim: Aim) -> Means:
+    return toxics(aim, "slow_close", {"delay": round(float(fault.delay) * 1000)})
 
 
 @PROVIDER.carries_out(
@@ -125,8 +125,8 @@ def slow_close(fault: NetworkSlowClose, asked: Asked) -> Means:
     undoing="the toxics go, and the connections that they held are closed",
     needs=NEEDS,
 )
-def hang(fault: NetworkHang, asked: Asked) -> Means:
-    return toxics(asked, "timeout", {"timeout": 0})
+def hang(fault: NetworkHang, aim: Aim) -> Means:
+    return toxics(aim, "timeout", {"timeout": 0})
 
 
 @PROVIDER.carries_out(
@@ -135,8 +135,8 @@ def hang(fault: NetworkHang, asked: Asked) -> Means:
     undoing="the proxies are enabled again",
     needs=NEEDS,
 )
-def refuse(fault: NetworkRefuse, asked: Asked) -> Means:
-    return Means(tuple(disabled(place.host, place.proxy) for place in opened(asked)))
+def refuse(fault: NetworkRefuse, aim: Aim) -> Means:
+    return Means(tuple(disabled(place.host, place.proxy) for place in opened(aim)))
 
 
 @PROVIDER.carries_out(
@@ -145,6 +145,6 @@ def refuse(fault: NetworkRefuse, asked: Asked) -> Means:
     undoing="the toxics go",
     needs=NEEDS,
 )
-def reset(fault: NetworkReset, asked: Asked) -> Means:
-    name = f"oschaos-{asked.id}-upstream"
-    return Means(tuple(toxic(place, name, "reset_peer", "upstream", {"timeout": 0}) for place in opened(asked)))
+def reset(fault: NetworkReset, aim: Aim) -> Means:
+    name = f"oschaos-{aim.id}-upstream"
+    return Means(tuple(toxic(place, name, "reset_peer", "upstream", {"timeout": 0}) for place in opened(aim)))

@@ -22,7 +22,7 @@ from chaos.checks.models import FindingItem, FindingsFile
 from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
 from chaos.checks.summary import NOTICED
-from chaos.history.models import Plan, Step
+from chaos.history.models import Plan, PlannedStep
 from chaos.history.reader import History
 from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, promises, timeline, within
 from chaos.report.junit import junit_xml
@@ -624,7 +624,7 @@ def _lost(record: Record) -> list[dict[str, Any]]:
     return groups
 
 
-def _step(step: Step) -> dict[str, str]:
+def _step(step: PlannedStep) -> dict[str, str]:
     inverse = step.get("inverse")
     listed = inverse if isinstance(inverse, list) else [inverse]
     return {

@@ -18,7 +18,7 @@ import numpy as np
 from chaos.base import text
 from chaos.checks import latency as latency_check
 from chaos.checks.models import FaultItem
-from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
+from chaos.checks.record import OUTCOMES, SECOND, Arrivals, LoadOperation, Record
 from chaos.history import configuration, ends
 from chaos.history.format import Outcome
 
@@ -497,7 +497,7 @@ def _y_latency(seconds: float) -> float:
     return round(LATENCY_TOP + LATENCY_HEIGHT * (1 - share), 1)
 
 
-def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
+def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
     arrivals = record.arrivals[op.name]
     size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
@@ -603,7 +603,7 @@ def _heat(bins: list[Arrivals], axis: Axis, size: float) -> tuple[tuple[str, ...
     return tuple(paths), f"darkest: {text.plural(most, 'arrival')} in {text.seconds(float(size))}"
 
 
-def _fine(axis: Axis, record: Record, op: Operation, arrivals: Arrivals) -> dict[str, Any]:
+def _fine(axis: Axis, record: Record, op: LoadOperation, arrivals: Arrivals) -> dict[str, Any]:
     """Finer bins for zoom and hover. A quantile is None where nothing was answered or it never came back."""
     least = max(axis.seconds / MOST_FINE_BINS, 5 / op.rate if op.rate > 0 else 1.0)
     size = next((step for step in FINE_STEPS if step >= least), FINE_STEPS[-1])

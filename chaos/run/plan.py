@@ -29,7 +29,7 @@ from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
 from chaos.faults.kind import built
 from chaos.faults.offers import Offers
-from chaos.history.models import Step
+from chaos.history.models import PlannedStep
 from chaos.target.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
@@ -89,7 +89,7 @@ def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring,
     )
 
 
-def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[Step]:
+def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[PlannedStep]:
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
     wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     planned = by_phase(experiment)

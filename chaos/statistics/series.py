@@ -122,7 +122,7 @@ def shown(value: Range, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class SeriesFinding:
     """One expectation over the series."""
 
     target: Target
@@ -157,7 +157,7 @@ class Series:
 
     runs: tuple[Facts, ...]
     planned: int | None
-    findings: tuple[Finding, ...]
+    findings: tuple[SeriesFinding, ...]
     metrics: dict[str, Figures]
     outcome: Outcome
     clean: bool | None
@@ -226,7 +226,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     if planned is not None and len(runs) < planned:
         gaps.append(f"only {len(runs)} of {planned} runs were made")
     listed = reading.targets(runs[0].plan) if runs else ()
-    groups: dict[int, list[Finding]] = {}
+    groups: dict[int, list[SeriesFinding]] = {}
     for target in listed:
         groups.setdefault(target.group, []).append(_finding(target, runs, counted, gaps))
     findings = tuple(finding for group in groups.values() for finding in _counted(group))
@@ -262,7 +262,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     return Series(tuple(runs), planned, findings, over, outcome, clean, tuple(told))
 
 
-def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], gaps: Sequence[str]) -> Finding:
+def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], gaps: Sequence[str]) -> SeriesFinding:
     items = [(run, run.by_id.get(target.id)) for run in counted]
     sure: list[tuple[Facts, Verdict, Known]] = []
     doubt: list[tuple[Facts, Verdict, Known]] = []
@@ -292,7 +292,7 @@ def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], ga
         verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because {holes[0]}"
     if verdict is not Verdict.FAIL and stands:
         says += f"; missed in {text.plural(len(stands), 'run')} by itself"
-    return Finding(
+    return SeriesFinding(
         target=target,
         title=str(any_item["title"]) if any_item else target.id,
         wanted=str(any_item["target"]) if any_item else f"{target.comparison} {target.value:g}",
@@ -394,7 +394,7 @@ def _text(value: float, unit: str) -> str:
     return Measure(max(0.0, min(value, 1.0) if unit == "share" else value), unit, "").text
 
 
-def _counted(group: list[Finding]) -> list[Finding]:
+def _counted(group: list[SeriesFinding]) -> list[SeriesFinding]:
     """As in a single run: a known weakness is over only when every phase of its expectation passes."""
     all_pass = all(finding.verdict is Verdict.PASS for finding in group)
     done = []

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 from chaos.base.access import Access
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 from chaos.target.limits import MemoryUse, ProcessorUse
 from chaos.target.wiring import Wiring
 
@@ -142,7 +142,7 @@ class Target(Protocol):
 
     def node(self, name: str) -> NodeSpec: ...
 
-    def client(self, node: str, *, timeout: float = 5.0) -> Client:
+    def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
         """HTTP to a node over a path of its own, that no fault touches."""
 
     @property

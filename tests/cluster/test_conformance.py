@@ -14,7 +14,7 @@ from conformance import INDEX, Case, cases, conforms_or_skips, every_case, footp
 
 from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
-from chaos.target.labs import supply
+from chaos.target.labs import provisioning
 from chaos.target.labs.local import LocalLab
 
 
@@ -28,7 +28,9 @@ def short() -> set[Case]:
 
 @pytest.fixture(scope="module")
 def labs(playground: LocalLab) -> Iterator[Callable[[str], LocalLab]]:
-    with labs_of(lambda: playground, lambda t: LocalLab.create(t, supply.parts(t), id=new_lab_id()), INDEX) as get:
+    with labs_of(
+        lambda: playground, lambda t: LocalLab.create(t, provisioning.parts(t), id=new_lab_id()), INDEX
+    ) as get:
         yield get
 
 

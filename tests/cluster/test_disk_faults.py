@@ -26,7 +26,7 @@ from chaos.provision import loops
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
 from chaos.run.recovery import leftovers, recover
-from chaos.target.labs import cgroups, disks, network, supply, sweep, throttle
+from chaos.target.labs import cgroups, disks, network, provisioning, sweep, throttle
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
@@ -43,7 +43,7 @@ CASES = [
 def disky() -> Iterator[LocalLab]:
     """The three-zone cluster whose nodes have disks, started once; it lives on whatever happens to whoever uses it."""
     topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=kept_lab_id(), lease=True)
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=kept_lab_id(), lease=True)
     try:
         lab.up()
         (lab.folder / "leased").touch()

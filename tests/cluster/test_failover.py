@@ -19,7 +19,7 @@ from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.observe.proof import problems
 from chaos.opensearch import administration
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.registry import load_experiment
 from chaos.run.controllers import PORT, Controllers
@@ -48,7 +48,7 @@ class Fleet:
         assert undo_entries(self.lab, self.ledger, standing(self.folder / "ledger.jsonl")) == []
 
     def ask(self, zone: str, method: str, path: str) -> dict:
-        client = Client(Endpoint("127.0.0.1", PORT, self.lab.wiring[f"client-{zone}"].namespace))
+        client = NodeClient(Endpoint("127.0.0.1", PORT, self.lab.wiring[f"client-{zone}"].namespace))
         try:
             return client.request(method, path)[1]
         finally:

@@ -21,7 +21,7 @@ from chaos.history import EventWriter
 from chaos.observe.proof import marks
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
-from chaos.target.labs import network, supply, traces
+from chaos.target.labs import network, provisioning, traces
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import command_line, wait_until
 from chaos.target.wiring import TRANSPORT, Host
@@ -53,7 +53,7 @@ def echo(host: Host) -> socket.socket:
 @pytest.fixture(scope="module")
 def hollow() -> Iterator[LocalLab]:
     topology = load_topology("3az-standby", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     listeners = []
     try:
         network.build(lab.wiring)

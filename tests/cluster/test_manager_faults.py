@@ -19,7 +19,7 @@ from chaos.opensearch.administration import create_index, delete_index, explicit
 from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
 from chaos.registry import FAULTS, ready
 from chaos.run.options import new_lab_id
-from chaos.target.labs import supply
+from chaos.target.labs import provisioning
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
@@ -36,7 +36,7 @@ CASES = [
 def lab() -> Iterator[LocalLab]:
     """A cluster that finds a silent leader out within seconds, with an index as the load has it."""
     topology = load_topology("3az-tuned", near=ROOT / "experiments" / "x.yaml")
-    made = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    made = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         made.up()
         create_index(made, INDEX, topology.settings.index)

@@ -17,7 +17,7 @@ from conformance import topology as named
 from chaos.definitions import Topology
 from chaos.observe.proof import problems
 from chaos.run.options import new_lab_id
-from chaos.target.labs import supply
+from chaos.target.labs import provisioning
 from chaos.target.labs.local import LocalLab
 
 REPLAYED = DATA / "replayed.yaml"
@@ -42,7 +42,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def lab_of(playground: LocalLab) -> Iterator[Callable[[str], LocalLab]]:
-    with labs_of(lambda: playground, lambda t: LocalLab.create(t, supply.parts(t), id=new_lab_id())) as get:
+    with labs_of(lambda: playground, lambda t: LocalLab.create(t, provisioning.parts(t), id=new_lab_id())) as get:
         yield get
 
 

@@ -15,12 +15,12 @@ from conformance import INDEX, conforms, footprint
 from chaos.base.access import PLAIN, Access, secret
 from chaos.definitions import load_topology
 from chaos.faults.moves import Move
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import await_green
 from chaos.registry import FAULTS
 from chaos.run.options import new_lab_id
 from chaos.target import security
-from chaos.target.labs import supply, traces
+from chaos.target.labs import provisioning, traces
 from chaos.target.labs.local import LocalLab
 
 SLOW = DATA / "slow-secure.yaml"
@@ -47,7 +47,7 @@ def test_only_who_has_the_password_or_the_certificate_gets_in_and_knows_where(se
     server = lab.administration("a-all")
 
     def asked(access: Access) -> int:
-        return Client(server, access=access).request("GET", "/_cluster/health")[0]
+        return NodeClient(server, access=access).request("GET", "/_cluster/health")[0]
 
     assert asked(lab.access) == 200 and asked(security.transport(lab.folder, security.USER)) == 200
     assert asked(Access(tls=True, ca=lab.access.ca)) == 401
@@ -152,7 +152,7 @@ KINDS = [
 @pytest.fixture(scope="module")
 def standby() -> Iterator[LocalLab]:
     topology = load_topology("3az-secure", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         lab.up()
         Move("index.create", {"index": INDEX, "settings": dict(topology.settings.index)}).apply(lab)

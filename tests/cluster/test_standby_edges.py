@@ -21,7 +21,7 @@ from chaos.opensearch.views import administer, await_elected, await_green, elect
 from chaos.programs.audit import audit, cluster
 from chaos.programs.failover.cluster import CANARY, canary_settings, pairs
 from chaos.run.options import new_lab_id
-from chaos.target.labs import supply
+from chaos.target.labs import provisioning
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
@@ -169,7 +169,7 @@ def test_awareness_balance_refuses_copies_that_zones_cannot_share_evenly(lab: Lo
 def without_others() -> Iterator[LocalLab]:
     """Every cluster manager is in zone a."""
     topology = load_topology(DATA / "one-zone-managers.yaml")
-    made = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    made = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         made.up()
         administration.create_index(made, INDEX, topology.settings.index)

@@ -9,7 +9,7 @@ from dockerkit import build_missing
 from chaos.base.access import Access, secret
 from chaos.base.errors import InvalidInput
 from chaos.definitions import load_topology
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 from chaos.target import security
 from chaos.target.labs import kinds
 from chaos.target.labs.docker import images
@@ -34,8 +34,8 @@ def test_a_secured_lab_and_a_run_on_it(engine, tmp_path):
     try:
         lab = kinds.attach(name)
         server, password = lab.administration("a-all"), secret(lab.access.password)
-        assert Client(server, access=lab.access).request("GET", "/")[0] == 200
-        assert Client(server, access=Access(tls=True, ca=lab.access.ca)).request("GET", "/")[0] == 401
+        assert NodeClient(server, access=lab.access).request("GET", "/")[0] == 200
+        assert NodeClient(server, access=Access(tls=True, ca=lab.access.ca)).request("GET", "/")[0] == 401
         code, output = cli("run", DATA / "slow-secure.yaml", "--on", name, "--out", out)
         assert code in (0, 1, 3), output  # a busy machine may spoil the load
         found = findings(out)

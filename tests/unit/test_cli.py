@@ -49,7 +49,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def never(*_: Any, **__: Any) -> Any:
         pytest.fail("something was started")
 
-    monkeypatch.setattr("chaos.target.labs.supply.parts", never)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", never)
     monkeypatch.setattr(LocalLab, "up", never)
     return tmp_path
 
@@ -469,7 +469,7 @@ def test_a_lab_with_a_run_under_way_is_neither_shared_nor_taken_down(cli: Cli, t
 
 
 def test_a_reports_folder_that_cannot_be_made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.target.labs.supply.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", lambda *_, **__: PARTS)
     code, _, err = cli("run", EXPERIMENT, "-q", "--out", written(tmp_path, "", "file"))
     assert code == 2 and "is no folder" in one_line(err) and "--out" in err
     assert not (tmp_path / "state" / "labs").exists()
@@ -480,7 +480,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
         assert options["opensearch_home"] == Path("/opt/opensearch")
         raise ProvisionError("no mirror answers", remedy="look at the network")
 
-    monkeypatch.setattr("chaos.target.labs.supply.parts", fails)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", fails)
     monkeypatch.setattr("chaos.provision.given.refuse_unusable", lambda *_: None)
     arguments = ("run", EXPERIMENT, "-q", "--out", tmp_path / "r", "--opensearch-home", "/opt/opensearch")
     code, _, err = cli(*arguments)
@@ -492,7 +492,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
 
 @pytest.fixture
 def provisioned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("chaos.target.labs.supply.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", lambda *_, **__: PARTS)
     return tmp_path / "reports"
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chaos.base.errors import HistoryError, InvalidInput
-from chaos.checks.data.operations import Operation, by_key, final
+from chaos.checks.data.operations import CasOperation, by_key, final
 from chaos.checks.record import Record
 from chaos.history.reader import History
 
@@ -63,7 +63,7 @@ def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> lis
     return written
 
 
-def register(ops: Iterable[Operation], last: int | None, *, reads: bool) -> Iterator[dict[str, Any]]:
+def register(ops: Iterable[CasOperation], last: int | None, *, reads: bool) -> Iterator[dict[str, Any]]:
     """One key as a compare-and-set register. ``last``: what it held in the end, None: not read."""
     taken = [each for each in ops if reads or each.f == "cas"]
     moments: list[tuple[int, bool, int, dict[str, Any]]] = []

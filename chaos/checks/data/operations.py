@@ -11,7 +11,7 @@ from chaos.checks.record import Record
 
 
 @dataclass(frozen=True)
-class Operation:
+class CasOperation:
     """One read or compare-and-set of one key. Times in ns; ``end`` None: it never came back.
 
     ``kind``: ok, fail (changed nothing for sure) or info (nobody knows). ``before``: the value that a
@@ -46,17 +46,17 @@ class Operation:
         return f"op {self.number}, {what}{at}"
 
 
-_KNOWN: WeakKeyDictionary[Record, list[Operation]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Record, list[CasOperation]] = WeakKeyDictionary()
 
 
-def of(record: Record) -> list[Operation]:
+def of(record: Record) -> list[CasOperation]:
     """The operations of a record, see :func:`operations`; read from its lines once."""
     if record not in _KNOWN:
         _KNOWN[record] = operations(record.cas)
     return _KNOWN[record]
 
 
-def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
+def operations(events: Iterable[Mapping[str, Any]]) -> list[CasOperation]:
     """Operations in the order of their invocation. One that was never answered is info."""
     begun = {int(event["op"]): event for event in events if event["kind"] == "invoke"}
     ended = {int(event["op"]): event for event in events if event["kind"] in ("ok", "fail", "info")}
@@ -66,7 +66,7 @@ def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
         value = event.get("value") or (None, None)
         is_read = event["f"] == "read"
         found.append(
-            Operation(
+            CasOperation(
                 number=number,
                 process=int(event["process"]),
                 key=str(event["key"]),
@@ -86,10 +86,10 @@ def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
     return sorted(found, key=lambda each: each.begin)
 
 
-def by_key(record: Record) -> dict[str, list[Operation]]:
+def by_key(record: Record) -> dict[str, list[CasOperation]]:
     """Operations by key: every key of the plan, whether anything was done to it or not."""
     keys = int((planned(record, "cas") or {}).get("keys") or 0)
-    found: dict[str, list[Operation]] = {f"c-{n}": [] for n in range(keys)}
+    found: dict[str, list[CasOperation]] = {f"c-{n}": [] for n in range(keys)}
     for each in of(record):
         found.setdefault(each.key, []).append(each)
     return found
@@ -108,7 +108,7 @@ def final(record: Record, key: str) -> Mapping[str, Any] | None:
     return copies[0] if copies else None
 
 
-def line_of_descent(ops: Iterable[Operation], last: int) -> set[int]:
+def line_of_descent(ops: Iterable[CasOperation], last: int) -> set[int]:
     """The values that led to ``last``: values are written once, so each has one predecessor. 0 was there before."""
     before = {each.value: each.before for each in ops if each.f == "cas" and each.value is not None}
     found: set[int] = set()

@@ -22,9 +22,9 @@ import numpy as np
 from chaos.base import text
 from chaos.checks import coverage
 from chaos.checks.check import Check, Rests, Scope
-from chaos.checks.data.operations import Operation, by_key, final, line_of_descent, planned
+from chaos.checks.data.operations import CasOperation, by_key, final, line_of_descent, planned
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Expectation, Record, Span
+from chaos.checks.record import Expected, Record, Span
 from chaos.checks.words import Words, many, upper
 from chaos.history.format import Outcome
 
@@ -74,12 +74,12 @@ def _stale(record: Record) -> tuple[list[Read], list[Get]]:
     return sorted(found, key=lambda each: each.t), gets
 
 
-def _behind(ops: Sequence[Operation]) -> tuple[list[Read], list[Operation]]:
+def _behind(ops: Sequence[CasOperation]) -> tuple[list[Read], list[CasOperation]]:
     """Reads of one key that are behind what had been acknowledged when they were sent, and all that could be."""
     answered = sorted((each for each in ops if each.acknowledged and each.end is not None), key=lambda o: o.end or 0)
     found: list[Read] = []
-    looked: list[Operation] = []
-    highest: Operation | None = None
+    looked: list[CasOperation] = []
+    highest: CasOperation | None = None
     place = 0
     for each in sorted((op for op in ops if op.f == "read"), key=lambda op: op.begin):
         while place < len(answered) and (answered[place].end or 0) < each.begin:
@@ -213,9 +213,7 @@ def _shown(record: Record, found: Sequence[Read]) -> dict[str, Any]:
     }
 
 
-def _check(
-    metric: str, kept: str, missed: str, measure: Callable[[Record, Expectation, Span | None], Measure]
-) -> Check:
+def _check(metric: str, kept: str, missed: str, measure: Callable[[Record, Expected, Span | None], Measure]) -> Check:
     words = Words(
         lambda item, _: f"{many(item, 'read', 'reads')} {missed}", lambda _: kept, lambda _: upper(kept), metric
     )

@@ -23,7 +23,7 @@ from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import SECOND, Expectation, Record, Span
+from chaos.checks.record import SECOND, Expected, Record, Span
 from chaos.checks.words import Words
 
 NAMES = ("p50", "p90", "p99")
@@ -41,7 +41,7 @@ def forgiven(record: Record, clock: Clock) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Look:
+class Sighting:
     """One document on one node. ``seconds``: until it was visible, or, if not ``seen``, certainly longer than that."""
 
     n: int
@@ -53,7 +53,7 @@ class Look:
     hits: int
 
 
-def looks(record: Record) -> list[Look]:
+def looks(record: Record) -> list[Sighting]:
     """Every document on every node that gave an answer about it."""
     acknowledged = {
         event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written" and event["acknowledged"]
@@ -69,11 +69,11 @@ def looks(record: Record) -> list[Look]:
             since = max(began, int(event.get("silent") or 0)) if seen else began
             seconds = max(0.0, (int(until) - since) / SECOND)
             hits = int(event.get("hits") or 0)
-            found.append(Look(int(event["n"]), event["node"], event["zone"], began, seconds, seen, hits))
+            found.append(Sighting(int(event["n"]), event["node"], event["zone"], began, seconds, seen, hits))
     return found
 
 
-def of(found: list[Look], name: str) -> Measure:
+def of(found: list[Sighting], name: str) -> Measure:
     """A quantile of some looks."""
     q, n = QUANTILES[name], len(found)
     seen = sum(each.seen for each in found)
@@ -109,7 +109,7 @@ def table(record: Record) -> dict[str, Any]:
     """Figures by phase, node and zone."""
     found = looks(record)
 
-    def row(some: list[Look]) -> dict[str, Any]:
+    def row(some: list[Sighting]) -> dict[str, Any]:
         shown: dict[str, Any] = {"looks": len(some), "seen": sum(each.seen for each in some)}
         for name in NAMES:
             known = of(some, name)
@@ -124,7 +124,7 @@ def table(record: Record) -> dict[str, Any]:
     }
 
 
-def _measure(record: Record, wanted: Expectation, span: Span) -> Measure:
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, span, wanted.metric.partition(".")[2])
 
 

@@ -1,6 +1,6 @@
 """The catalogue of faults: one file a family, and in it everything about its kinds.
 
-A kind of fault is a class: its fields are its parameters, its docstring says what it is, ``asked`` says whom it hits
+A kind of fault is a class: its fields are its parameters, its docstring says what it is, ``aim`` says whom it hits
 and ``evidence`` what must then be seen. A module that is put into this folder, or that another package names as an
 entry point of ``opensearch_chaos.kinds``, is in the catalogue: definitions, JSON Schema, plan, ``opensearch-chaos
 faults`` and the generated documentation all read it from there.

@@ -24,7 +24,7 @@ from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.flapping import Flapping
 from chaos.faults.kind import Kind, link_claims, process_claims
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Line, Pair, Reply, together
 from chaos.faults.storm import ENOUGH, Storm, Tally
 from chaos.opensearch.administration import indices_named
@@ -91,11 +91,11 @@ class QuorumLoss(_ClusterManagerFault):
         """All cluster managers: one more fault on those that are kept would be another fault than this one."""
         return process_claims(tuple(node.name for node in scene.topology.cluster_managers))
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring, self.victims(scene))
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring, self.victims(scene))
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return QuorumEvidence(list(asked.nodes), paused=self.how == "pause")
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return QuorumEvidence(list(aim.nodes), paused=self.how == "pause")
 
 
 class QuorumEvidence(ProcessEvidence):
@@ -195,15 +195,15 @@ class LeaderFlap(_ClusterManagerFault):
             return process_claims(names)
         return link_claims(frozenset(link for name in names for link in around(scene.topology, name)))
 
-    def says(self, asked: Asked) -> str:
+    def says(self, aim: Aim) -> str:
         return self.describe()
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
         managers = tuple(node.name for node in scene.topology.cluster_managers)
         links = frozenset(link for name in managers for link in around(scene.topology, name))
-        return Asked(id, scene, wiring, managers, links if self.how == "isolate" else frozenset())
+        return Aim(id, scene, wiring, managers, links if self.how == "isolate" else frozenset())
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
         assert isinstance(means.worker, Flapping)
         return FlapEvidence(means.worker, float(self.down))
 
@@ -395,12 +395,12 @@ class TaskStorm(_ClusterManagerFault):
     def claims(self, scene: Scene) -> frozenset[str]:
         return frozenset({"the task queue of the cluster manager"})
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring)
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring)
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
         assert isinstance(means.worker, Storm)
-        return TaskEvidence(means.worker, storm_prefix(asked.id), self.what)
+        return TaskEvidence(means.worker, storm_prefix(aim.id), self.what)
 
 
 class TaskEvidence(StormEvidence):
@@ -457,10 +457,10 @@ class AdminStorm(_ClusterManagerFault):
     def claims(self, scene: Scene) -> frozenset[str]:
         return frozenset({"the admin API of the cluster"})
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring)
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring)
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
         assert isinstance(means.worker, Storm)
         return AdminEvidence(means.worker, "administrative requests")
 

@@ -26,7 +26,7 @@ from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence
 from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.node import OnProcess
 from chaos.faults.moves import said
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.target.protocol import DiskAnswer, Lab
 from chaos.target.wiring import Wiring
 
@@ -397,8 +397,8 @@ class OnDisk(Kind):
     def check(self, topology: Topology) -> list[str]:
         return no_disks(self.kind, topology)
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring, scene.nodes(self.target))
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring, scene.nodes(self.target))
 
 
 def no_disks(kind: str, topology: Topology) -> list[str]:
@@ -460,13 +460,13 @@ class DiskFull(OnDisk):
         stage = "until nothing can be allocated" if self.to == "enospc" else f"beyond the {self.to} watermark"
         return f"fill the disk of {self.target.text} {stage}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
         if self.fill is not None:
-            return FullEvidence(asked.nodes, float(self.fill) - 0.005, None)
+            return FullEvidence(aim.nodes, float(self.fill) - 0.005, None)
         if self.to == "enospc":
-            return FullEvidence(asked.nodes, None, None)
+            return FullEvidence(aim.nodes, None, None)
         above = [share for share in STAGES.values() if share > STAGES[str(self.to)]]
-        return FullEvidence(asked.nodes, STAGES[str(self.to)], min(above, default=None))
+        return FullEvidence(aim.nodes, STAGES[str(self.to)], min(above, default=None))
 
 
 class DiskSlow(OnDisk):
@@ -487,8 +487,8 @@ class DiskSlow(OnDisk):
     def describe(self) -> str:
         return f"the disk of {self.target.text} takes {self.write.text} only"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return SlowEvidence(asked.nodes, int(self.write))
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return SlowEvidence(aim.nodes, int(self.write))
 
 
 class DiskStall(OnDisk):
@@ -507,8 +507,8 @@ class DiskStall(OnDisk):
     def describe(self) -> str:
         return f"the disk of {self.target.text} stalls"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return StallEvidence(asked.nodes)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return StallEvidence(aim.nodes)
 
 
 class DiskReadOnly(OnDisk):
@@ -522,8 +522,8 @@ class DiskReadOnly(OnDisk):
     def describe(self) -> str:
         return f"the disk of {self.target.text} turns read-only"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return RefusedEvidence(asked.nodes, errno.EROFS, reads=True)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return RefusedEvidence(aim.nodes, errno.EROFS, reads=True)
 
 
 class DiskErrors(OnDisk):
@@ -537,8 +537,8 @@ class DiskErrors(OnDisk):
     def describe(self) -> str:
         return f"the disk of {self.target.text} answers with I/O errors"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return RefusedEvidence(asked.nodes, errno.EIO, reads=False)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return RefusedEvidence(aim.nodes, errno.EIO, reads=False)
 
 
 class DiskPowerLoss(OnDisk):
@@ -554,5 +554,5 @@ class DiskPowerLoss(OnDisk):
     def describe(self) -> str:
         return f"{self.target.text} loses power"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return PowerLossEvidence(asked.nodes)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return PowerLossEvidence(aim.nodes)

@@ -29,7 +29,7 @@ from chaos.faults.evidence import (
 )
 from chaos.faults.fault import Link
 from chaos.faults.kind import NetworkFault
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Echo, Pair, Reply
 from chaos.target.wiring import Wiring
 
@@ -78,8 +78,8 @@ class OnLinks(NetworkFault):
         "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
     )
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring, links=spoken(wiring, scene.links(self.links)))
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring, links=spoken(wiring, scene.links(self.links)))
 
     @property
     def silence(self) -> float:
@@ -122,9 +122,9 @@ class NetworkLatency(OnLinks):
         jitter = f" ± {self.jitter.text}" if self.jitter else ""
         return f"+{self.delay.text}{jitter} on links {self.links.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        delay, jitter, links = float(self.delay), float(self.jitter), asked.links
-        touched = pairs_both(asked.wiring, links)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        delay, jitter, links = float(self.delay), float(self.jitter), aim.links
+        touched = pairs_both(aim.wiring, links)
 
         def ways(pair: Pair) -> int:
             """How many of a round trip's two directions are delayed."""
@@ -145,7 +145,7 @@ class NetworkLatency(OnLinks):
             return echo.seconds is not None and low <= echo.seconds <= high
 
         silence = 2 * (delay + jitter) + 2.0
-        others = untouched(asked.wiring, touched)
+        others = untouched(aim.wiring, touched)
         return LinkEvidence(touched, others, expected, shows, silence=silence, adds=max(0.0, delay - jitter))
 
 
@@ -177,9 +177,9 @@ class NetworkBandwidth(OnLinks):
         """The rate in whole kB/s, as which it is made."""
         return max(round(float(self.rate) / 1000), 1)
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        touched = pairs_both(asked.wiring, asked.links)
-        return BandwidthEvidence(touched, untouched(asked.wiring, touched), self.kilobytes * 1000.0)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
+        return BandwidthEvidence(touched, untouched(aim.wiring, touched), self.kilobytes * 1000.0)
 
 
 class NetworkSlicer(OnLinks):
@@ -219,10 +219,10 @@ class NetworkSlicer(OnLinks):
     def describe(self) -> str:
         return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        touched = pairs_both(asked.wiring, asked.links)
-        opened = pairs_opened(asked.wiring, asked.links)
-        return SlicerEvidence(touched, untouched(asked.wiring, touched), int(self.size), float(self.delay), opened)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
+        opened = pairs_opened(aim.wiring, aim.links)
+        return SlicerEvidence(touched, untouched(aim.wiring, touched), int(self.size), float(self.delay), opened)
 
 
 class NetworkSlowClose(OnLinks):
@@ -241,10 +241,10 @@ class NetworkSlowClose(OnLinks):
     def describe(self) -> str:
         return f"closes arrive {self.delay.text} late on links {self.links.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        links, touched = asked.links, pairs_both(asked.wiring, asked.links)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        links, touched = aim.links, pairs_both(aim.wiring, aim.links)
         delays = {pair: ((pair in links) + (pair[::-1] in links)) * float(self.delay) for pair in touched}
-        return SlowCloseEvidence(touched, untouched(asked.wiring, touched), delays)
+        return SlowCloseEvidence(touched, untouched(aim.wiring, touched), delays)
 
 
 class _Silencing(OnLinks):
@@ -252,11 +252,11 @@ class _Silencing(OnLinks):
 
     proof = "no answer over new and existing connections, untouched ones answer as before"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        touched = pairs_both(asked.wiring, asked.links)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
         return LinkEvidence(
             touched,
-            untouched(asked.wiring, touched),
+            untouched(aim.wiring, touched),
             lambda *_: "silent",
             lambda _pair, _base, echo: echo.reply is Reply.SILENT,
             silence=self.silence,
@@ -288,12 +288,12 @@ class NetworkHang(_Silencing):
         return f"connections hang on links {self.links.text}"
 
 
-def turned_away(asked: Asked, new: Reply, *existing: Reply) -> LinkEvidence:
+def turned_away(aim: Aim, new: Reply, *existing: Reply) -> LinkEvidence:
     """New connections meet exactly this reply; existing ones this one or one of the others."""
     ends = (new, *existing)
     return LinkEvidence(
-        pairs_opened(asked.wiring, asked.links),
-        untouched(asked.wiring, pairs_both(asked.wiring, asked.links)),
+        pairs_opened(aim.wiring, aim.links),
+        untouched(aim.wiring, pairs_both(aim.wiring, aim.links)),
         lambda *_: new.value,
         lambda _pair, _base, echo: echo.is_(new),
         expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
@@ -315,8 +315,8 @@ class NetworkRefuse(OnLinks):
     def describe(self) -> str:
         return f"connections are refused on links {self.links.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return turned_away(asked, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return turned_away(aim, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
 
 
 class NetworkReset(OnLinks):
@@ -332,5 +332,5 @@ class NetworkReset(OnLinks):
     def describe(self) -> str:
         return f"connections are reset on links {self.links.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return turned_away(asked, Reply.RESET, Reply.CLOSED)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return turned_away(aim, Reply.RESET, Reply.CLOSED)

@@ -13,7 +13,7 @@ from chaos.definitions.steps import Flap, Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence
 from chaos.faults.kind import NodeFault
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
 
@@ -28,8 +28,8 @@ class OnProcess(NodeFault):
         "its proof too"
     )
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return ProcessEvidence(list(asked.nodes), paused=self.paused, emptied=self.emptied)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return ProcessEvidence(list(aim.nodes), paused=self.paused, emptied=self.emptied)
 
 
 class NodeKill(OnProcess):
@@ -144,14 +144,14 @@ class NodeRestart(OnProcess):
         rolling = "one after the other" if self.rolling else "at once"
         return f"{self.verb} {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
         managers = {node.name for node in scene.topology.cluster_managers}
         # managers last, as operators do it: a restart of the elected one costs an election
         nodes = tuple(sorted(scene.nodes(self.target), key=lambda node: node in managers))
-        return Asked(id, scene, wiring, nodes)
+        return Aim(id, scene, wiring, nodes)
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return RestartEvidence(list(asked.nodes))
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return RestartEvidence(list(aim.nodes))
 
 
 class UpgradeEvidence(RestartEvidence):
@@ -204,5 +204,5 @@ class NodeUpgrade(NodeRestart):
             ]
         return []
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return UpgradeEvidence(list(asked.nodes), str(asked.scene.topology.upgrade))
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return UpgradeEvidence(list(aim.nodes), str(aim.scene.topology.upgrade))

@@ -18,7 +18,7 @@ from chaos.base.units import Malformed, Percent, PositivePercent, PositiveSize, 
 from chaos.faults.evidence import Evidence, Look, Others, Probe, ProcessEvidence, Simple
 from chaos.faults.kind import NodeFault
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Pair
 from chaos.faults.unread import Heap, UnreadAnswers
 from chaos.target.protocol import Lab
@@ -132,8 +132,8 @@ class NodeCpuStarvation(Limited):
     def describe(self) -> str:
         return f"at most {self.quota.text} of one processor for {self.target.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return StarvationEvidence(asked.nodes, float(self.quota))
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return StarvationEvidence(aim.nodes, float(self.quota))
 
 
 # ----------------------------------------------------------------------------------------------- memory
@@ -217,10 +217,10 @@ class NodePageCacheSqueeze(Limited):
     def describe(self) -> str:
         return f"{self.headroom.text} for the file pages of {self.target.text}"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        heaps = {node.name: int(node.heap) for node in asked.scene.topology.nodes}
-        sizes = {node: heaps[node] + 2 * int(self.headroom) + 64 * MEBI for node in asked.nodes}
-        return SqueezeEvidence(asked.nodes, sizes)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        heaps = {node.name: int(node.heap) for node in aim.scene.topology.nodes}
+        sizes = {node: heaps[node] + 2 * int(self.headroom) + 64 * MEBI for node in aim.nodes}
+        return SqueezeEvidence(aim.nodes, sizes)
 
 
 class KilledForMemoryEvidence(Simple):
@@ -274,8 +274,8 @@ class NodeOutOfMemory(Limited):
     def describe(self) -> str:
         return f"the kernel kills {self.target.text} for want of memory"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return KilledForMemoryEvidence(asked.nodes)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return KilledForMemoryEvidence(aim.nodes)
 
 
 def _limits_as_before(lab: Lab, resource: str, before: dict[str, dict[str, str]]) -> list[Probe]:
@@ -417,6 +417,6 @@ class NodeHeapPressure(NodeFault):
     def describe(self) -> str:
         return f"heap of {self.target.text} {self.above.text} full of unread answers"
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
         assert isinstance(means.worker, UnreadAnswers)
-        return HeapEvidence(means.worker, asked.nodes, float(self.above))
+        return HeapEvidence(means.worker, aim.nodes, float(self.above))

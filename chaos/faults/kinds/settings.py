@@ -18,7 +18,7 @@ from chaos.definitions.steps import Scene
 from chaos.definitions.topology import LAB_OWNED, STATIC, Topology, setting
 from chaos.faults.evidence import Evidence, Look, Probe, Simple
 from chaos.faults.kind import Kind
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Pair
 from chaos.opensearch.administration import Text, as_text, settings_path
 from chaos.opensearch.rest import UNREADABLE
@@ -294,12 +294,12 @@ class SettingsChange(Kind):
         where = "the cluster" if self.scope == "cluster" else f"index {self.index or scene.index}"
         return frozenset(f"the setting {key} of {where}" for key in self.full)
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring)
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring)
 
     def where(self, scene: Scene) -> str | None:
         """The index that is meant; None: the cluster."""
         return (self.index or scene.index) if self.scope == "index" else None
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return SettingsEvidence(self.where(asked.scene), self.full)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return SettingsEvidence(self.where(aim.scene), self.full)

@@ -20,7 +20,7 @@ from chaos.faults.kind import Kind, process_claims
 from chaos.faults.kinds.disk import PowerLossEvidence, disk_claims
 from chaos.faults.kinds.network import AMBER, NetworkDrop, NetworkLatency, OnLinks
 from chaos.faults.kinds.node import OnProcess
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.target.wiring import Wiring
 
 ZoneName = Annotated[str, Field(pattern=f"^{NAME}$", description="the zone, for example c")]
@@ -55,11 +55,11 @@ class OnZoneLinks(OnZone):
     def claims(self, scene: Scene) -> frozenset[str]:
         return self.part.claims(scene)
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return self.part.asked(id, scene, wiring)
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return self.part.aim(id, scene, wiring)
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return self.part.evidence(asked, means)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return self.part.evidence(aim, means)
 
     def _given(self) -> dict[str, Any]:
         return {"links": self.links, "flap": self.flap}
@@ -179,9 +179,9 @@ class ZonePowerLoss(OnZone):
         order = f", {' before '.join(self.return_order)} on return" if self.return_order else ""
         return f"zone {self.zone} loses power{order}"
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring, self.nodes(scene.topology))
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring, self.nodes(scene.topology))
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        nodes = list(asked.nodes)
-        return PowerLossEvidence(nodes) if asked.scene.topology.disks is not None else ProcessEvidence(nodes)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        nodes = list(aim.nodes)
+        return PowerLossEvidence(nodes) if aim.scene.topology.disks is not None else ProcessEvidence(nodes)

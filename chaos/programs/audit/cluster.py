@@ -18,7 +18,7 @@ from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.opensearch.cluster import Cluster
-from chaos.opensearch.rest import Client, Garbled
+from chaos.opensearch.rest import Garbled, NodeClient
 from chaos.programs.audit.facts import Copy, Index, Node, Settings, Sheet, plain, wanted
 
 Get = Callable[[str], tuple[int, Any]]
@@ -50,7 +50,7 @@ class Partial(ValueError):
 
 def of_url(host: str, port: int, access: Access, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
     """The facts of the cluster behind an address. Raises InvalidInput."""
-    client = Client(Endpoint(host, port), access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
+    client = NodeClient(Endpoint(host, port), access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
     where = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     return _through(client, where, zone_attribute)
 
@@ -61,7 +61,7 @@ def of_lab(lab: Cluster, zone_attribute: str = ZONE_ATTRIBUTE, timeout: float = 
     return _through(client, f"lab of topology {lab.topology.name}", zone_attribute)
 
 
-def _through(client: Client, where: str, zone_attribute: str) -> Sheet:
+def _through(client: NodeClient, where: str, zone_attribute: str) -> Sheet:
     """A reader is given a GET and nothing else."""
     try:
         return read(lambda path: client.request("GET", path), where, zone_attribute)

@@ -62,7 +62,7 @@ class Pending:
         return cut or now - self.began > PATIENCE[self.step.do]
 
 
-class Controller:
+class FailoverController:
     """``acts`` False: it says what it would do. ``me`` is its name in events and canaries."""
 
     def __init__(

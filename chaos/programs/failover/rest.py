@@ -12,7 +12,7 @@ import urllib3
 
 from chaos.base.access import Access, distrust
 from chaos.base.netsock import Endpoint
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 
 DATA_ROLES = frozenset({"data", "warm", "search"})
 
@@ -57,7 +57,7 @@ class Api:
         access.headers()
         _ = access.context
         self._access = access
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, NodeClient] = {}
         self._making = threading.Lock()
 
     def ask(self, node: Node, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
@@ -78,11 +78,11 @@ class Api:
         seconds = time.monotonic() - began
         return Answer(status, data, seconds, f"HTTP {status} after {seconds * 1000:.0f} ms")
 
-    def _client(self, address: str) -> Client:
+    def _client(self, address: str) -> NodeClient:
         with self._making:
             if address not in self._clients:
                 host, _, port = address.rpartition(":")
-                self._clients[address] = Client(Endpoint(host.strip("[]"), int(port)), access=self._access)
+                self._clients[address] = NodeClient(Endpoint(host.strip("[]"), int(port)), access=self._access)
             return self._clients[address]
 
 

@@ -10,11 +10,11 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from chaos.programs.failover.controller import Controller
+from chaos.programs.failover.controller import FailoverController
 
 
 class _Handler(BaseHTTPRequestHandler):
-    controller: Controller
+    controller: FailoverController
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -47,7 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Polls are no news."""
 
 
-def serve(controller: Controller, host: str, port: int) -> ThreadingHTTPServer:
+def serve(controller: FailoverController, host: str, port: int) -> ThreadingHTTPServer:
     """Serve in a thread of its own. Raises OSError when the address cannot be had."""
 
     class Handler(_Handler):

@@ -47,9 +47,9 @@ class Local(TargetKind):
             )
 
     def parts(self, topology: Topology, says: Callable[[str], None], *, opensearch_home: Path | None) -> Parts:
-        from chaos.target.labs import supply
+        from chaos.target.labs import provisioning
 
-        return supply.parts(topology, says, opensearch_home=opensearch_home)
+        return provisioning.parts(topology, says, opensearch_home=opensearch_home)
 
 
 TARGET = Local()

@@ -28,7 +28,7 @@ from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
-from chaos.opensearch.rest import Client
+from chaos.opensearch.rest import NodeClient
 from chaos.target import security
 from chaos.target.labs import config
 from chaos.target.labs.disks import LocalDisks
@@ -294,8 +294,8 @@ class BaseLab(Lab, ABC):
         """How nodes are spoken to over their transport protocol."""
         return security.transport(self.folder) if self.topology.security else PLAIN
 
-    def client(self, node: str, *, timeout: float = 5.0) -> Client:
-        return Client(self.administration(node), access=self.access_to(node), timeout=timeout)
+    def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
+        return NodeClient(self.administration(node), access=self.access_to(node), timeout=timeout)
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         ip, port = address
@@ -421,7 +421,7 @@ class BaseLab(Lab, ABC):
             self._must(any_node, path, {"weights": weights, "_version": -1})
 
     @staticmethod
-    def _must(node: Client, path: str, body: Mapping[str, Any]) -> None:
+    def _must(node: NodeClient, path: str, body: Mapping[str, Any]) -> None:
         try:
             status, answer = node.request("PUT", path, body=body)
         except urllib3.exceptions.HTTPError as error:

@@ -17,7 +17,7 @@ from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
 from chaos.target.labs import cgroups, config, network, processes
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
-from chaos.target.labs.demanding import EXHAUSTED_ROOM, Demanding
+from chaos.target.labs.consumers import EXHAUSTED_ROOM, Consumers
 from chaos.target.labs.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.target.limits import Limits, MemoryUse, ProcessorUse, untouched
@@ -333,7 +333,7 @@ class LocalLab(BaseLab):
             return
         self._commanded(node)
         self._limits.strangle(self.memory_use(node).held + EXHAUSTED_ROOM, *self._group_of(node))
-        with self._demanding(node).take(2 * EXHAUSTED_ROOM):
+        with self._consumers(node).take(2 * EXHAUSTED_ROOM):
             self._await_gone(node, 30)
 
     def processor_use(self, node: str) -> ProcessorUse:
@@ -343,10 +343,10 @@ class LocalLab(BaseLab):
         return self._limits.memory_use(*self._group_of(node))
 
     def read_files(self, node: str, size: int) -> int:
-        return self._demanding(node).read(self.folder / "run" / node / "read", size)
+        return self._consumers(node).read(self.folder / "run" / node / "read", size)
 
-    def _demanding(self, node: str) -> Demanding:
-        return Demanding(lambda pid: self.groups.place(pid, *self._group_of(node)))
+    def _consumers(self, node: str) -> Consumers:
+        return Consumers(lambda pid: self.groups.place(pid, *self._group_of(node)))
 
     # ---- reaching it --------------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ from chaos.base import text
 from chaos.checks.check import Check
 from chaos.checks.measure import Measure
 from chaos.checks.movement import BLIND, longest_blind
-from chaos.checks.record import Expectation, Record, Span
+from chaos.checks.record import Expected, Record, Span
 from chaos.checks.words import Words
 
 
-def nodes_left(record: Record, wanted: Expectation, span: Span) -> Measure:
+def nodes_left(record: Record, wanted: Expected, span: Span) -> Measure:
     """Nodes that the cluster saw leave within the phase; a node that left twice is one."""
     blind = longest_blind(record, span)
     if blind is None or blind > BLIND:

@@ -9,7 +9,7 @@ import urllib3
 from chaos.definitions.steps import Scene
 from chaos.faults.evidence import Evidence, Look, Probe, Simple
 from chaos.faults.kind import Kind
-from chaos.faults.offers import Asked, Means
+from chaos.faults.offers import Aim, Means
 from chaos.opensearch.rest import UNREADABLE
 from chaos.target.protocol import Lab
 from chaos.target.wiring import Wiring
@@ -32,11 +32,11 @@ class WriteBlock(Kind):
     def claims(self, scene: Scene) -> frozenset[str]:
         return frozenset({f"the setting {SETTING} of index {scene.index}"})
 
-    def asked(self, id: str, scene: Scene, wiring: Wiring) -> Asked:
-        return Asked(id, scene, wiring)
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring)
 
-    def evidence(self, asked: Asked, means: Means) -> Evidence:
-        return BlockEvidence(asked.scene.index)
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return BlockEvidence(aim.scene.index)
 
 
 class BlockEvidence(Simple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chaos.base.errors import FaultError
 from chaos.faults.moves import Move, Reversible, operation
-from chaos.faults.offers import Asked, Means, Provider
+from chaos.faults.offers import Aim, Means, Provider
 from chaos.opensearch.views import administer
 from chaos.target.protocol import Lab
 from oschaos_example.kinds import SETTING, WriteBlock
@@ -33,6 +33,6 @@ def put(lab: Lab, index: str, value: str | None) -> None:
     mechanism="the index' setting index.blocks.write",
     undoing="the setting goes, and OpenSearch takes writes again",
 )
-def write_block(fault: WriteBlock, asked: Asked) -> Means:
-    index = {"index": asked.scene.index}
+def write_block(fault: WriteBlock, aim: Aim) -> Means:
+    index = {"index": aim.scene.index}
     return Means((Reversible(Move("example.block", index), Move("example.unblock", index)),))

@@ -15,7 +15,7 @@ from chaos.base.errors import HistoryError, InvalidInput
 from chaos.checks import Findings, Outcome, evaluate
 from chaos.checks.data import cas, export, staleness, visibility
 from chaos.checks.data.linearizability import Linearizable
-from chaos.checks.data.operations import Operation, by_key, line_of_descent
+from chaos.checks.data.operations import CasOperation, by_key, line_of_descent
 from chaos.checks.measure import Bound
 from chaos.checks.record import Record
 from chaos.history.format import Outcome as Arrival
@@ -181,7 +181,7 @@ def test_a_long_history_with_competition_and_losers_is_decided_quickly() -> None
     assert measure.value == 0 and measure.evidence["attempts"] == 50 * 152
 
 
-def operation(number: int, begin: int, end: int | None, before: int, value: int, **more: Any) -> Operation:
+def operation(number: int, begin: int, end: int | None, before: int, value: int, **more: Any) -> CasOperation:
     given: dict[str, Any] = {
         "process": number,
         "key": "c-0",
@@ -193,7 +193,7 @@ def operation(number: int, begin: int, end: int | None, before: int, value: int,
         "expected": (before, 1),
         "status": 200,
     }
-    return Operation(number=number, begin=begin, end=end, before=before, value=value, **{**given, **more})
+    return CasOperation(number=number, begin=begin, end=end, before=before, value=value, **{**given, **more})
 
 
 def test_an_indeterminate_write_may_take_effect_late_or_never_but_only_over_what_it_read() -> None:

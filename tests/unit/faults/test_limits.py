@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.errors import LabError
-from chaos.target.labs import demand
+from chaos.target.labs import consumer
 from chaos.target.labs.cgroups import Groups, Hierarchy
 from chaos.target.limits import NO_LIMIT, Limits, MemoryUse, ProcessorUse, untouched
 
@@ -181,7 +181,7 @@ def test_memory_that_was_asked_for_and_not_touched_is_counted() -> None:
 
 
 def test_the_helper_does_nothing_before_it_is_told_and_ends_with_its_owner() -> None:
-    command = [sys.executable, "-I", "-S", demand.__file__, "take", str(4 << 20)]
+    command = [sys.executable, "-I", "-S", consumer.__file__, "take", str(4 << 20)]
     for first, says in ((b"", b""), (b"go\n", b'{"taken": 4194304}\n')):
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
             assert child.stdin is not None and child.stdout is not None
@@ -194,7 +194,7 @@ def test_the_helper_does_nothing_before_it_is_told_and_ends_with_its_owner() -> 
 
 
 def test_files_that_fit_cost_no_major_fault_the_second_time(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-S", demand.__file__, "read", str(tmp_path / "read"), str(8 << 20)]
+    command = [sys.executable, "-I", "-S", consumer.__file__, "read", str(tmp_path / "read"), str(8 << 20)]
     answer = subprocess.run(command, input=b"go\n", capture_output=True, timeout=60, check=True)
     assert b'"second": 0' in answer.stdout
     assert os.listdir(tmp_path) == []

@@ -27,7 +27,7 @@ from chaos.observe import counters
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.opensearch import administration, rest, views
-from chaos.opensearch.rest import LARGEST, Client, Garbled, opensearch
+from chaos.opensearch.rest import LARGEST, Garbled, NodeClient, opensearch
 from chaos.providers import rest as rest_faults
 from chaos.providers.process import _await_back
 from chaos.target.labs.toxiproxy import ToxiproxyServer
@@ -43,14 +43,14 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    client = Client(Endpoint(server.host, server.port), timeout=1.0)
+def client(server: Server) -> Iterator[NodeClient]:
+    client = NodeClient(Endpoint(server.host, server.port), timeout=1.0)
     yield client
     client.close()
 
 
 @pytest.mark.parametrize("mode", [*GARBLED, "bomb", "endless"])
-def test_an_answer_that_cannot_be_read_is_none(server: Server, client: Client, mode: str) -> None:
+def test_an_answer_that_cannot_be_read_is_none(server: Server, client: NodeClient, mode: str) -> None:
     server.mode(mode)
     if mode in ("object", "mistyped"):  # which shape a path's object must have is the asker's to say
         assert client.request("GET", PATH) == (200, {} if mode == "object" else {"found": None})
@@ -63,7 +63,7 @@ def test_an_answer_that_cannot_be_read_is_none(server: Server, client: Client, m
 
 
 def test_a_request_that_opensearch_answers_with_nothing_has_been_done(
-    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: Server, client: NodeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest, "WORDLESS", frozenset({PATH}))
     server.mode("empty")
@@ -74,7 +74,7 @@ def test_a_request_that_opensearch_answers_with_nothing_has_been_done(
 
 
 @pytest.mark.parametrize("mode", ["trickle", "longer"])
-def test_the_whole_body_must_come_in_time(server: Server, client: Client, mode: str) -> None:
+def test_the_whole_body_must_come_in_time(server: Server, client: NodeClient, mode: str) -> None:
     server.mode(mode)
     begin = time.monotonic()
     with pytest.raises(urllib3.exceptions.ReadTimeoutError):
@@ -83,13 +83,13 @@ def test_the_whole_body_must_come_in_time(server: Server, client: Client, mode: 
 
 
 @pytest.mark.parametrize("mode", ["closed", "torn"])
-def test_a_connection_that_ends_is_no_answer_either(server: Server, client: Client, mode: str) -> None:
+def test_a_connection_that_ends_is_no_answer_either(server: Server, client: NodeClient, mode: str) -> None:
     server.mode(mode)
     with pytest.raises(urllib3.exceptions.ProtocolError):
         client.request("GET", PATH)
 
 
-def test_a_list_is_an_answer_of_cat_and_of_nobody_else(server: Server, client: Client) -> None:
+def test_a_list_is_an_answer_of_cat_and_of_nobody_else(server: Server, client: NodeClient) -> None:
     server.mode("list")
     assert client.request("GET", f"/_cat{PATH}") == (200, [])
     with pytest.raises(Garbled, match="another kind"):
@@ -130,7 +130,7 @@ def test_a_large_answer_is_read_whole(tmp_path: Path) -> None:
 
     web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=web.serve_forever, daemon=True).start()
-    client = Client(Endpoint("127.0.0.1", web.server_port), timeout=30)
+    client = NodeClient(Endpoint("127.0.0.1", web.server_port), timeout=30)
     try:
         for path in ("/plain", "/chunked", "/plain"):
             assert len(client.request("GET", path)[1]["x"]) == LARGEST - 100

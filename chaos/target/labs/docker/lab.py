@@ -30,7 +30,7 @@ from chaos.definitions import NodeSpec, Topology
 from chaos.target.labs import network
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.cgroups import usable
-from chaos.target.labs.demanding import EXHAUSTED_ROOM, Demanding
+from chaos.target.labs.consumers import EXHAUSTED_ROOM, Consumers
 from chaos.target.labs.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.target.labs.docker.engine import Engine
 from chaos.target.labs.docker.groups import ContainerGroups
@@ -406,7 +406,7 @@ class DockerLab(BaseLab):
             return
         self._commanded(node)
         self._memory.strangle(self.memory_use(node).held + EXHAUSTED_ROOM, node)
-        with self._demanding(node).take(2 * EXHAUSTED_ROOM):
+        with self._consumers(node).take(2 * EXHAUSTED_ROOM):
             self._await_gone(node, 30)
 
     def memory_use(self, node: str) -> MemoryUse:
@@ -417,10 +417,10 @@ class DockerLab(BaseLab):
         return self._memory.memory_use(node)
 
     def read_files(self, node: str, size: int) -> int:
-        return self._demanding(node).read(self.folder / "run" / f"read-{node}", size)
+        return self._consumers(node).read(self.folder / "run" / f"read-{node}", size)
 
-    def _demanding(self, node: str) -> Demanding:
-        return Demanding(lambda pid: self._groups.place(pid, node))
+    def _consumers(self, node: str) -> Consumers:
+        return Consumers(lambda pid: self._groups.place(pid, node))
 
     # ---- links at layer 3 ---------------------------------------------------------------------
 

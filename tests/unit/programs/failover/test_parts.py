@@ -20,7 +20,7 @@ from chaos.cli import app
 from chaos.load.balancer import Balancer
 from chaos.load.network import named_by_controller
 from chaos.programs.failover.cluster import CANARY, Reading, _alone, _lead, give_back_votes, pairs, took_effect
-from chaos.programs.failover.controller import PATIENCE, PAUSE_SECONDS, Controller, Pending, _remembered
+from chaos.programs.failover.controller import PATIENCE, PAUSE_SECONDS, FailoverController, Pending, _remembered
 from chaos.programs.failover.decide import Cluster, Policy, Step
 from chaos.programs.failover.rest import Answer, Api, Node, discover
 from chaos.programs.failover.signs import Kind, Sign, Signs
@@ -154,9 +154,9 @@ def test_a_restart_remembers_the_votes_that_it_took(tmp_path: Path, end: str | N
     assert _remembered(log)[2] == owes
 
 
-def controller(log: Path) -> Controller:
+def controller(log: Path) -> FailoverController:
     policy, pace = Policy(), Pace()
-    return Controller(
+    return FailoverController(
         Api(PLAIN),
         ["127.0.0.1:1"],
         me="test",

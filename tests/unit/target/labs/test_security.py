@@ -31,11 +31,11 @@ from chaos.faults.probes import PING, Line, Reply
 from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
 from chaos.load.driver import Driver
-from chaos.opensearch.rest import Client, opensearch
+from chaos.opensearch.rest import NodeClient, opensearch
 from chaos.programs.failover.rest import Api
 from chaos.registry import FAULTS
 from chaos.target import security
-from chaos.target.labs import config, supply
+from chaos.target.labs import config, provisioning
 from chaos.target.labs.base import BaseLab
 from chaos.target.wiring import Wiring
 
@@ -136,7 +136,7 @@ def test_a_version_without_the_plugin_is_refused_where_the_file_asks_for_it(
     with pytest.raises(
         InvalidInput, match=rf"mine\.yaml:{line}:1: .*3\.8\.0 has no plugin opensearch-security"
     ) as caught:
-        supply.parts(load_topology("mine.yaml"))
+        provisioning.parts(load_topology("mine.yaml"))
     assert "3.4.0" in str(caught.value) and caught.value.exit_code == 2
 
 
@@ -198,21 +198,23 @@ def test_clients_know_the_node_and_the_node_knows_them(made: Path) -> None:
     password = (made / security.FOLDER / "password").read_text().strip()
     with served(made, "a-data", http(seen)) as port:
         there = Endpoint(HERE, port)
-        assert Client(there, access=access).request("GET", "/")[0] == 200
+        assert NodeClient(there, access=access).request("GET", "/")[0] == 200
         assert base64.b64encode(f"admin:{password}".encode()).decode() in seen[-1]
-        assert Client(there, access=access).request("POST", "/_bulk", body="{}\n")[0] == 200  # has headers of its own
+        assert (
+            NodeClient(there, access=access).request("POST", "/_bulk", body="{}\n")[0] == 200
+        )  # has headers of its own
         assert opensearch(there, access=access).info()["version"]["number"] == "3.4.0"
-        assert Client(there, access=Access(tls=True, ca=access.ca)).request("GET", "/")[0] == 401
+        assert NodeClient(there, access=Access(tls=True, ca=access.ca)).request("GET", "/")[0] == 401
         for stranger in (Access(tls=True), PLAIN):
             with pytest.raises(urllib3.exceptions.HTTPError):
-                Client(there, access=stranger, timeout=1).request("GET", "/")
+                NodeClient(there, access=stranger, timeout=1).request("GET", "/")
     assert not any(password in repr(each) for each in (access, access.to_json(), access.context))
 
 
 def test_a_password_that_cannot_be_read_is_said_in_words(made: Path, tmp_path: Path) -> None:
     access = Access(tls=True, ca=security.access(made).ca, user="admin", password=f"file:{tmp_path / 'gone'}")
     with pytest.raises(InvalidInput, match="cannot read the secret"):
-        Client(Endpoint(HERE, 1), access=access)
+        NodeClient(Endpoint(HERE, 1), access=access)
 
 
 class SecuredLab(FakeLab):
@@ -293,16 +295,16 @@ def test_clients_are_told_and_the_lab_still_knows_whom_it_speaks_to(stale: Path)
     with served(stale, "c-data", http([]), shows=security.CLIENTS) as port:
         lab.port = port
         with pytest.raises(urllib3.exceptions.SSLError) as caught:
-            Client(Endpoint(HERE, port), access=lab.access).request("GET", "/")
+            NodeClient(Endpoint(HERE, port), access=lab.access).request("GET", "/")
         assert distrust(caught.value) == "certificate has expired"
         answer = Api(lab.access).ask_at(f"{HERE}:{port}", "GET", "/", timeout=2.0)
         assert (answer.status, answer.says) == (0, "not to be trusted, certificate has expired")
-        assert Client(Endpoint(HERE, port), access=lab.access_to("c-data")).request("GET", "/")[0] == 200
+        assert NodeClient(Endpoint(HERE, port), access=lab.access_to("c-data")).request("GET", "/")[0] == 200
         assert Line(lab, ("client-a", "c-data")).ping(2.0).reply is Reply.ANSWERED
         assert Line(lab, ("client-a", "b-data")).ping(2.0).reply is Reply.UNREACHABLE  # dates are all that is spared
         stranger = replace(lab.access_to("c-data"), ca=None)
         with pytest.raises(urllib3.exceptions.SSLError):
-            Client(Endpoint(HERE, port), access=stranger).request("GET", "/")
+            NodeClient(Endpoint(HERE, port), access=stranger).request("GET", "/")
     assert distrust(OSError("something else")) is None
 
 

@@ -1,4 +1,4 @@
-"""Processes that take memory or read files beside a node, in its control group: see :mod:`chaos.target.labs.demand`."""
+"""Processes that take memory or read files beside a node, in its control group: each runs :mod:`.consumer`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chaos.base.errors import LabError
-from chaos.target.labs import demand
+from chaos.target.labs import consumer
 
 EXHAUSTED_ROOM = 32 << 20
 """Bytes between what a node holds and the limit that kills it; a process beside it takes twice as much."""
 
 
-class Demanding:
-    """``place`` puts a process (its pid) into the node's group, before it demands anything."""
+class Consumers:
+    """``place`` puts a process (its pid) into the node's group, before it takes anything."""
 
     def __init__(self, place: Callable[[int], None]) -> None:
         self._place = place
@@ -45,7 +45,7 @@ class Demanding:
         As root: the interpreter of a virtual environment may lie where others cannot read.
         """
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", demand.__file__, *arguments],
+            [sys.executable, "-I", "-S", consumer.__file__, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
