@@ -13,8 +13,8 @@ balancers do.
 
 *What a node would have been asked* (``share``): each client zone's part of the rate (or, where there is none, of what
 was asked), split evenly among the nodes that were in use there, over the time that they were. *How much of it* it could
-have answered: a node that answers nobody has given no wrong answer either, so where answers are wanted the share is
-taken times the part of all requests to that node in that phase (or of all of this kind, if that is less) that were
+have answered: a node that answers nobody has given no wrong answer either. So where answers are wanted the share is
+taken times a part: that of all requests to the node in that phase (or of all of this kind, if that is less) which were
 answered in it. A node that nobody asked for anything has no such part, and is taken to answer.
 
 *Enough* (``due``): :data:`ENOUGH` requests in each phase, but never more than a third of that share: in a short phase,

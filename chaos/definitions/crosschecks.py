@@ -217,7 +217,7 @@ def _decommission(action: Decommission, state: _State, loc: Loc) -> Iterator[Pro
     if not topology.awareness():
         yield Problem(
             loc,
-            f"decommission needs forced awareness of the zone, which topology {topology.name} has not: "
+            f"decommission needs forced awareness of the zone, and topology {topology.name} does not set it: "
             f"expected {AWARENESS} and {FORCED} in its settings",
         )
     if state.decommissioned is not None:

@@ -72,7 +72,7 @@ class OpenLoop(User):  # type: ignore[misc]
 
 
 def _die_with(parent: dict[str, Any]) -> None:
-    """Ask the kernel for a signal when the parent dies: a belt to the socket's braces.
+    """Ask the kernel for a signal when the parent dies, in case the end of the socket is not noticed.
 
     Only where the parent started us from its main thread, for the kernel means the death of that thread.
     """

@@ -7,8 +7,8 @@ knows yet. Unless every node of the topology is in the cluster and none has any 
 (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
-write had no clear answer (that is allowed), *resurrected* when its write had been refused for sure, *unexpected* when
-nobody ever sent it, *duplicated* when a copy holds an id more than once or counts more documents than it has ids.
+write had no clear answer, which is allowed. It is *resurrected* when its write had been refused for sure, *unexpected*
+when nobody ever sent it. It is *duplicated* when a copy holds an id more than once or counts more documents than ids.
 
 A document of ours that is there must be right, whether it was acknowledged or not: in its source, in what was indexed
 from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Source and index are compared for all

@@ -405,7 +405,7 @@ def no_disks(kind: str, topology: Topology) -> list[str]:
     if topology.disks is not None:
         return []
     return [
-        f"{kind} needs nodes with disks of their own, which topology {topology.name} has not: "
+        f"{kind} needs nodes with disks of their own, and topology {topology.name} gives them none: "
         "expected one with `disks`, for example 3az-disks"
     ]
 

@@ -35,7 +35,7 @@ PAUSE_SECONDS = 2.0
 """After a step that was refused or lost."""
 FORGET_AFTER_SECONDS = HOUR
 """A node that the cluster has not counted for so long, and that does not answer, was replaced, if its zone has another
-one of its kind: until then it would speak against its zone. The last of a kind is never forgotten."""
+one of its kind. Until then its silence counts as a sign that the zone is ill. The last of a kind is never forgotten."""
 STEER_AFTER_SECONDS = 1.0
 """A node whose probe has been bad for so long gets no traffic, whatever becomes of its zone."""
 
