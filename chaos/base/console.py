@@ -13,6 +13,8 @@ from contextlib import suppress
 from rich import console as rich_console
 from rich.status import Status
 
+from chaos.base.logs import LOG
+
 PLAIN_EVERY_SECONDS = 10.0
 
 
@@ -42,6 +44,7 @@ class Reporter:
 
     def line(self, text: str) -> None:
         """A line that stays."""
+        LOG.info("%s", text)
         if not self._quiet:
             with suppress(OSError):  # a full disk, where the lines go to a file
                 self.console.print(f"{self._stamp()}  {text}", markup=False)

@@ -3,7 +3,8 @@
 ``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only, or other versions of a
 compare-and-set key on them) + wrong content (:mod:`chaos.checks.contents`). A copy that could not be read can hide a
 loss. So can a read-back that looked for fewer writes than the history knows to be acknowledged, or that could not
-compare contents. The value then is only known from below: losses seen stand, no losses seen prove nothing. A shard without a live copy is unavailable, which is not lost, and not a pass.
+compare contents. The value then is only known from below: losses seen stand, no losses seen prove nothing. A shard
+without a live copy is unavailable, which is not lost, and not a pass.
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
 ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write

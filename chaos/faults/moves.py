@@ -7,12 +7,14 @@ inverse is idempotent.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from chaos.base.errors import ChaosError, FaultError
+from chaos.base.logs import LOG
 from chaos.opensearch import administration
 from chaos.target.protocol import Lab
 
@@ -82,7 +84,13 @@ class Move:
 
     def apply(self, lab: Lab) -> None:
         """Carry it out. Raises ChaosError."""
-        known(self.operation)(lab, **self.arguments)
+        began = time.monotonic()
+        try:
+            known(self.operation)(lab, **self.arguments)
+        except Exception as error:
+            LOG.warning("%s: failed after %.3f s: %s", self, time.monotonic() - began, said(error))
+            raise
+        LOG.debug("%s: %.3f s", self, time.monotonic() - began)
 
     def to_json(self) -> dict[str, Any]:
         return {"operation": self.operation, "arguments": self.arguments}

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from chaos.base.console import Reporter
 from chaos.base.errors import Aborted, ChaosError
+from chaos.base.logs import kept
 from chaos.base.paths import write_json
 from chaos.definitions import Experiment
 from chaos.definitions import objectives as overriding
@@ -31,6 +32,9 @@ from chaos.run.phases import Phases
 from chaos.run.stopping import Stop, Unasked, Unproven, signals
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
+
+RUNNER_LOG = "runner.log"
+"""In the run's ``logs``: what the runner did, for a bug report."""
 
 
 def offers_for(
@@ -80,6 +84,10 @@ class Execution(Loading, Phases, Closing):
     """The order of one run; each stage has a file of its own."""
 
     def execute(self) -> RunResult:
+        with kept(self.folder / "logs" / RUNNER_LOG):
+            return self._execute()
+
+    def _execute(self) -> RunResult:
         try:
             self.registration.write()
             self.write_plan()
@@ -115,7 +123,8 @@ class Execution(Loading, Phases, Closing):
         Undoes, settles, reads back and leaves the lab clean whatever the block raises; :meth:`report` comes after.
         """
         # the closing as well: a second Ctrl-C must not interrupt an undo
-        with sole_run(self.options.lab), signals(self.stop, self.reporter):
+        log = kept(self.folder / "logs" / RUNNER_LOG)
+        with sole_run(self.options.lab), signals(self.stop, self.reporter), log:
             try:
                 self.registration.write()
                 self.write_plan()

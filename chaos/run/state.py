@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.base.console import Reporter
 from chaos.base.errors import Aborted, ChaosError
+from chaos.base.logs import LOG
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Experiment
 from chaos.faults.ledger import Ledger, Registration
@@ -105,10 +106,12 @@ class RunState:
 
     def note(self, kind: str, **fields: Any) -> None:
         """Write an event on the way out. A disk that is full must not stop the undo that comes after."""
+        LOG.info("%s %s", kind, fields)
         with suppress(OSError):
             self.events.write(kind, **fields)
 
     def keep_traceback(self, what: str) -> None:
+        LOG.exception("%s", what)
         with suppress(OSError):
             (self.folder / "logs" / f"{what}-traceback.txt").write_text(traceback.format_exc())
 
