@@ -26,6 +26,7 @@ class Seen(logging.Handler):
 
 def test_lines_moves_and_failures_are_kept_while_the_block_lasts(tmp_path: Path) -> None:
     file, reporter, theirs = tmp_path / "runner.log", Reporter(quiet=True), Seen()
+    handlers = list(LOG.handlers)
     logging.getLogger().addHandler(theirs)
     reporter.line("before")
     with kept(file):
@@ -41,7 +42,7 @@ def test_lines_moves_and_failures_are_kept_while_the_block_lasts(tmp_path: Path)
     assert "somebody else's" not in text
     logging.getLogger().removeHandler(theirs)
     assert theirs.lines == ["somebody else's"]  # a team's own root logger gets nothing of ours
-    assert all(not isinstance(handler, logging.FileHandler) for handler in LOG.handlers)
+    assert LOG.handlers == handlers
 
 
 def test_a_log_that_cannot_be_written_disturbs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
