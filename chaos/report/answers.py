@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.base import text
-from chaos.checks import ends, plainly, words
+from chaos.checks import ends, plainly, starved, words
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
@@ -389,8 +389,28 @@ def _to_do(record: Record, findings: FindingsFile) -> Answer:
     if cause is Cause.PROCESS and (ended := findings["tables"].get("ends")):
         return _look_at(ended, outcome)
     mark = {"error": "!", "aborted": "■"}.get(outcome, "?")
-    says = NEXT.get(cause) or _prove(findings, decides, cause)
+    says = _unsteady(record, findings) if cause is Cause.INSTRUMENT else None
+    says = says or NEXT.get(cause) or _prove(findings, decides, cause)
     return Answer(QUESTION, outcome, mark, says, (text.clip(decides["says"], 200),), (Link("trust", "why"),))
+
+
+EXPLAINS = 0.05
+"""Share of the phases' time without a free processor below which the machine explains no bad answers."""
+
+
+def _unsteady(record: Record, findings: FindingsFile) -> str | None:
+    """Where nothing but bad answers before the first fault is wrong, and processors were free: no machine is too small.
+
+    None where something else is wrong, or where the machine may explain it.
+    """
+    failed = [check["id"] for check in (findings.get("validity") or {}).get("checks") or () if not check["ok"]]
+    if not failed or not all(str(id).startswith("steady.") for id in failed):
+        return None
+    share, _ = starved.share(record) if starved.applies(record) else (0.0, 1.0)
+    if share is None or share >= EXPLAINS:
+        return None
+    ops = text.listed([f"{str(id).removeprefix('steady.')}s" for id in failed])
+    return f"Find out what made {ops} bad before anything was done to the cluster, then run it again"
 
 
 def _against(record: Record, findings: FindingsFile, cause: Cause) -> Answer:

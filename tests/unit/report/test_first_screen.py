@@ -151,6 +151,17 @@ def late_driver() -> Story:
     return changed(slow(), lambda story: setattr(story, "lag", 0.4))
 
 
+def unsteady() -> Story:
+    """Reads that somebody makes late before anything is done, while processors are free."""
+    story = slow()
+    story.chapters[0].read = mixed((3, 15, 1.0, Arrival.OK, 3.0))
+    return story
+
+
+def starved_and_unsteady() -> Story:
+    return changed(unsteady(), lambda story: setattr(story, "starved", ((3.0, 15.0),)))
+
+
 def unexpected() -> Story:
     story = slow(expect("read.good", ">=", 0.9, ("healthy",)))
     assert story.readback is not None
@@ -198,6 +209,12 @@ CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
     "too few writes": (Cause.TOO_LITTLE, too_little, "longer phases or more load"),
     "a node that this machine pushed out": (Cause.PUSHED, pushed, "quieter or larger machine"),
     "a driver that was late": (Cause.INSTRUMENT, late_driver, "quieter or larger machine"),
+    "reads that were late before any fault": (
+        Cause.INSTRUMENT,
+        unsteady,
+        "what made reads bad before anything was done",
+    ),
+    "a busy machine before any fault": (Cause.INSTRUMENT, starved_and_unsteady, "quieter or larger machine"),
     "lost writes": (Cause.DATA, lambda: changed(synthetic.lost_writes(), _tidy), "Stop and keep the evidence"),
     "documents that nobody wrote": (Cause.DOCUMENTS, unexpected, "Stop and keep the evidence"),
     "reads and writes": (Cause.USERS, lambda: _without(synthetic.black_hole(), "shards.moved"), "Detect dead nodes"),
