@@ -646,7 +646,7 @@ class LoadRun:
             for operation in record.operations:
                 table = good.table(record, operation.name, span)
                 latencies = record.in_phase(operation.name, span).latency
-                operations[operation.name] = OperationResult(table, latencies)  # type: ignore[arg-type]
+                operations[operation.name] = OperationResult(table, latencies)
             self.phases[span.name] = PhaseResult(operations, span.seconds)
 
 

@@ -105,7 +105,7 @@ def _plain(number: Decimal) -> str:
 class _FloatQuantity(_Quantity, float):
     @classmethod
     def _of(cls, base: Decimal, text: str) -> Self:
-        return cls(float(base))  # type: ignore[call-arg]
+        return cls(float(base))
 
     @property
     def _exact(self) -> Decimal:

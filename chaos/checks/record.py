@@ -278,7 +278,8 @@ def _codes(column: pd.Series, names: list[str]) -> Compact:
     categories = [str(name) for name in column.cat.categories]
     names += [name for name in categories if name not in names]
     table = np.array([names.index(name) for name in categories] + [-1], np.int16)  # -1 picks the last
-    return table[column.cat.codes.to_numpy()]
+    found: Compact = table[column.cat.codes.to_numpy()]
+    return found
 
 
 def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int]]:

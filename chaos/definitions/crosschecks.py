@@ -188,7 +188,7 @@ def _any_link(selector: LinkSelector, topology: Topology) -> bool:
 def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
     if phase.do is None:
         return
-    for kind, _, action in phase.do.in_order():  # type: ignore[attr-defined]
+    for kind, _, action in phase.do.in_order():
         loc: Loc = ("phases", name, "do", kind)
         if isinstance(action, Weights):
             yield from _weights(action, state, loc)
@@ -348,7 +348,7 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
 def _rates(file: ExperimentFile) -> Iterator[Problem]:
     """A rate is of a fault that this experiment injects, and the faults of one phase are one event."""
     phases = {
-        name: list(dict.fromkeys(step.label for _, _, step in phase.inject.in_order()))  # type: ignore[attr-defined]
+        name: list(dict.fromkeys(step.label for _, _, step in phase.inject.in_order()))
         for name, phase in file.phases.items()
         if phase.inject is not None
     }

@@ -49,7 +49,12 @@ class Grammar:
         )
         phase = _like(PhaseFile, inject=inject | None, do=do | None)
         expect = expectation_file(self.metrics)
-        return _like(ExperimentFile, phases=dict[Word, phase], expect=tuple[expect, ...])  # type: ignore[valid-type]
+        made: type[ExperimentFile] = _like(
+            ExperimentFile,
+            phases=dict[Word, phase],  # type: ignore[valid-type]
+            expect=tuple[expect, ...],  # type: ignore[valid-type]
+        )
+        return made
 
 
 def _steps(name: str, says: str, kinds: Mapping[str, Any]) -> type[Ordered]:

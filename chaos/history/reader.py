@@ -239,7 +239,7 @@ class History:
         intended, end = arrivals["intended"].to_numpy(), arrivals["end"].to_numpy()
         starts = np.array([span.start_ns for span in spans], dtype=np.int64)
         ends = np.array([span.end_ns for span in spans], dtype=np.int64)
-        position = (np.searchsorted(starts, intended, side="right") - 1).astype(np.int16)
+        position: np.ndarray = (np.searchsorted(starts, intended, side="right") - 1).astype(np.int16)
         position[(position < 0) | (intended >= ends[np.maximum(position, 0)])] = -1
         within = None
         for number, command in self._first_commands:
@@ -263,7 +263,8 @@ class History:
             objectives = objectives_of(self.plan)
         op = arrivals["op"].cat
         table = np.array([int(objectives.get(name, 0.0) * 1e9) for name in op.categories] + [0], dtype=np.int64)
-        return table[op.codes.to_numpy()]
+        by_row: np.ndarray = table[op.codes.to_numpy()]
+        return by_row
 
     def _last_moment(self) -> int:
         times = [event["t"] for event in self.events[-1:]] + [event["t"] for event in self.driver[-1:]]

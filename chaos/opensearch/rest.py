@@ -189,7 +189,7 @@ class NodeClient:
             headers=self._headers,
             **access.of_pool(),
         )
-        self._pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)  # type: ignore[assignment]
+        self._pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
 
     def request(
         self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None

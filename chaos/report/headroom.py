@@ -72,7 +72,7 @@ def _before(record: Record, found: dict[str, Any], loss: dict[str, Any]) -> dict
                 f"{text.percent(max(shares))} of its processors; without one zone that would be {now['text']}: "
                 f"{now['word']}"
             )
-            return now | {"says": says}
+            return {**now, "says": says}
     return None
 
 

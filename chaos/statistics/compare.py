@@ -110,7 +110,8 @@ def parse_tolerances(given: Sequence[str]) -> dict[str, Tolerance]:
 
 
 def _tolerance_file(file: Path) -> dict[str, str]:
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         data = YAML(typ="safe").load(file.read_text())

@@ -39,7 +39,8 @@ from chaos.base.intervals import (
     t_interval,
 )
 from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.checks.verdict import Counts, Outcome, exit_code, worst
+from chaos.checks.reasons import Outcome
+from chaos.checks.verdict import Counts, exit_code, worst
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known, Target
 

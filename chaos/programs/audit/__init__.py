@@ -5,7 +5,8 @@ topology (:mod:`.definition`); the rules (:mod:`.rules`) are pure functions of i
 in words, and never passes.
 """
 
+from chaos.opensearch.checklist import Status
 from chaos.programs.audit.facts import Sheet
-from chaos.programs.audit.rules import RULES, Row, Status, Workload, audit
+from chaos.programs.audit.rules import RULES, Row, Workload, audit
 
 __all__ = ["RULES", "Row", "Sheet", "Status", "Workload", "audit"]

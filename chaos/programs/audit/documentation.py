@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import Exit
+from chaos.opensearch.checklist import Status
 from chaos.programs.audit.facts import Sheet
-from chaos.programs.audit.rules import RULES, Row, Status, Workload, worst
+from chaos.programs.audit.rules import RULES, Row, Workload, worst
 
 FILE = Path(__file__).parents[3] / "docs" / "audit.md"
 COMMAND = "opensearch-chaos audit --markdown"

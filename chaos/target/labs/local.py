@@ -15,6 +15,7 @@ from chaos.base.errors import FaultError, InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
+from chaos.provision.unprivileged import NODE_UID
 from chaos.target.labs import cgroups, config, network, processes
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.consumers import EXHAUSTED_ROOM, Consumers
@@ -52,7 +53,7 @@ class LocalLab(BaseLab):
 
     def _own(self) -> None:
         with suppress(PermissionError):  # not root: `up` says so
-            os.chown(self.folder / "run", processes.NODE_UID, processes.NODE_UID)
+            os.chown(self.folder / "run", NODE_UID, NODE_UID)
 
     def adopt(self) -> None:
         """Note nodes that run and are noted nowhere: who started them may have died before it could write them down.
@@ -175,10 +176,10 @@ class LocalLab(BaseLab):
 
     def _prepare(self, node: NodeSpec) -> None:
         files = self._configuration(node, self.folder / "data" / node.name, self.folder / "logs")
-        config.write(self.folder / "config" / node.name, files, processes.NODE_UID)
+        config.write(self.folder / "config" / node.name, files, NODE_UID)
         for folder in (self.folder / kind / node.name for kind in ("data", "run")):
             folder.mkdir(exist_ok=True)
-            os.chown(folder, processes.NODE_UID, processes.NODE_UID)
+            os.chown(folder, NODE_UID, NODE_UID)
 
     def start_node(self, node: str) -> None:
         """Start a node's process; nothing to do when it runs. Does not wait for it to join."""

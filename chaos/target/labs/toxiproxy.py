@@ -69,7 +69,7 @@ class ToxiproxyServer:
         timeout = HUNG_TIMEOUT_SECONDS if _hung.get(self._place, 0.0) > time.monotonic() else TIMEOUT_SECONDS
         try:
             with self._server.entered():
-                answer = getattr(self._consumer, verb)(path, timeout=timeout, **options)
+                answer: requests.Response = getattr(self._consumer, verb)(path, timeout=timeout, **options)
         except (NotFound, InvalidToxic, ProxyExists) as error:
             raise FaultError(f"Toxiproxy of {self._host} refused {path}: {error}") from error
         except requests.Timeout as error:

@@ -135,7 +135,10 @@ def build(version: str, says: Callable[[str], None]) -> list[str]:
     home = ensure_opensearch(version, without=java.without, plugins=lock.read(version).plugins)
     proxy = ensure_toxiproxy()
     java_home = java.java.resolve().parents[1]
-    place = lambda path: f"{HOME}/{Path(path).relative_to(home.path)}"  # noqa: E731
+
+    def place(path: str | Path) -> str:
+        return f"{HOME}/{Path(path).relative_to(home.path)}"
+
     command = [
         f"{HOME}/jdk/bin/java",
         *[flag for flag in profile_flags(home, java, "fast") if flag not in FAST],
