@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chaos.base.console import Console
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import ChaosError, InvalidInput
 
 if TYPE_CHECKING:
     from chaos.checks.models import FindingsFile
@@ -22,6 +23,23 @@ DEFAULT_LAB = "local"
 """What a lab is made of where nobody says (:mod:`chaos.target.labs.kinds`, which takes longer to load)."""
 
 
+Definitions = Annotated[list[Path], typer.Argument(help="Experiment files.", metavar="EXPERIMENT...")]
+Home = Annotated[
+    Path | None,
+    typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),
+]
+LabKind = Annotated[
+    str | None,
+    typer.Option(
+        "--lab", metavar="KIND", help="What a lab of its own is made of: local (default) or docker.", show_default=False
+    ),
+]
+TopologyOption = Annotated[
+    str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
+]
+Uncontrolled = Annotated[
+    bool, typer.Option("--no-controller", help="Without the experiment's failover controllers, to compare.")
+]
 Objectives = Annotated[
     list[str] | None,
     typer.Option(
@@ -75,3 +93,29 @@ def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bo
         out.print(f"  report: {folder / 'report.html'}", markup=False)
     for line in announce(folder, findings):
         print(line)
+
+
+def for_each(do: Any, files: list[Any]) -> list[Any]:
+    """Do it for every file, or experiment, and report all errors at once."""
+    results, errors = [], []
+    for file in files:
+        try:
+            results.append(do(file))
+        except InvalidInput as error:
+            errors.append(str(error))
+    if errors:
+        raise InvalidInput("\n".join(errors))
+    return results
+
+
+def findings_name(folder: Path) -> str:
+    return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
+
+
+def say(text: str) -> None:
+    out.print(text, markup=False)
+
+
+def say_error(error: ChaosError) -> None:
+    """One line of what went wrong."""
+    print(f"opensearch-chaos: {error}", file=sys.stderr)

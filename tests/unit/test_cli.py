@@ -114,7 +114,7 @@ SAMPLE = ROOT / "reports" / "sample"
         ([*PLANNED, "--opensearch-home", EXPERIMENT], "neither a folder nor a tar archive"),
         ([*PLANNED, "--opensearch-home", ROOT], "is no usable OpenSearch home"),
         ([*PLANNED, "--lab", "docker", "--opensearch-home", "/tmp"], "a docker lab runs images"),
-        ([*PLANNED, "--lab", "podman"], "--lab"),
+        ([*PLANNED, "--lab", "podman"], "'podman' is no kind of lab; choose one of: local, docker"),
         ([*PLANNED, "--out", "FILE"], "is no folder"),
         ([*PLANNED, "--out", "FILE/below"], "is no folder"),
         ([*PLANNED, "--quiet"], "--dry-run prints a plan"),

@@ -334,7 +334,7 @@ def test_the_command_that_recovers_has_what_undoes_every_move() -> None:
     undone = sorted({str(both.inverse.operation) for both in every_move() if both.inverse is not None})
     code = (
         "from chaos.run import recovery; recovery.recover = lambda says: recovery.Recovered(); "
-        "from chaos.cli import recover; from chaos.faults.moves import known; recover(); "
+        "from chaos.commands.preparing import recover; from chaos.faults.moves import known; recover(); "
         f"[known(each) for each in {undone!r}]"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

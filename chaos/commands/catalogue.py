@@ -1,0 +1,52 @@
+"""``faults``: what there is, and what can be had here."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from chaos.base.errors import InvalidInput
+from chaos.commands.common import (
+    DEFAULT_LAB,
+    LabKind,
+    out,
+)
+
+
+def faults(
+    topology: Annotated[
+        str | None, typer.Option("--topology", help="What can be had on it; default on each kind's own example.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/faults.md.")] = False,
+    of_kind: LabKind = None,
+) -> None:
+    """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
+    from chaos.definitions import load_topology
+    from chaos.faults import documentation
+    from chaos.registry import FAULTS, PROVIDERS
+    from chaos.target.labs import kinds
+
+    if as_markdown:
+        if topology is not None or as_json or of_kind is not None:
+            raise InvalidInput("--markdown is the same page everywhere", remedy="leave --topology, --json, --lab out")
+        print(documentation.markdown(PROVIDERS), end="")
+        return
+    lab_kind = of_kind or DEFAULT_LAB
+    offers = {}
+    for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
+        offers[name] = kinds.of_kind(lab_kind).offers(load_topology(name))
+    unavailable = {
+        kind: why
+        for kind, fault in FAULTS.items()
+        if (why := PROVIDERS.on(offers[topology or fault.example_topology].get).reasons(kind))
+    }
+    if as_json:
+        print(documentation.as_json(topology, unavailable, PROVIDERS))
+        return
+    for line in documentation.text(unavailable, PROVIDERS):
+        out.print(line, markup=False)
+    if lab_kind == DEFAULT_LAB and os.geteuid() != 0:
+        out.print("A local lab needs root, which this is not.")
