@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from chaos.base.errors import SEVERITY, Exit, InvalidInput
-from chaos.commands.common import Objectives, out, refuse_given
+from chaos.commands.common import DEFAULT_LAB, LabKind, Objectives, out, refuse_given
 
 Sides = Annotated[
     str, typer.Argument(help="A run, a series, a baseline (.json) or an experiment (.yaml).", show_default=False)
@@ -37,6 +37,7 @@ def compare(
         Path | None, typer.Option("--page", "-o", help="Write the comparison as .html or .json.", show_default=False)
     ] = None,
     opensearch_home: Annotated[Path | None, typer.Option("--opensearch-home", help="Use this OpenSearch.")] = None,
+    of_kind: LabKind = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
     objective: Objectives = None,
 ) -> None:
@@ -55,7 +56,7 @@ def compare(
     if all(experiments):
         _refuse_unknown([*(metric or []), *tolerances], a, b)
         folders, codes, page_there = _made(
-            a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, quiet, good
+            a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, of_kind or DEFAULT_LAB, quiet, good
         )
         page = page or page_there
         if any(folder is None for folder in folders):
@@ -74,7 +75,9 @@ def compare(
                 "--objective is for experiments: these runs are made already",
                 remedy="hold one against another objective: opensearch-chaos judge RUN --objective read=100ms",
             )
-        refuse_given(context, ("out_folder", "opensearch_home"), "it is for experiments: these runs are made already")
+        refuse_given(
+            context, ("out_folder", "opensearch_home", "of_kind"), "it is for experiments: these runs are made already"
+        )
         sides = [side(each) for each in (a, b)]
     found = comparing.compare(sides[0], sides[1], tolerances, metric or [])
     _print(found)
@@ -140,6 +143,7 @@ def _made(
     seed: int | None,
     folder: Path,
     opensearch_home: Path | None,
+    kind: str,
     quiet: bool,
     good: Mapping[str, Any],
 ) -> tuple[list[Path | None], list[Exit], Path]:
@@ -155,18 +159,17 @@ def _made(
     from chaos.run.pool import LabPool
     from chaos.statistics.store import planned_group, refuse_incomparable
     from chaos.target.labs import kinds as labs_of
-    from chaos.target.labs import network
 
     loaded = [load_experiment(Path(each), good=good) for each in (a, b)]
     # before an hour of runs that cannot be compared
     refuse_incomparable(*(planned_group(each, label) for each, label in zip(loaded, (a, b), strict=True)))
     for experiment in loaded:
         guards.refuse_unready(experiment.guards)
-        refuse_lacking(experiment, PROVIDERS)
-    labs_of.refuse_home(labs_of.DEFAULT, opensearch_home)
-    network.require_root()
+        refuse_lacking(experiment, PROVIDERS, kind=kind)
+    labs_of.refuse_home(kind, opensearch_home)
+    labs_of.require(kind)
     refuse_leftovers()
-    space.refuse_scarce(space.wanted(loaded, folder, times=repeat))
+    space.refuse_scarce(space.wanted(loaded, folder, kind=kind, times=repeat))
     first = seed if seed is not None else loaded[0].seed
     arms = [making.arm(each, folder, repeat, first) for each in loaded]
     reporter = Reporter(quiet=quiet)
@@ -177,7 +180,7 @@ def _made(
         print_verdict(name, result.folder, result.findings)
 
     try:
-        labs = LabPool(reporter.line, opensearch_home=opensearch_home, report=reporter.line)
+        labs = LabPool(reporter.line, opensearch_home=opensearch_home, kind=kind, report=reporter.line)
         made = making.make(arms, repeat, labs, PROVIDERS, lambda: Reporter(quiet=quiet), done)
     finally:
         reporter.close()

@@ -13,6 +13,7 @@ from chaos.base.errors import InvalidInput
 from chaos.commands.common import (
     DEFAULT_LAB,
     Home,
+    LabKind,
     Objectives,
     out,
     refuse_given,
@@ -51,11 +52,13 @@ def nemesis(
     budget: Annotated[int, typer.Option(help="With --shrink: at most so many runs.", min=1)] = 20,
     reports: Annotated[Path, typer.Option("--reports", help="Where run folders go.")] = Path("reports"),
     opensearch_home: Home = None,
+    of_kind: LabKind = None,
     objective: Objectives = None,
 ) -> None:
     """Draw an experiment at random and print, write or run it; or shrink one that failed."""
     from chaos.target.labs import kinds
 
+    kind = of_kind or DEFAULT_LAB
     if (topology is None) == (shrink is None):
         raise InvalidInput(
             "nemesis takes a topology, or --shrink with a run or a definition",
@@ -65,19 +68,18 @@ def nemesis(
         raise InvalidInput("--objective is for a plan that is drawn: what failed is shrunk with its own objectives")
     if shrink is not None:
         refuse_given(context, (*DRAWING, "run_it"), "--shrink takes faults out of a plan and draws none")
-        kinds.refuse_home(DEFAULT_LAB, opensearch_home)
-        _shrink(shrink, budget, reports, file, opensearch_home)
+        kinds.refuse_home(kind, opensearch_home)
+        _shrink(shrink, budget, reports, file, opensearch_home, kind)
         return
     refuse_given(context, ("budget",), "it is of --shrink")
     if run_it:
-        kinds.refuse_home(DEFAULT_LAB, opensearch_home)
+        kinds.refuse_home(kind, opensearch_home)
     else:
         refuse_given(context, ("reports", "opensearch_home"), "nothing is run without --run")
     from chaos.campaign import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology, objectives
     from chaos.definitions.selectors import NAME
     from chaos.registry import FAULTS, PROVIDERS
-    from chaos.target.labs.local import LocalLab
 
     assert topology is not None
     spec = load_topology(topology)
@@ -96,14 +98,14 @@ def nemesis(
         name=name,
         good=objectives.parse(objective or ()),
     )
-    text = drawing.text(options, PROVIDERS.on(LocalLab.offers(spec).get))
+    text = drawing.text(options, PROVIDERS.on(kinds.of_kind(kind).offers(spec).get))
     if file is None and not run_it:
         print(text, end="")
         return
     file = file or reports / f"{name or f'nemesis-{spec.name}-{seed}'}.yaml"
     _write_definition(file, text)
     if run_it:
-        run([file], out_folder=reports, opensearch_home=opensearch_home)
+        run([file], out_folder=reports, opensearch_home=opensearch_home, of_kind=of_kind)
 
 
 def _positive(option: str, quantity: Any, text: str) -> Any:
@@ -125,7 +127,9 @@ def _write_definition(file: Path, text: str) -> None:
     print(f"{file}: written", file=sys.stderr)
 
 
-def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensearch_home: Path | None) -> None:
+def _shrink(
+    given: Path, budget: int, reports: Path, file: Path | None, opensearch_home: Path | None, kind: str
+) -> None:
     from chaos.base.console import Reporter
     from chaos.base.errors import Aborted
     from chaos.campaign import shrink as shrinking
@@ -146,6 +150,7 @@ def _shrink(given: Path, budget: int, reports: Path, file: Path | None, opensear
                     f"opensearch-chaos nemesis --shrink {given}",
                     PROVIDERS,
                     opensearch_home=opensearch_home,
+                    kind=kind,
                 ),
                 reporter,
             )

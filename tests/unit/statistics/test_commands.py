@@ -313,7 +313,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int | None, Any]]:
         return RunResult(folder, findings, True)
 
     monkeypatch.setattr(making, "run_one", one)
-    monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_: None)
+    monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_, **__: None)
     return seen
 
 
@@ -396,7 +396,7 @@ def test_a_run_without_root_is_refused_before_a_folder_is_made(
         raise MissingPrerequisite("this needs root")
 
     monkeypatch.setattr(network, "require_root", refuse)
-    monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_: None)
+    monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_, **__: None)
     for arguments in (["run", EXPERIMENT], ["compare", EXPERIMENT, EXPERIMENT]):
         assert cli(*arguments, "--repeat", "5", "--out", tmp_path / "r")[0] == 2
     assert not (tmp_path / "r").exists()
