@@ -1,4 +1,4 @@
-"""Everything that is found by its name, composed: the one module that knows all kinds, providers and metrics.
+"""Everything that is found by its name, composed: the one module that knows kinds, providers, metrics and workloads.
 
 Ours come first, and then what other installed packages bring (:mod:`chaos.base.plugins`).
 
@@ -22,6 +22,7 @@ from chaos.definitions.steps import FaultParams
 from chaos.faults import kinds, select
 from chaos.faults.fault import Fault
 from chaos.faults.offers import Providers
+from chaos.load import workloads
 from chaos.target.protocol import Lab
 
 FAULTS = kinds.discover()
@@ -29,7 +30,7 @@ METRICS = {
     metric: Metric(metric, cast(Unit, check.unit), check.scope is Scope.RUN, check.needs)
     for metric, check in catalogue.CHECKS.items()
 }
-GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS)
+GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, tuple(workloads.every()))
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

@@ -156,6 +156,10 @@ class Visibility(Strict):
 Arrivals = Literal["uniform", "poisson"]
 
 
+DOCUMENTS = "documents"
+"""The workload of every experiment that names no other."""
+
+
 class LoadFile(Strict):
     """The load as written."""
 
@@ -168,6 +172,9 @@ class LoadFile(Strict):
         default=None, description="how soon written documents are found, for example {rate: 2/s}"
     )
     arrivals: Arrivals = Field(default="uniform", description="uniform or poisson")
+    workload: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(
+        default=DOCUMENTS, description="what the documents are and how they are asked for"
+    )
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
 
@@ -195,6 +202,7 @@ class Load(Strict):
     cas: CompareAndSet | None = None
     visibility: Visibility | None = None
     arrivals: Arrivals = "uniform"
+    workload: str = DOCUMENTS
     documents: int = 2000
     client: Client = Field(default_factory=Client)
 
@@ -205,9 +213,14 @@ class Load(Strict):
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An experiment without checks on data keeps the normal form, and so the hash, that it always had."""
+        """An experiment without checks on data, on the usual documents, keeps the normal form that it always had.
+
+        So it keeps its hash.
+        """
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if value is not None or key not in ("cas", "visibility")}
+        off = {key for key in ("cas", "visibility") if data.get(key) is None}
+        off |= {"workload"} if self.workload == DOCUMENTS else set()
+        return {key: value for key, value in data.items() if key not in off}
 
 
 # ---------------------------------------------------------------------------------------------- phases
@@ -507,6 +520,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
             cas=file.load.cas,
             visibility=file.load.visibility,
             arrivals=file.load.arrivals,
+            workload=file.load.workload,
             documents=file.load.documents,
             client=file.load.client,
         ),

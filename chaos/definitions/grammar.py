@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, create_model
 
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import OneOrMore
 from chaos.definitions.expectations import Metric, expectation_file
-from chaos.definitions.experiment import ExperimentFile, Ordered, PhaseFile, Word
+from chaos.definitions.experiment import ExperimentFile, LoadFile, Ordered, PhaseFile, Word
 from chaos.definitions.steps import FaultParams, Step
 
 AT_LEAST_ONE: dict[str, Any] = {"minProperties": 1}
@@ -28,6 +28,7 @@ class Grammar:
     faults: Mapping[str, type[FaultParams]]
     actions: Mapping[str, type[ActionParams]]
     metrics: Mapping[str, Metric]
+    workloads: tuple[str, ...]
 
     @cached_property
     def kinds(self) -> dict[str, type[Step]]:
@@ -53,6 +54,7 @@ class Grammar:
             ExperimentFile,
             phases=dict[Word, phase],  # type: ignore[valid-type]
             expect=tuple[expect, ...],  # type: ignore[valid-type]
+            load=_like(LoadFile, workload=Literal[self.workloads]),
         )
         return made
 

@@ -123,6 +123,7 @@ class DriverConfig(_Data):
     out: Path
     """The run's ``history`` folder."""
     index: str = "chaos"
+    workload: str = "documents"
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from chaos.history import History
-from chaos.load.workload import cas_id, preload_id, write_id
+from chaos.load.ids import cas_id, preload_id, write_id
 
 
 @dataclass

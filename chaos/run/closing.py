@@ -143,7 +143,9 @@ class Closing(RunState):
                 patiently(self.await_known_dead, self.stop.was_asked, 0.0)
             says = self.reporter.status
             result = patiently(
-                lambda: read_back(self.lab, self.index, written, says, seed=self.seed), self.stop.was_asked, 0.0
+                lambda: read_back(self.lab, self.index, written, says, seed=self.seed, workload=self.workload),
+                self.stop.was_asked,
+                0.0,
             )
             self.check_late_stop()
             write_json(self.folder / "history" / "readback.json", result)

@@ -21,7 +21,6 @@ from chaos.load.config import (
     VisibilityConfig,
 )
 from chaos.load.driver import Driver
-from chaos.load.workload import MAPPING, preload
 from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
@@ -61,6 +60,7 @@ class Loading(RunState):
                 for o in load.operations
             ),
             arrivals=load.arrivals,
+            workload=load.workload,
             documents=load.documents,
             cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
             visibility=VisibilityConfig(rate=float(load.visibility.rate), within_s=float(load.visibility.within))
@@ -119,7 +119,7 @@ class Loading(RunState):
                 {
                     "index": self.index,
                     "settings": dict(self.experiment.topology.settings.index),
-                    "mapping": MAPPING,
+                    "mapping": dict(self.workload.mapping),
                 },
             ),
             Move("index.delete", {"index": self.index}),
@@ -130,7 +130,7 @@ class Loading(RunState):
         through = self.experiment.topology.data_nodes[0].name
         client = opensearch(self.lab.administration(through), access=self.lab.access_to(through))
         try:
-            preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
+            self.workload.preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
         finally:
             client.close()
         began = time.monotonic()

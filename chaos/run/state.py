@@ -16,6 +16,7 @@ from chaos.definitions import Experiment
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter, ends
+from chaos.load import workloads
 from chaos.load.driver import Driver
 from chaos.observe import echo
 from chaos.observe.configuration import Configuration
@@ -66,6 +67,7 @@ class RunState:
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
         self.echo = echo.Echo(self.lab, folder)
+        self.workload = workloads.named(experiment.load.workload)
         self.action_count = 0
         self.outcome = "finished"
         self.early = False

@@ -18,6 +18,9 @@ topology: {ROOT / "topologies" / "3az.yaml"}
 load:
   read: {{rate: 20/s, good: ok within 1s}}
   write: {{rate: 20/s, good: ok within 1s}}
+  cas: {{rate: 4/s, keys: 3}}
+  visibility: {{rate: 1/s}}
+  workload: notes
 phases:
   healthy: {{for: 20s}}
   blocked: {{for: 20s, inject: {{example.write_block: {{}}, KILL}}}}
@@ -26,6 +29,8 @@ expect:
   - {{write.good: EXPECTED, phase: blocked}}
   - {{example.nodes_left: 0, phase: blocked}}
   - {{acknowledged.lost: 0}}
+  - {{cas.violations: 0}}
+  - {{documents.unexpected: 0}}
 """
 
 

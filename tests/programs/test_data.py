@@ -339,7 +339,7 @@ FOUND = {"found": True, "_seq_no": 4, "_primary_term": 2, "_source": {"seq": 9}}
     ],
 )
 def test_what_a_get_says(given: Answer, kind: str, value: int | None) -> None:
-    assert of_read(given)[0] == kind and of_read(given)[1].get("value") == value
+    assert of_read(given, "seq")[0] == kind and of_read(given, "seq")[1].get("value") == value
 
 
 @pytest.mark.parametrize(

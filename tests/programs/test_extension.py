@@ -13,7 +13,7 @@ EXPERIMENT = f"""\
 apiVersion: opensearch-chaos/v1
 name: blocked
 topology: {ROOT / "topologies" / "3az.yaml"}
-load: {{write: {{rate: 50/s, good: ok within 1s}}}}
+load: {{write: {{rate: 50/s, good: ok within 1s}}, workload: WORKLOAD}}
 phases:
   healthy: {{for: 20s}}
   blocked:
@@ -32,9 +32,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed(tmp_path_factory.mktemp("package"))
 
 
-def experiment(folder: Path, parameters: str = "{}", expected: str = "0") -> str:
+def experiment(folder: Path, parameters: str = "{}", expected: str = "0", workload: str = "notes") -> str:
     file = folder / "blocked.yaml"
-    file.write_text(EXPERIMENT.replace("{PARAMETERS}", parameters).replace("EXPECTED", expected))
+    text = EXPERIMENT.replace("{PARAMETERS}", parameters).replace("EXPECTED", expected)
+    file.write_text(text.replace("WORKLOAD", workload))
     return str(file)
 
 
@@ -51,6 +52,12 @@ def test_a_file_names_it_and_a_mistake_in_it_has_its_position(package: Path, tmp
     assert done.returncode == 0, done.stderr
     done = command(package, "validate", experiment(tmp_path, "{blok: true}"))
     assert done.returncode == 2 and "blocked.yaml:10:29:" in done.stderr and "blok" in done.stderr, done.stderr
+
+
+def test_a_workload_is_chosen_by_its_name(package: Path, tmp_path: Path) -> None:
+    done = command(package, "validate", experiment(tmp_path, workload="letters"))
+    assert done.returncode == 2 and "blocked.yaml:4:" in done.stderr, done.stderr
+    assert "documents" in done.stderr and "notes" in done.stderr, done.stderr
 
 
 def test_a_check_is_compared_as_its_unit_says(package: Path, tmp_path: Path) -> None:

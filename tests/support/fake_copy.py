@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.load.workload import content
+from chaos.load.workloads.documents import content
 from chaos.opensearch.views import ShardCopy
 
 NUMBERS = ("seq", "group", "check")

@@ -22,7 +22,7 @@ from chaos.load.cas import key_of, turn_of, zone_of
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import at, client_of, mixed, order
 from chaos.load.visibility import looker_of, writer_of
-from chaos.load.workload import GROUPS, Requests
+from chaos.load.workloads.documents import GROUPS, Requests
 from chaos.opensearch.routing import shard_of
 from chaos.registry import load_experiment
 

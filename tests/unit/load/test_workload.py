@@ -4,20 +4,18 @@ import json
 
 import pytest
 
-from chaos.load.workload import (
+from chaos.load.ids import preload_id, probe_id, write_id
+from chaos.load.workloads.documents import (
     GROUPS,
     MAPPING,
+    WORKLOAD,
     Requests,
-    _actions,
     cas_source,
     check_of,
     check_value,
     document,
     least_hits,
-    preload_id,
-    probe_id,
     source,
-    write_id,
 )
 
 
@@ -51,7 +49,7 @@ def test_requests():
 
 
 def test_the_keys_of_compare_and_set_are_there_before_the_load_and_their_content_follows_from_their_value():
-    actions = list(_actions("chaos", 2, 2))
+    actions = list(WORKLOAD._actions("chaos", 2, 2))
     assert [action["_id"] for action in actions] == ["p-0", "p-1", "c-0", "c-1"]
     assert actions[2]["_source"] == cas_source("c-0", 0) and actions[2]["_source"]["seq"] == 0
     assert set(cas_source("c-0", 3)) == set(MAPPING["properties"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chaos.checks import contents
 from chaos.history import History
-from chaos.load.workload import check_of, check_value, numbers
+from chaos.load.workloads.documents import WORKLOAD, check_of, check_value, numbers
 from chaos.observe import readback
 from chaos.observe.readback import NAMED, CopyRead, compare, read_back, shard_of
 from chaos.observe.written import Written
@@ -203,7 +203,7 @@ def page(*ids: str, wrong: str | None = None, total: int | None = None) -> tuple
 def test_a_copy_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readback, "PAGE", 2)
     lab = Answers(page("w-1", "w-2", total=4), page("w-3", "w-4", wrong="w-4"), page())
-    read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"))  # type: ignore[arg-type]
+    read = readback._read_copy(lab, ShardCopy("chaos", 0, True, "STARTED", "a-data"), WORKLOAD)  # type: ignore[arg-type]
     assert (read.ids, set(read.inside.wrong), read.error) == ({"w-1", "w-2", "w-3", "w-4"}, {"w-4"}, None)
     assert (read.total, read.surplus, read.twice) == (4, 0, set())
     assert [body["track_total_hits"] for body in lab.asked] == [True, False, False]
@@ -235,7 +235,7 @@ def test_a_copy_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_copy_that_cannot_be_read_says_why(answer: tuple[int, Any]) -> None:
     copy = ShardCopy("chaos", 0, True, "STARTED", "a-data")
-    read = readback._read_copy(Answers(answer), copy)  # type: ignore[arg-type]
+    read = readback._read_copy(Answers(answer), copy, WORKLOAD)  # type: ignore[arg-type]
     assert read.error and read.to_json()["read"] is False
 
 
@@ -315,7 +315,7 @@ def test_a_document_that_a_copy_gives_twice_or_counts_twice_is_duplicated() -> N
 
 def test_a_copy_that_gives_an_id_twice_says_so() -> None:
     read = readback._read_copy(  # type: ignore[arg-type]
-        Answers(page("w-1", "w-1", "c-2")), ShardCopy("chaos", 0, True, "STARTED", "a-data")
+        Answers(page("w-1", "w-1", "c-2")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), WORKLOAD
     )
     assert read.twice == {"w-1"} and read.surplus == 1 and read.error is None
     assert read.keys == {"c-2": (2, 12, 1)} and not read.inside.wrong
@@ -323,7 +323,7 @@ def test_a_copy_that_gives_an_id_twice_says_so() -> None:
 
 def test_the_content_of_a_key_follows_from_its_value() -> None:
     read = readback._read_copy(  # type: ignore[arg-type]
-        Answers(page("c-0", "c-1", wrong="c-1")), ShardCopy("chaos", 0, True, "STARTED", "a-data")
+        Answers(page("c-0", "c-1", wrong="c-1")), ShardCopy("chaos", 0, True, "STARTED", "a-data"), WORKLOAD
     )
     assert set(read.inside.wrong) == {"c-1"} and read.inside.values == {"c-0": 0, "c-1": 1}
 
@@ -377,7 +377,7 @@ class Late:
             monkeypatch.setattr(readback, name, lambda *_, answer=answer, **__: answer)
         monkeypatch.setattr(readback, "_read_copy", self.read)
 
-    def read(self, lab: Any, copy: ShardCopy, wanted: Any, seed: int) -> CopyRead:
+    def read(self, lab: Any, copy: ShardCopy, workload: Any, wanted: Any, seed: int) -> CopyRead:
         late = copy.node == "b" and len(self.slept) < self.times
         ids = {"w-1"} if late else {"w-1", "w-2"}
         return CopyRead(copy, ids, total=len(ids))
@@ -403,7 +403,7 @@ def test_a_document_that_is_wrong_is_read_again_before_it_is_said_to_be(monkeypa
     """A write that was under way may arrive between two looks at one copy."""
 
     class Wrong(Late):
-        def read(self, lab: Any, copy: ShardCopy, wanted: Any, seed: int) -> CopyRead:
+        def read(self, lab: Any, copy: ShardCopy, workload: Any, wanted: Any, seed: int) -> CopyRead:
             assert (wanted, seed) == ({"w-1", "w-2", "w-3"}, 5)  # what had no clear answer must be right as well
             read = CopyRead(copy, {"w-1", "w-2", "w-3"})
             if copy.node == "b" and len(self.slept) < self.times:
@@ -424,7 +424,7 @@ def test_a_copy_that_cannot_be_read_is_asked_again_before_it_is_unread(monkeypat
     """A node joins, and the cluster is green, before it answers HTTP."""
 
     class Deaf(Late):
-        def read(self, lab: Any, copy: ShardCopy, wanted: Any, seed: int) -> CopyRead:
+        def read(self, lab: Any, copy: ShardCopy, workload: Any, wanted: Any, seed: int) -> CopyRead:
             if copy.node == "b" and len(self.slept) < self.times:
                 return CopyRead(copy, set(), error="cannot connect")
             return CopyRead(copy, {"w-1", "w-2"}, total=2)

@@ -10,9 +10,9 @@ from fake_copy import Document, FakeCopy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.load.workload import WORDS, cas_source, source
+from chaos.load.workloads.documents import WORDS, WORKLOAD, cas_source, source
 from chaos.observe import contents, readback
-from chaos.observe.contents import NUMBERS, WAYS, chosen, differs, drawn, same
+from chaos.observe.contents import WAYS, chosen, differs, drawn, same
 from chaos.observe.readback import CopyRead, compare
 from chaos.opensearch.routing import shard_of
 
@@ -20,7 +20,7 @@ IDS = [*(f"w-{n}" for n in range(40)), *(f"p-{n}" for n in range(20)), "v-3", "c
 
 
 def read(copy: FakeCopy, ids: list[str] = IDS, seed: int = 0) -> CopyRead:
-    return readback._read_copy(copy, copy.copy, set(ids), seed)  # type: ignore[arg-type]
+    return readback._read_copy(copy, copy.copy, WORKLOAD, set(ids), seed)  # type: ignore[arg-type]
 
 
 def test_a_right_copy_is_right_in_every_document() -> None:
@@ -120,7 +120,7 @@ CHANGES: list[tuple[str, Callable[[Document], None], str]] = [
     ("index", _a_word_before_all_others, "found by a word that no text has"),
     ("index", _words_in_another_order, "not found by its whole text"),
     ("index", _not_found_by_its_id, "not found by its id"),
-    *[("index", _another(name), f" {name} ") for name in NUMBERS],
+    *[("index", _another(name), f" {name} ") for name in WORKLOAD.fields],
     ("index", _no_point, "not found by seq 5"),
     ("doc_values", _another_value, "check: expected"),
     ("doc_values", _no_value, "group: expected 5, found nothing"),

@@ -22,7 +22,7 @@ from chaos.base.netsock import Endpoint
 from chaos.faults.kinds.settings import effective
 from chaos.faults.unread import Heap
 from chaos.history import EventWriter
-from chaos.load.workload import preload
+from chaos.load.workloads.documents import WORKLOAD
 from chaos.observe import counters
 from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
@@ -153,7 +153,7 @@ def test_opensearch_pys_client_raises_its_own_errors_and_preloading_says_so(serv
             with pytest.raises((OpenSearchException, RecursionError)):  # it knows no bound for brackets
                 client.transport.perform_request("GET", PATH)
         with pytest.raises(LabError, match="could not be written"):
-            preload(client, 3)
+            WORKLOAD.preload(client, 3, "chaos")
     finally:
         client.close()
 

@@ -33,6 +33,7 @@ from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter, ends
 from chaos.load import driver as driving
+from chaos.load import workloads
 from chaos.load.driver import Driver
 from chaos.registry import load_experiment
 from chaos.run import closing, space
@@ -64,6 +65,7 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
     made.configuration = SimpleNamespace(start=lambda: None, stop=lambda **_: None)  # type: ignore[assignment]
     made.for_undo = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
+    made.workload = workloads.named(workloads.DEFAULT)
     for name, value in given.items():
         setattr(made, name, value)
     return made
@@ -286,7 +288,7 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     (tmp_path / "history" / "probes.jsonl").write_text(json.dumps(probe) + "\n")
     asked: list[Any] = []
 
-    def read_back(lab: Any, index: str, written: Any, says: Any, *, seed: int) -> dict[str, Any]:
+    def read_back(lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any) -> dict[str, Any]:
         assert seed == made.seed == 1
         asked.append(written)
         return {"complete": True}
