@@ -127,10 +127,11 @@ def _read_options(config: pytest.Config) -> None:
         return  # so that whoever only collects loads nothing of ours
     from chaos.base.errors import InvalidInput
     from chaos.definitions import objectives
+    from chaos.registry import GRAMMAR
     from chaos.run.retrying import Retries
 
     try:
-        config.stash[_OBJECTIVES] = objectives.parse(objective, OBJECTIVE)
+        config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
         if retry is not None:
             config.stash[_RETRIES] = Retries.parse(retry, RETRY)
     except InvalidInput as error:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from chaos import providers
+from chaos.base import operations
 from chaos.checks import catalogue
 from chaos.checks.check import Scope
 from chaos.definitions import loading, reference, schema
 from chaos.definitions.actions import ACTIONS
 from chaos.definitions.expectations import Metric, Unit
-from chaos.definitions.experiment import Experiment
+from chaos.definitions.experiment import Experiment, LoadFile
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.steps import FaultParams
 from chaos.faults import kinds, select
@@ -26,11 +27,14 @@ from chaos.load import workloads
 from chaos.target.protocol import Lab
 
 FAULTS = kinds.discover()
+WORKLOADS = {name: workload.operations for name, workload in workloads.every().items()}
+for _workload, _declared in WORKLOADS.items():
+    operations.refuse_wrong(_workload, _declared, LoadFile.model_fields)
 METRICS = {
-    metric: Metric(metric, cast(Unit, check.unit), check.scope is Scope.RUN, check.needs)
-    for metric, check in catalogue.CHECKS.items()
+    metric: Metric(metric, cast(Unit, check.unit), check.scope is Scope.RUN, check.needs, operation)
+    for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
-GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, tuple(workloads.every()))
+GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS)
 PROVIDERS = Providers(providers.discover(), FAULTS)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.operations import USUAL
 from chaos.base.units import Duration, Rate
 from chaos.definitions import Topology, load_topology
 from chaos.definitions.expectations import Comparison, Expectation
@@ -423,7 +424,16 @@ def draw(options: Options, offers: Offers) -> Experiment:
     faults = timeline(options, offers)
     planned = phases(faults)
     good = Duration.parse("1s")  # docs/objectives.md
-    within = {operation: options.good.get(operation, options.good.get("", good)) for operation in ("read", "write")}
+    operations = tuple(
+        Operation(
+            name=kind.name,
+            rate=options.load,
+            good_within=options.good.get(kind.name, options.good.get("", good)),
+            operation=kind.usual,
+            writes=kind.writes,
+        )
+        for kind in USUAL
+    )
     held = sum(float(phase.longest) for phase in planned)
     return Experiment(
         name=options.name or f"nemesis-{options.topology.name}-{options.seed}",
@@ -433,10 +443,7 @@ def draw(options: Options, offers: Offers) -> Experiment:
         seed=options.seed,
         file=Path("nemesis.yaml"),
         topology=options.topology,
-        load=Load(
-            read=Operation(name="read", rate=options.load, good_within=within["read"], operation="search"),
-            write=Operation(name="write", rate=options.load, good_within=within["write"], operation="index"),
-        ),
+        load=Load(operations=operations),
         phases=tuple(planned),
         expect=(
             _expected("cluster.recovered", "duration", f"<= {RECOVERED_WITHIN.text}", ("recovered",)),

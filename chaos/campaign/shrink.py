@@ -169,7 +169,7 @@ def opened(given: Path, grammar: Grammar) -> tuple[Experiment, frozenset[str]]:
     try:
         planned = json.loads((given / "plan.json").read_text())
         findings = json.loads((given / "findings.json").read_text())
-        experiment = Experiment.from_json(planned["experiment"], grammar.kinds)
+        experiment = grammar.experiment(planned["experiment"])
         found = fixed(experiment, planned["seed"]), failures(findings)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(

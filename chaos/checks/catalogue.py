@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
 from chaos.base import plugins
@@ -23,7 +23,6 @@ from chaos.checks import (
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.data import cas, staleness, visibility
 
-OPERATIONS = ("read", "write")
 OURS: tuple[ModuleType, ...] = (
     good,
     regained,
@@ -44,7 +43,7 @@ OURS: tuple[ModuleType, ...] = (
 
 
 def discover() -> dict[str, Check]:
-    """Metric as an expectation names it → check, those of the load's operations first.
+    """Metric → check, those of the load's operations first and without the operation (``good``).
 
     Raises InvalidInput for what a package brings and that is no check, or whose metric is there already.
     """
@@ -58,18 +57,31 @@ def discover() -> dict[str, Check]:
         found.append(brought)
     of_operations = [check for check in found if check.scope is Scope.OPERATION]
     others = [check for check in found if check.scope is not Scope.OPERATION]
-    named = [(f"{op}.{check.metric}", check) for op in OPERATIONS for check in of_operations]
-    named += [(check.metric, check) for check in others]
-    plugins.refuse_twice("metrics", (metric for metric, _ in named))
-    return dict(named)
+    named = [*of_operations, *others]
+    plugins.refuse_twice("metrics", (check.metric for check in named))
+    return {check.metric: check for check in named}
 
 
 CHECKS: Mapping[str, Check] = discover()
 
 
+def metrics(operations: Iterable[str]) -> Iterator[tuple[str, str | None, Check]]:
+    """Each metric as an expectation names it, the operation that it is of (None: of no one), its check."""
+    of_operations = [check for check in CHECKS.values() if check.scope is Scope.OPERATION]
+    yield from ((f"{op}.{check.metric}", op, check) for op in operations for check in of_operations)
+    yield from ((metric, None, check) for metric, check in CHECKS.items() if check.scope is not Scope.OPERATION)
+
+
 def of(metric: str) -> Check | None:
-    """The check of a metric; None for one that nobody here knows."""
-    return CHECKS.get(metric)
+    """The check of a metric as an expectation names it; None for one that nobody here knows.
+
+    Which operations there are is up to workloads: any may stand before a metric that is of one.
+    """
+    check = CHECKS.get(metric)
+    if check is not None:
+        return None if check.scope is Scope.OPERATION else check
+    check = CHECKS.get(metric.partition(".")[2])
+    return check if check is not None and check.scope is Scope.OPERATION else None
 
 
 def rests_on(metric: str, *what: Rests) -> bool:
@@ -83,7 +95,10 @@ def group_of(metric: str) -> str | None:
     check = of(metric)
     if check is None:
         return None
-    return f"{metric.partition('.')[0]}s" if check.group == "users" else check.group
+    if check.group != "users":
+        return check.group
+    found = f"{metric.partition('.')[0]}s"
+    return found if found in ("reads", "writes") else None
 
 
 def of_scope(scope: Scope) -> Iterable[str]:

@@ -336,7 +336,7 @@ def of_data(record: Record, *kinds: str, useful: Mapping[str, Counter[Where]] | 
         each
         for kind in kinds
         if kind in counts.total
-        for each in counts.short(kind, answers=kind in (*LOOKS, "read"), useful=given.get(kind))
+        for each in counts.short(kind, answers=kind in (*LOOKS, *record.readers), useful=given.get(kind))
     ]
 
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from chaos.base import text
 from chaos.checks import evidence, failovers, latency, recovered, regained
-from chaos.checks.arrivals import ranked
+from chaos.checks.arrivals import Arrivals, ranked
 from chaos.checks.check import Check
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
@@ -278,24 +278,24 @@ def gap_that_counts(shards: int, rate: float, objective: float) -> float:
 def first_writes(ladder: Ladder) -> Measure:
     """When the last shard had a good write again after its longest gap (the failover gap)."""
     record, watch = ladder.record, ladder.watch
-    write = next((op for op in record.operations if op.name == "write"), None)
+    write = record.writer
     if write is None or write.rate <= 0:
         return Measure.missing("seconds", "the load has no writes")
-    if len(record.in_phase("write", ladder.span)) < FEWEST:
+    if len(record.in_phase(write.name, ladder.span)) < FEWEST:
         return Measure.missing("seconds", f"fewer than {FEWEST} writes in the phase")
     shards, routing = _routing(record)
     longest = gap_that_counts(shards, write.rate, write.good_within)
-    frames = windows(watch.trigger, watch.horizon, record.window("write"))
-    scheduled, failed = regained.failures(record, "write", frames)
+    frames = windows(watch.trigger, watch.horizon, record.window(write.name))
+    scheduled, failed = regained.failures(record, write.name, frames)
     # a shard that is out takes its share of the writes along: elsewhere no id needs to be hashed
     hit = np.flatnonzero((scheduled == 0) | (failed > np.maximum(0, 0.5 * scheduled / shards)))
     if not len(hit):
         return ladder.not_needed("no shard's writes were interrupted")
-    slack = int((2 * longest + 2 * record.window("write")) * SECOND)
+    slack = int((2 * longest + 2 * record.window(write.name)) * SECOND)
     begin = max(watch.trigger, frames[int(hit[0])][0] - slack)
     stop = min(watch.horizon, frames[int(hit[-1])][1] + slack)
     rows = []
-    for shard, ends in enumerate(_good_writes(record, begin, stop, shards, routing)):
+    for shard, ends in enumerate(_good_writes(record.arrivals[write.name], begin, stop, shards, routing)):
         edges = np.concatenate([[begin], ends[(ends > begin) & (ends < stop)], [stop]])
         gaps = np.diff(edges) / SECOND
         if len(counting := np.flatnonzero(gaps > longest)):
@@ -324,10 +324,10 @@ def _routing(record: Record) -> tuple[int, int]:
     return shards, default_routing_shards(shards)
 
 
-def _good_writes(record: Record, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
+def _good_writes(writes: Arrivals, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
     """For each shard, when its good writes were answered, in order."""
     kept: list[tuple[Ints, Ints]] = []
-    for piece in record.arrivals["write"].pieces():
+    for piece in writes.pieces():
         answered = piece.end
         mine = piece.good & (answered > begin) & (answered < stop)
         if mine.any():
@@ -335,7 +335,7 @@ def _good_writes(record: Record, begin: int, stop: int, shards: int, routing: in
     if not kept:
         return [np.empty(0, np.int64)] * shards
     ends, numbers = (np.concatenate(each) for each in zip(*kept, strict=True))
-    # w-<k> is the id of arrival k's document: chaos/load/workload.py
+    # w-<k> is the id of arrival k's document: chaos/load/ids.py
     where = np.fromiter((shard_of(f"w-{k}", shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
     return [np.sort(ends[where == shard]) for shard in range(shards)]
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
+from chaos.history import models
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
@@ -69,11 +70,15 @@ class HistoryLike(Protocol):
 
 @dataclass(frozen=True)
 class LoadOperation:
-    """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start."""
+    """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
+
+    ``writes``: whether each arrival writes a document of its own.
+    """
 
     name: str
     rate: float
     good_within: float
+    writes: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,6 +267,16 @@ class Record:
         bad, scheduled = self.baseline(op)
         return bad / scheduled if scheduled else 0.0
 
+    @property
+    def writer(self) -> LoadOperation | None:
+        """The operation that writes documents; None when the load writes nothing."""
+        return next((op for op in self.operations if op.writes), None)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The operations that write nothing, by name."""
+        return tuple(op.name for op in self.operations if not op.writes)
+
     def in_phase(self, op: str, span: Span) -> Arrivals:
         return self.arrivals[op].in_phase(span.index)
 
@@ -291,15 +306,9 @@ def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int
 
 
 def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
-    load = experiment.get("load") or {}
     return tuple(
-        LoadOperation(
-            name,
-            float(load[name].get("rate") or 0),
-            float(load[name]["good_within"]),
-        )
-        for name in ("read", "write")
-        if load.get(name)
+        LoadOperation(name, float(given.get("rate") or 0), float(given["good_within"]), models.writes(name, given))
+        for name, given in models.operations(experiment.get("load")).items()
     )
 
 

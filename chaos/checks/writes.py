@@ -66,7 +66,7 @@ def measure(record: Record) -> Measure:
         gaps.append("no write was acknowledged, so none could be lost")
     if lost == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
-    gaps += contents.gaps(readback) + coverage.of_data(record, "write") + coverage.unread_copies(record)
+    gaps += contents.gaps(readback) + coverage.of_data(record, *_writers(record)) + coverage.unread_copies(record)
     return _known(lost, found, gaps, evidence)
 
 
@@ -108,8 +108,11 @@ def unexpected(record: Record) -> Measure:
 
 def _recorded(record: Record) -> int:
     """Writes of the load that the history knows to be acknowledged (ok and partial: chaos/observe/written.py)."""
-    writes = record.arrivals.get("write")
-    return 0 if writes is None else int(writes.counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    return sum(int(record.arrivals[op].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum()) for op in _writers(record))
+
+
+def _writers(record: Record) -> tuple[str, ...]:
+    return () if record.writer is None else (record.writer.name,)
 
 
 def _read(readback: dict[str, Any]) -> int:

@@ -43,10 +43,11 @@ def compare(
 ) -> None:
     """Is B worse than A by more than is tolerated? Pass, fail or inconclusive, over runs."""
     from chaos.definitions import objectives
+    from chaos.registry import GRAMMAR
     from chaos.run.space import Need, Wanted, refuse_scarce
     from chaos.statistics import compare as comparing
 
-    good = objectives.parse(objective or ())
+    good = objectives.parse(objective or (), GRAMMAR.operations)
     tolerances = comparing.parse_tolerances(tolerance or [])
     refuse_suffix(page)
     experiments = [side.endswith((".yaml", ".yml")) for side in (a, b)]

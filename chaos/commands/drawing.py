@@ -79,7 +79,7 @@ def nemesis(
     from chaos.campaign import nemesis as drawing
     from chaos.definitions import Duration, Rate, load_topology, objectives
     from chaos.definitions.selectors import NAME
-    from chaos.registry import FAULTS, PROVIDERS
+    from chaos.registry import FAULTS, GRAMMAR, PROVIDERS
 
     assert topology is not None
     spec = load_topology(topology)
@@ -96,7 +96,7 @@ def nemesis(
         limits=drawing.Limits(max_active, quorum_loss=quorum, all_copies=copies),
         load=_positive("--load", Rate, load),
         name=name,
-        good=objectives.parse(objective or ()),
+        good=objectives.parse(objective or (), GRAMMAR.operations),
     )
     text = drawing.text(options, PROVIDERS.on(kinds.of_kind(kind).offers(spec).get))
     if file is None and not run_it:

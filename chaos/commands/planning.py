@@ -50,11 +50,11 @@ def plan(
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing."""
     from chaos.definitions import objectives
-    from chaos.registry import PROVIDERS, load_experiment
+    from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
 
     controlled = not no_controller
-    good = objectives.parse(objective or ())
+    good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
         lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
     )

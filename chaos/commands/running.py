@@ -54,7 +54,7 @@ def run(
     from chaos.base.console import Reporter
     from chaos.definitions import objectives
     from chaos.observe.proof import problems
-    from chaos.registry import PROVIDERS, load_experiment
+    from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run import retrying, space
     from chaos.run.execution import refuse_lacking
     from chaos.run.execution import run as run_one
@@ -71,7 +71,7 @@ def run(
     if dry_run and quiet:
         raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
     controlled = not no_controller
-    good = objectives.parse(objective or ())
+    good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
         lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
     )

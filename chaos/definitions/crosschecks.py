@@ -8,13 +8,13 @@ weights are, which zone is decommissioned.
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chaos.base.errors import InvalidInput
+from chaos.base.operations import OperationKind
 from chaos.base.units import Duration
 from chaos.definitions.actions import Decommission, Recommission, Weights
-from chaos.definitions.expectations import OPERATIONS
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
@@ -38,6 +38,7 @@ class _State:
 def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterator[Problem]:
     """Every contradiction, with the path to it."""
     yield from _load(file, topology)
+    yield from _operations(file, grammar)
     yield from _controller(file, topology)
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     for name, phase in file.phases.items():
@@ -46,7 +47,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
         yield from _undo(name, phase, state)
         yield from _inject(name, phase, state)
         yield from _do(name, phase, state)
-    yield from _expect(file)
+    yield from _expect(file, grammar.declared(file.load.workload))
     yield from _guards(file)
     yield from _rates(file)
 
@@ -62,6 +63,20 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     if not client.verify_health_checks and not topology.security:
         says = f"topology {topology.name} has no certificates: expected security there, or this left out"
         yield Problem(("load", "client", "verify_health_checks"), says)
+
+
+def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
+    """A workload has the operations that it declares, each of the kinds of request that it declares for it."""
+    workload = file.load.workload
+    declared = grammar.declared(workload)
+    for name, given in file.load.operations.items():
+        if name not in declared:
+            says = f'the workload {workload} has no operation "{name}": expected {" or ".join(declared)}'
+            yield Problem(("load", name), says, at_key=True)
+        elif given.operation is not None and given.operation not in declared[name].requests:
+            expected = " or ".join(declared[name].requests)
+            says = f'in the workload {workload} a {name} is no "{given.operation}": expected {expected}'
+            yield Problem(("load", name, "operation"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -254,14 +269,14 @@ def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Pro
 # ------------------------------------------------------------------------------- expectations, guards
 
 
-def _expect(file: ExperimentFile) -> Iterator[Problem]:
-    loads = [op for op in OPERATIONS if getattr(file.load, op) is not None]
+def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iterator[Problem]:
+    loads = list(file.load.operations)
     seen: dict[tuple[str, str, str], int] = {}
     for index, given in enumerate(file.expect):
         metric = given.metric
         loc: Loc = ("expect", index)
-        op = metric.partition(".")[0]
-        if op in OPERATIONS and op not in loads:
+        op = given.grammar.operation
+        if op is not None and op not in loads:
             yield Problem(
                 (*loc, metric),
                 f"{metric} needs a {op} load, and there is none: expected load.{op}, or a metric of "
@@ -284,7 +299,7 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
         if metric == "cluster.recovered":
             yield from _recovered(judged, phases, file, loc)
         if metric.startswith("recovery."):
-            yield from _recovery(metric, judged, file, loc)
+            yield from _recovery(metric, judged, file, loc, declared)
         text = given.wanted.text
         for phase in judged if not given.grammar.whole_run else ("",):
             first = seen.setdefault((metric, phase, text), index)
@@ -308,7 +323,9 @@ def _recovered(judged: tuple[str, ...], phases: tuple[str, ...], file: Experimen
             )
 
 
-def _recovery(metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: Loc) -> Iterator[Problem]:
+def _recovery(
+    metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: Loc, declared: Mapping[str, OperationKind]
+) -> Iterator[Problem]:
     """A step of a recovery has a start to count from, and the load that it is seen by."""
     given = {name: file.phases[name] for name in judged}
     if not given:
@@ -322,10 +339,10 @@ def _recovery(metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: L
                 f"{metric} counts from a phase's first command, and phase {name} commands nothing: "
                 "expected a phase with inject, undo or do",
             )
-    if metric == "recovery.first_writes" and file.load.write is None:
-        yield Problem(
-            (*loc, metric), f"{metric} needs a write load, and there is none: expected load.write", at_key=True
-        )
+    writers = [kind.name for kind in declared.values() if kind.writes]
+    if metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
+        wanted = " or ".join(f"load.{name}" for name in writers) or "a workload that writes"
+        yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected {wanted}", at_key=True)
 
 
 def _guards(file: ExperimentFile) -> Iterator[Problem]:
@@ -337,8 +354,8 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
             f"the phases with `for` take {timed.text}, and guards.max ends the run after "
             f"{file.guards.max.text}: expected more than {timed.text}",
         )
-    for operation in ("read", "write"):
-        if getattr(file.guards, f"{operation}_good") is not None and getattr(file.load, operation) is None:
+    for operation in file.guards.floors:
+        if operation not in file.load.operations:
             yield Problem(
                 ("guards", f"{operation}.good"),
                 f"the load has no {operation}s to guard: expected load.{operation}, or no {operation}.good here",

@@ -15,20 +15,21 @@ from chaos.base.units import Duration, Malformed, Percent
 from chaos.definitions.base import OneOrMore, Strict
 
 Unit = Literal["percent", "duration", "count"]
-OPERATIONS = ("read", "write")
 
 
 @dataclass(frozen=True)
 class Metric:
     """What an expectation may name. ``whole_run``: of the run and no phase.
 
-    ``needs``: operations of their own, one of which must be in the load.
+    ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
+    for a metric of the cluster.
     """
 
     name: str
     unit: Unit
     whole_run: bool = False
     needs: tuple[str, ...] = ()
+    operation: str | None = None
 
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -207,7 +208,7 @@ def expectation_file(metrics: Mapping[str, Metric]) -> type[ExpectationFile]:
 class Expectation(Strict):
     """An expectation, resolved: every phase that it is judged in by name.
 
-    ``op`` is ``read`` or ``write``, or None for a metric of the cluster; ``quantity`` is the metric
+    ``op`` is an operation of the load, or None for a metric of the cluster; ``quantity`` is the metric
     without the operation. ``value`` is a fraction, seconds or a count, as ``unit`` says.
     ``phases`` is empty for a metric of the whole run.
     """

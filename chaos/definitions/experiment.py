@@ -30,6 +30,7 @@ from pydantic import (
     model_validator,
 )
 
+from chaos.base.operations import USUAL, WRITE, OperationKind
 from chaos.base.units import (
     NORMAL_FORM,
     Duration,
@@ -78,20 +79,12 @@ _RATE = Field(description="arrivals per second, open loop, for example 100/s")
 _WHAT_IS_GOOD = Field(description="for example 'ok within 100ms'")
 
 
-class ReadFile(Strict):
-    """The reading half of the load."""
+class OperationFile(Strict):
+    """One operation of the load as written. The grammar makes one of each that a workload declares."""
 
     rate: PositiveRate = _RATE
     good: Objective = _WHAT_IS_GOOD
-    operation: Literal["search", "get"] = "search"
-
-
-class WriteFile(Strict):
-    """The writing half of the load."""
-
-    rate: PositiveRate = _RATE
-    good: Objective = _WHAT_IS_GOOD
-    operation: Literal["index"] = "index"
+    operation: str | None = Field(default=None, description="the kind of request; default the workload's usual one")
 
 
 class Client(Strict):
@@ -163,8 +156,6 @@ DOCUMENTS = "documents"
 class LoadFile(Strict):
     """The load as written."""
 
-    read: ReadFile | None = Field(default=None, description="searches or gets")
-    write: WriteFile | None = Field(default=None, description="index requests")
     cas: CompareAndSet | None = Field(
         default=None, description="compare-and-set on a few documents, for example {rate: 10/s, keys: 5}"
     )
@@ -178,27 +169,47 @@ class LoadFile(Strict):
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
 
+    @property
+    def operations(self) -> dict[str, OperationFile]:
+        """Those that are asked for, by name, in the order in which workloads declare them."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: given for name, given in fields.items() if isinstance(given, OperationFile)}
+
     @model_validator(mode="after")
     def _something(self) -> LoadFile:
-        if self.read is None and self.write is None:
+        if not self.operations:
             raise ValueError("a load without operations: expected read, write or both")
         return self
 
 
 class Operation(Strict):
-    """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds."""
+    """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
-    name: Literal["read", "write"]
+    ``operation``: the kind of request. ``writes``: whether each arrival writes a document of its own.
+    """
+
+    name: str
     rate: Rate
     good_within: Duration
-    operation: Literal["search", "get", "index"]
+    operation: str
+    writes: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, data: Any) -> Any:
+        """In a normal form only an operation whose name does not say it says whether it writes."""
+        return {"writes": data.get("name") == WRITE.name, **data} if isinstance(data, dict) else data
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "writes" or value != (self.name == WRITE.name)}
 
 
 class Load(Strict):
-    """The load, resolved."""
+    """The load, resolved. In its normal form each operation stands under its name, and the usual ones always do."""
 
-    read: Operation | None = None
-    write: Operation | None = None
+    operations: tuple[Operation, ...] = ()
     cas: CompareAndSet | None = None
     visibility: Visibility | None = None
     arrivals: Arrivals = "uniform"
@@ -206,10 +217,24 @@ class Load(Strict):
     documents: int = 2000
     client: Client = Field(default_factory=Client)
 
+    def operation(self, name: str) -> Operation | None:
+        """The operation of this name; None when the load has none."""
+        return next((operation for operation in self.operations if operation.name == name), None)
+
     @property
-    def operations(self) -> tuple[Operation, ...]:
-        """Those that there are, read first."""
-        return tuple(operation for operation in (self.read, self.write) if operation is not None)
+    def writer(self) -> Operation | None:
+        """The operation that writes documents, if there is one. A workload declares one at most."""
+        return next((operation for operation in self.operations if operation.writes), None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        """Reads a normal form back: what is no field of the load is an operation."""
+        if not isinstance(data, dict) or "operations" in data:
+            return data
+        named = [key for key in data if key not in cls.model_fields]
+        rest = {key: value for key, value in data.items() if key in cls.model_fields}
+        return {**rest, "operations": [data[key] for key in named if data[key] is not None]}
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -218,6 +243,8 @@ class Load(Strict):
         So it keeps its hash.
         """
         data: dict[str, Any] = handler(self)
+        operations = {operation["name"]: operation for operation in data.pop("operations")}
+        data = {**dict.fromkeys(kind.name for kind in USUAL), **operations, **data}
         off = {key for key in ("cas", "visibility") if data.get(key) is None}
         off |= {"workload"} if self.workload == DOCUMENTS else set()
         return {key: value for key, value in data.items() if key not in off}
@@ -378,6 +405,21 @@ class Guards(Strict):
     )
     max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the phases take longer")
 
+    @property
+    def floors(self) -> dict[str, GoodFloor]:
+        """The floors that are asked for, by operation."""
+        given = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
+        return {key.partition(".")[0]: floor for key, floor in given.items() if isinstance(floor, GoodFloor)}
+
+
+GUARDS = "guards"
+"""In the context of a validation: the class of a grammar's guards, to read a normal form back."""
+
+
+def _read_guards(value: Any, info: ValidationInfo) -> Any:
+    made: type[Guards] = (info.context or {}).get(GUARDS, Guards)
+    return made.model_validate(value, context=info.context) if isinstance(value, dict) else value
+
 
 # ---------------------------------------------------------------------------------------- controller
 
@@ -450,10 +492,10 @@ class Experiment(Strict):
     load: Load
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...]
-    guards: Guards = Field(default_factory=Guards)
+    guards: Annotated[SerializeAsAny[Guards], BeforeValidator(_read_guards)] = Field(default_factory=Guards)
     controller: Controller | None = None
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
-    good_in_file: dict[Literal["read", "write"], Duration] = Field(default_factory=dict)
+    good_in_file: dict[str, Duration] = Field(default_factory=dict)
     """What the file says of objectives (s) that were given on the command line instead; ``load`` has those in force."""
 
     @model_serializer(mode="wrap")
@@ -491,23 +533,28 @@ class Experiment(Strict):
         return self.model_dump(mode="json")
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], kinds: Mapping[str, type[Step]]) -> Experiment:
-        """From :meth:`to_json`, as it stands in a run's ``plan.json``. ``kinds``: of a grammar, its ``kinds``."""
-        return cls.model_validate(data, context={NORMAL_FORM: True, KINDS: kinds})
+    def from_json(
+        cls, data: Mapping[str, Any], kinds: Mapping[str, type[Step]], guards: type[Guards] = Guards
+    ) -> Experiment:
+        """From :meth:`to_json`, as it stands in a run's ``plan.json``.
+
+        ``kinds`` and ``guards`` are those of a grammar; :meth:`.Grammar.experiment` hands them in.
+        """
+        return cls.model_validate(data, context={NORMAL_FORM: True, KINDS: kinds, GUARDS: guards})
 
 
-def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
-    """The experiment that a valid file means, on this topology."""
-    operations = {
-        name: Operation(
-            name=name,  # type: ignore[arg-type]
+def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapping[str, OperationKind]) -> Experiment:
+    """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload."""
+    operations = tuple(
+        Operation(
+            name=name,
             rate=given.rate,
             good_within=given.good,
-            operation=given.operation,
+            operation=given.operation or declared[name].usual,
+            writes=declared[name].writes,
         )
-        for name, given in (("read", file.load.read), ("write", file.load.write))
-        if given is not None
-    }
+        for name, given in file.load.operations.items()
+    )
     return Experiment(
         name=file.name,
         description=file.description,
@@ -516,7 +563,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
         file=path,
         topology=topology,
         load=Load(
-            **operations,
+            operations=operations,
             cas=file.load.cas,
             visibility=file.load.visibility,
             arrivals=file.load.arrivals,
@@ -570,7 +617,7 @@ def judged_in(given: ExpectationFile, file: ExperimentFile) -> tuple[str, ...]:
 def _expectation(given: Any, file: ExperimentFile) -> Expectation:
     metric, wanted = given.metric, given.wanted
     op, _, quantity = metric.partition(".")
-    if op not in ("read", "write"):
+    if given.grammar.operation is None:
         op, quantity = None, metric
     return Expectation(
         metric=metric,

@@ -1,4 +1,4 @@
-"""What a file may name: kinds of faults and actions, metrics of expectations; and the models that are made from them.
+"""What a file may name: kinds of faults and actions, metrics, workloads; and the models that are made from them.
 
 Loading takes a grammar; who knows the kinds composes it (:mod:`chaos.registry`).
 """
@@ -12,10 +12,21 @@ from typing import Any, Literal
 
 from pydantic import Field, create_model
 
+from chaos.base.operations import USUAL, OperationKind, names, requests_of
 from chaos.definitions.actions import ActionParams
-from chaos.definitions.base import OneOrMore
+from chaos.definitions.base import OneOrMore, Strict
 from chaos.definitions.expectations import Metric, expectation_file
-from chaos.definitions.experiment import ExperimentFile, LoadFile, Ordered, PhaseFile, Word
+from chaos.definitions.experiment import (
+    Experiment,
+    ExperimentFile,
+    GoodFloor,
+    Guards,
+    LoadFile,
+    OperationFile,
+    Ordered,
+    PhaseFile,
+    Word,
+)
 from chaos.definitions.steps import FaultParams, Step
 
 AT_LEAST_ONE: dict[str, Any] = {"minProperties": 1}
@@ -23,17 +34,68 @@ AT_LEAST_ONE: dict[str, Any] = {"minProperties": 1}
 
 @dataclass(frozen=True)
 class Grammar:
-    """Kinds by their names."""
+    """Kinds by their names. ``workloads``: name → the operations that it declares."""
 
     faults: Mapping[str, type[FaultParams]]
     actions: Mapping[str, type[ActionParams]]
     metrics: Mapping[str, Metric]
-    workloads: tuple[str, ...]
+    workloads: Mapping[str, tuple[OperationKind, ...]]
 
     @cached_property
     def kinds(self) -> dict[str, type[Step]]:
         """Every step that a phase may have."""
         return {**self.faults, **self.actions}
+
+    @cached_property
+    def operations(self) -> tuple[str, ...]:
+        """The names of operations that some workload declares, the usual ones first."""
+        return names(self.workloads)
+
+    def declared(self, workload: str) -> dict[str, OperationKind]:
+        """The operations of a workload, by name."""
+        return {kind.name: kind for kind in self.workloads[workload]}
+
+    def experiment(self, data: Mapping[str, Any]) -> Experiment:
+        """An experiment from its normal form, as it stands in a run's ``plan.json``."""
+        return Experiment.from_json(data, self.kinds, self.guards)
+
+    @cached_property
+    def guards(self) -> type[Guards]:
+        """The model of the guards: a floor for each operation that is not one of the usual, which have theirs."""
+        fields: dict[str, Any] = {
+            f"{name}_good": (
+                GoodFloor | None,
+                Field(default=None, alias=f"{name}.good", description=f"a floor for {name}s, as read.good is"),
+            )
+            for name in self.operations
+            if name not in {kind.name for kind in USUAL}
+        }
+        return create_model("Guards", __base__=Guards, __doc__=Guards.__doc__, **fields) if fields else Guards
+
+    @cached_property
+    def load_file(self) -> type[LoadFile]:
+        """The model of the load: an optional key for each operation, and the workloads by name."""
+        fields: dict[str, Any] = {
+            name: (self._operation(name) | None, Field(default=None, description=self._first(name).says))
+            for name in self.operations
+        }
+        operations = create_model("Operations", __base__=Strict, **fields)
+        named: Any = (Literal[tuple(self.workloads)], LoadFile.model_fields["workload"])
+        # the last base's fields come first, so that people read of operations before anything else of the load
+        bases: Any = (LoadFile, operations)
+        made: type[LoadFile] = create_model("LoadFile", __base__=bases, __doc__=LoadFile.__doc__, workload=named)
+        return made
+
+    def _operation(self, name: str) -> type[OperationFile]:
+        requests = requests_of(name, self.workloads)
+        says = f"the kind of request; by default {self._first(name).usual}, or what the workload says"
+        field: Any = (Literal[requests] | None, Field(default=None, description=says))
+        of_it = f"The operation {name} of the load."
+        return create_model(f"{name.capitalize()}File", __base__=OperationFile, __doc__=of_it, operation=field)
+
+    def _first(self, name: str) -> OperationKind:
+        """The operation of this name as the first workload declares it that does."""
+        return next(kind for kinds in self.workloads.values() for kind in kinds if kind.name == name)
 
     @cached_property
     def experiment_file(self) -> type[ExperimentFile]:
@@ -54,7 +116,8 @@ class Grammar:
             ExperimentFile,
             phases=dict[Word, phase],  # type: ignore[valid-type]
             expect=tuple[expect, ...],  # type: ignore[valid-type]
-            load=_like(LoadFile, workload=Literal[self.workloads]),
+            load=self.load_file,
+            guards=self.guards,
         )
         return made
 

@@ -70,7 +70,8 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    return objectives.override(experiments.resolve(file, found, path), good or {})
+    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload))
+    return objectives.override(resolved, good or {})
 
 
 def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> Topology:

@@ -16,9 +16,6 @@ from chaos.definitions.schema import schema_of
 FILE = Path(__file__).parents[2] / "docs" / "reference.md"
 COMMAND = "python -m chaos.registry"
 EXPERIMENT = {
-    "LoadFile": "load",
-    "ReadFile": "load.read",
-    "WriteFile": "load.write",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
     "Client": "load.client",
@@ -32,7 +29,7 @@ EXPERIMENT = {
     "GuardCommand": "guards.command",
     "Controller": "controller",
 }
-"""Parts of the schema, and where they stand in a file; in the order of the page."""
+"""Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (
     ("a duration", "300ms, 20s, 8m, 1h"),
@@ -50,6 +47,12 @@ def markdown(grammar: Grammar) -> str:
     return "\n".join(_page(grammar)) + "\n"
 
 
+def parts(grammar: Grammar) -> dict[str, str]:
+    """Parts of an experiment's schema, and where they stand in a file; in the order of the page."""
+    operations = {f"{name.capitalize()}File": f"load.{name}" for name in grammar.operations}
+    return {"LoadFile": "load", **operations, **EXPERIMENT}
+
+
 def _page(grammar: Grammar) -> Iterator[str]:
     experiment, topology = schema_of("experiment", grammar), schema_of("topology", grammar)
     yield "# The grammar of experiments and topologies"
@@ -64,7 +67,7 @@ def _page(grammar: Grammar) -> Iterator[str]:
     yield ""
     yield "## An experiment"
     yield from _table(experiment, experiment)
-    for name, place in EXPERIMENT.items():
+    for name, place in parts(grammar).items():
         yield from _part(f"`{place}`", experiment["$defs"][name], experiment)
     yield from _expectations(experiment["$defs"]["ExpectationFile"], experiment, grammar)
     yield ""

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from chaos.base.operations import USUAL
 from chaos.definitions.base import API_VERSION
 from chaos.definitions.expectations import Expectation
 from chaos.definitions.experiment import Experiment, Load, Phase
@@ -98,16 +99,16 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
 
 
 def _load(load: Load) -> Iterator[str]:
+    usual = {kind.name: kind.usual for kind in USUAL}
     for operation in load.operations:
         written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
-        default = "search" if operation.name == "read" else "index"
-        if operation.operation != default:
+        if operation.operation != usual.get(operation.name):
             written["operation"] = operation.operation
         yield f"  {operation.name}: {flow(written)}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
-    for name in ("arrivals", "documents", "client"):
+    for name in ("arrivals", "workload", "documents", "client"):
         if name in load.model_fields_set and getattr(load, name) != type(load).model_fields[name].get_default(
             call_default_factory=True
         ):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict
+
+READS = "read"
+WRITES = "write"
+"""The operation that writes documents, where a plan does not say so of another."""
 
 
 class PlannedNode(TypedDict):
@@ -66,3 +71,16 @@ class Plan(TypedDict, total=False):
     notes: list[str]
     second_of: dict[str, Any]
     judged_by: str
+
+
+def operations(load: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """The operations of a load in normal form, by name: read and write first, then a workload's own."""
+    given = load or {}
+    usual = {name: given[name] for name in (READS, WRITES) if given.get(name)}
+    named = {str(name): each for name, each in given.items() if isinstance(each, Mapping) and "good_within" in each}
+    return {**usual, **named}
+
+
+def writes(name: str, operation: Mapping[str, Any]) -> bool:
+    """Whether each arrival of an operation writes a document of its own. ``operation``: in normal form."""
+    return bool(operation.get("writes", name == WRITES))

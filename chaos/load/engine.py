@@ -380,12 +380,12 @@ class Engine:
         timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
         try:
             zone = self._zones[client]
-            kind = self._config.operations[op].kind
-            request = self._requests.of(kind, k)
+            operation = self._config.operations[op]
+            request = self._requests.of(operation.kind, k)
             status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
             length = len(text)
-            outcome = of_answer(kind, status, text, least_hits=request.least_hits)
-            if outcome == _PARTIAL and is_stale(kind, status, text, least_hits=request.least_hits):
+            outcome = of_answer(operation.answer, status, text, least_hits=request.least_hits)
+            if outcome == _PARTIAL and is_stale(operation.answer, status, text, least_hits=request.least_hits):
                 self._note_stale(k, op, trace)
         except Timeout as fired:
             if fired is not timer:

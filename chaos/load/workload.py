@@ -17,6 +17,7 @@ from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
 
 from chaos.base.errors import LabError
+from chaos.base.operations import USUAL, Answer, OperationKind
 from chaos.load.ids import cas_id, preload_id
 from chaos.opensearch.rest import UNREADABLE
 
@@ -34,12 +35,14 @@ class Requests(Protocol):
     """Makes the request of each arrival from its number alone."""
 
     def of(self, kind: str, k: int) -> Request:
-        """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""
+        """The request of arrival ``k``. ``kind``: one of those that the workload's operations are made of."""
 
 
 class Workload(ABC):
     """Documents with some numbers and one text of known words, and requests for them.
 
+    ``operations``: what a load of it may consist of; each is a stream of arrivals with a rate and an objective.
+    Arrival ``k`` of the one that writes makes the document ``w-<k>``, so there is one at most.
     ``mapping``: of the index; strict, so that a document of another shape is refused. ``fields``: the numbers of every
     document, whose doc values the read-back compares. ``value``: the one of them in which a key of compare-and-set
     holds its value. ``unique``: the one that no two documents share, and by which a document can be told to be whole.
@@ -48,12 +51,17 @@ class Workload(ABC):
 
     name: ClassVar[str]
     says: ClassVar[str]
+    operations: ClassVar[tuple[OperationKind, ...]] = USUAL
     mapping: ClassVar[Mapping[str, Any]]
     fields: ClassVar[tuple[str, ...]]
     value: ClassVar[str]
     unique: ClassVar[str]
     text: ClassVar[str]
     words: ClassVar[tuple[str, ...]]
+
+    def answer(self, operation: str, kind: str) -> Answer:
+        """How answers to an operation's requests of this kind are judged. Raises ``KeyError`` for what is not there."""
+        return {each.name: each for each in self.operations}[operation].requests[kind]
 
     @abstractmethod
     def requests(self, index: str, documents: int) -> Requests:

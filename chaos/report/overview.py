@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,14 @@ def nines(good: int, scheduled: int) -> str:
 
 def outage(run: Facts) -> dict[str, Known]:
     """The cluster's own outage-equivalent seconds by operation."""
-    return {op: value for op in ("read", "write") if (value := run.metrics.get(f"{op}.outage")) is not None}
+    suffix = ".outage"
+    named = {name.removesuffix(suffix): value for name, value in run.metrics.items() if name.endswith(suffix)}
+    return {op: value for op, value in sorted(named.items()) if value is not None}
+
+
+def operations(runs: Iterable[Facts]) -> list[str]:
+    """The operations whose outage some of these runs know."""
+    return sorted({op for run in runs for op in outage(run)})
 
 
 def recovery(run: Facts) -> Known | None:

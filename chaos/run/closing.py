@@ -135,8 +135,12 @@ class Closing(RunState):
         self.configuration.stop()
         self.check_late_stop()
         if self.outcome == "finished":
+            load = self.experiment.load
             written = Written.of(
-                History.open(self.folder), documents=self.experiment.load.documents, keys=self.cas_keys
+                History.open(self.folder),
+                documents=load.documents,
+                keys=self.cas_keys,
+                writer=None if load.writer is None else load.writer.name,
             )
             self.stage("read-back")
             if self.stop.ended is not None:

@@ -264,9 +264,7 @@ def guards_of(
     made: list[Guard] = [Longest(float(wanted.max), wanted.max.text, phases_began)]
     if wanted.cluster_red is not None:
         made.append(ClusterRed(float(wanted.cluster_red), wanted.cluster_red.text, red_since))
-    for operation, floor in (("read", wanted.read_good), ("write", wanted.write_good)):
-        if floor is not None:
-            made.append(Floor(operation, floor, status))
+    made += [Floor(operation, floor, status) for operation, floor in wanted.floors.items()]
     if wanted.stop_file is not None:
         made.append(StopFile(Path(wanted.stop_file).absolute()))
     if wanted.command is not None:

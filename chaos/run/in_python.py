@@ -9,6 +9,7 @@ from typing import Any
 
 from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput
+from chaos.base.operations import USUAL
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Rate
 from chaos.definitions import objectives as overriding
 from chaos.faults.offers import Providers
@@ -39,17 +40,18 @@ def python_execution(
     Raises InvalidInput for a wrong rate, duration or client, or an objective for what there is none of.
     """
     try:
-        operations = {
-            operation: Operation(
-                name=operation,  # type: ignore[arg-type]
+        operations = tuple(
+            Operation(
+                name=kind.name,
                 rate=Rate.parse(rate),
                 good_within=Duration.parse(good),
-                operation="search" if operation == "read" else "index",
+                operation=kind.usual,
+                writes=kind.writes,
             )
-            for operation, rate in rates.items()
-            if rate is not None
-        }
-        load = Load(**operations, client=Client.model_validate(dict(client)))  # type: ignore[arg-type]
+            for kind in USUAL
+            if (rate := rates.get(kind.name)) is not None
+        )
+        load = Load(operations=operations, client=Client.model_validate(dict(client)))
     except ValueError as error:
         raise InvalidInput(f"load: {error}") from None
     experiment = Experiment(

@@ -56,8 +56,14 @@ class Loading(RunState):
             out=(self.folder / "history").absolute(),
             index=self.index,
             operations=tuple(
-                OperationConfig(name=o.name, kind=o.operation, rate=float(o.rate), good_within_s=float(o.good_within))
-                for o in load.operations
+                OperationConfig(
+                    name=each.name,
+                    kind=each.operation,
+                    answer=self.workload.answer(each.name, each.operation),
+                    rate=float(each.rate),
+                    good_within_s=float(each.good_within),
+                )
+                for each in load.operations
             ),
             arrivals=load.arrivals,
             workload=load.workload,

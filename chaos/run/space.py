@@ -122,7 +122,7 @@ def of_record(experiment: Experiment) -> Need:
     """What one run's folder needs, at its largest."""
     load, nodes = experiment.load, len(experiment.topology.nodes)
     data = len(experiment.topology.data_nodes)
-    arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (each.name == "read")) for each in load.operations)
+    arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
     cas = float(load.cas.rate) * CAS_BYTES if load.cas else 0.0
     probes = float(load.visibility.rate) * (PROBE_BYTES + PROBE_NODE_BYTES * data) if load.visibility else 0.0
     own = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
@@ -145,7 +145,7 @@ def of_lab(experiment: Experiment, kind: str = kinds.DEFAULT) -> Need:
     if not kinds.named(kind).keeps_data:
         return of_topology(topology, kind)
     seconds = longest_seconds(experiment)
-    written = sum(float(each.rate) for each in load.operations if each.operation == "index")
+    written = sum(float(each.rate) for each in load.operations if each.writes)
     written += float(load.cas.rate) if load.cas else 0.0
     written += float(load.visibility.rate) if load.visibility else 0.0
     copies = len(topology.data_nodes)  # none has more than one of a shard

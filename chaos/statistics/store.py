@@ -20,6 +20,7 @@ from chaos.base import text
 from chaos.base.errors import InvalidInput
 from chaos.base.paths import write_atomically, write_json
 from chaos.checks.measure import Bound
+from chaos.history import models
 from chaos.history.models import Plan
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known
@@ -210,7 +211,7 @@ def _conditions(plan: Plan) -> dict[str, Any]:
     load = experiment.get("load") or {}
     return {
         "load": {
-            **{op: load[op] for op in ("read", "write") if load.get(op)},
+            **models.operations(load),
             "arrivals": load.get("arrivals"),
             "documents": load.get("documents"),
         },

@@ -16,8 +16,8 @@ apiVersion: opensearch-chaos/v1
 name: blocked
 topology: {ROOT / "topologies" / "3az.yaml"}
 load:
-  read: {{rate: 20/s, good: ok within 1s}}
-  write: {{rate: 20/s, good: ok within 1s}}
+  find: {{rate: 20/s, good: ok within 1s}}
+  note: {{rate: 20/s, good: ok within 1s}}
   cas: {{rate: 4/s, keys: 3}}
   visibility: {{rate: 1/s}}
   workload: notes
@@ -26,7 +26,8 @@ phases:
   blocked: {{for: 20s, inject: {{example.write_block: {{}}, KILL}}}}
   after: {{until: {{green: true, within: 60s}}, undo: all}}
 expect:
-  - {{write.good: EXPECTED, phase: blocked}}
+  - {{find.good: ">= 99%", phase: healthy}}
+  - {{note.good: EXPECTED, phase: blocked}}
   - {{example.nodes_left: 0, phase: blocked}}
   - {{acknowledged.lost: 0}}
   - {{cas.violations: 0}}
@@ -39,7 +40,7 @@ KILL = "node.kill: {target: node c-data}"
 
 @pytest.mark.parametrize(
     ("expected", "kill", "broken"),
-    [('"< 10%"', "", set()), ('">= 99%"', "", {"write.good"}), ('"< 10%"', KILL, {"example.nodes_left"})],
+    [('"< 10%"', "", set()), ('">= 99%"', "", {"note.good"}), ('"< 10%"', KILL, {"example.nodes_left"})],
 )
 def test_a_run_with_a_kind_a_provider_a_check_and_a_target_of_another_package(
     tmp_path: Path, expected: str, kill: str, broken: set[str]

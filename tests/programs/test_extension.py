@@ -13,7 +13,7 @@ EXPERIMENT = f"""\
 apiVersion: opensearch-chaos/v1
 name: blocked
 topology: {ROOT / "topologies" / "3az.yaml"}
-load: {{write: {{rate: 50/s, good: ok within 1s}}, workload: WORKLOAD}}
+load: {{note: {{rate: 50/s, good: ok within 1s}}, workload: WORKLOAD}}
 phases:
   healthy: {{for: 20s}}
   blocked:
@@ -22,9 +22,24 @@ phases:
       example.write_block: {{PARAMETERS}}
   after: {{until: {{green: true, within: 60s}}, undo: example.write_block}}
 expect:
-  - {{write.good: ">= 99%", phase: blocked}}
+  - {{note.good: ">= 99%", phase: blocked}}
   - {{example.nodes_left: EXPECTED, phase: blocked}}
 """
+
+
+TWO_WRITERS = """\
+from chaos.base.operations import OperationKind
+from chaos.load.workloads.documents import Documents
+
+class Twice(Documents):
+    name = "twice"
+    operations = (OperationKind("note", "", {"put": "index"}), OperationKind("jot", "", {"put": "index"}))
+
+THING = Twice()
+"""
+TAKEN = TWO_WRITERS.replace('"note", "", {"put": "index"}', '"cas", "", {"put": "index"}').replace(
+    ', OperationKind("jot", "", {"put": "index"})', ","
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +73,45 @@ def test_a_workload_is_chosen_by_its_name(package: Path, tmp_path: Path) -> None
     done = command(package, "validate", experiment(tmp_path, workload="letters"))
     assert done.returncode == 2 and "blocked.yaml:4:" in done.stderr, done.stderr
     assert "documents" in done.stderr and "notes" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (("note: {rate", "write: {rate"), 'the workload notes has no operation "write": expected find or note'),
+        (("1s}, workload", "1s, operation: by-word}, workload"), "operation: expected put, got 'by-word'"),
+        (("note: {rate: 50/s", "find: {operation: search, rate: 50/s"), "expected by-word or by-number, got 'search'"),
+        (("workload: notes", "workload: documents"), 'documents has no operation "note": expected read or write'),
+        (("note.good", "find.good"), "find.good needs a find load, and there is none: expected load.find"),
+        (("note.good", "noet.good"), "note.good"),
+    ],
+)
+def test_operations_are_those_that_the_workload_declares(
+    package: Path, tmp_path: Path, wrong: tuple[str, str], says: str
+) -> None:
+    file = Path(experiment(tmp_path))
+    given = file.read_text()
+    assert given.replace(*wrong) != given
+    file.write_text(given.replace(*wrong))
+    done = command(package, "validate", str(file))
+    assert done.returncode == 2 and says in done.stderr and "blocked.yaml:" in done.stderr, done.stderr
+
+
+def test_operations_have_objectives_guards_and_a_place_in_the_plan(package: Path, tmp_path: Path) -> None:
+    file = Path(experiment(tmp_path))
+    given = file.read_text().replace("load: {", "load: {find: {rate: 5/s, good: ok within 2s, operation: by-number}, ")
+    file.write_text(given + "guards: {find.good: {below: 50%, for: 10s}}\n")
+    done = command(package, "plan", str(file), "--objective", "find=500ms", "--json")
+    assert done.returncode == 0, done.stderr
+    planned = json.loads(done.stdout)["experiment"]
+    load = planned["load"]
+    assert (load["find"]["good_within"], planned["good_in_file"]) == (0.5, {"find": 2.0})
+    assert (load["note"]["operation"], load["note"]["writes"], load["find"].get("writes")) == ("put", True, None)
+    assert planned["guards"]["find_good"]["below"] == 0.5
+    done = command(package, "plan", str(file), "--objective", "read=500ms")
+    assert done.returncode == 2 and "has no reads" in done.stderr, done.stderr
+    done = command(package, "plan", str(file), "--objective", "look=500ms")
+    assert done.returncode == 2 and "expected read or write or find or note" in done.stderr, done.stderr
 
 
 def test_a_check_is_compared_as_its_unit_says(package: Path, tmp_path: Path) -> None:
@@ -94,6 +148,8 @@ def test_without_the_package_its_kind_is_unknown(tmp_path: Path) -> None:
         ("providers", "from chaos.providers.process import PROVIDER as THING", "two providers named 'process'"),
         ("checks", "THING = 3", "which is no check"),
         ("checks", "from chaos.checks.movement import CHECKS; THING = CHECKS[0]", "two metrics named 'shards.moved'"),
+        ("workloads", TWO_WRITERS, "declares two that write documents, whose ids would be the same: jot"),
+        ("workloads", TAKEN, "declares a name that is none or means something else in a load: cas"),
         ("kinds", "from chaos.faults.kinds.node import NodeKill as THING", "two kinds of fault named 'node.kill'"),
     ],
 )

@@ -423,7 +423,7 @@ def test_objectives_replace_those_of_every_experiment(
         passed=5, deselected=1
     )
     (loaded,) = seen
-    assert (loaded.load.read.good_within, loaded.load.write.good_within) == (0.25, 2.0)
+    assert (loaded.load.operation("read").good_within, loaded.load.operation("write").good_within) == (0.25, 2.0)
     assert dict(loaded.good_in_file) == {"read": 0.1, "write": 0.1}
 
 

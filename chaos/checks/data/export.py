@@ -49,8 +49,8 @@ def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> lis
             last = final(record, key)
             value = None if last is None else int(last["value"])
             files[f"cas-register-{key}.json"] = list(register(ops, value, reads=format == "elle-reads"))
-    if any(operation.name == "write" for operation in record.operations):
-        files["set.json"] = list(additions(history))
+    if record.writer is not None:
+        files["set.json"] = list(additions(history, record.writer.name))
     folder = Path(out)
     written = []
     try:
@@ -88,13 +88,14 @@ def register(ops: Iterable[CasOperation], last: int | None, *, reads: bool) -> I
     return _numbered(rows)
 
 
-def additions(history: History) -> Iterator[dict[str, Any]]:
+def additions(history: History, writer: str) -> Iterator[dict[str, Any]]:
     """The writes of the load as additions to a set, and the read-back as its last read.
 
+    ``writer``: the operation that they are of.
     Raises HistoryError when the read-back lost more than it names, because the set would not be whole.
     """
     frame = history.arrivals
-    writes = frame[frame["op"] == "write"]
+    writes = frame[frame["op"] == writer]
     readback = history.readback
     moments: list[tuple[int, bool, int, dict[str, Any]]] = []
     acknowledged = set()

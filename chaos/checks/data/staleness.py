@@ -149,7 +149,7 @@ def stale_measure(record: Record) -> Measure:
     """Stale reads of the whole run. None counts only if every node that served answered enough gets."""
     found, gets = _stale(record)
     looked = len(gets)
-    answered = sum(int((part.outcome == Outcome.OK).sum()) for name, part in record.arrivals.items() if name == "read")
+    answered = sum(int((record.arrivals[name].outcome == Outcome.OK).sum()) for name in record.readers)
     evidence = {"realtime_gets": looked, "reads_of_the_load": answered, **_shown(record, found)}
     if not looked and not found:
         return Measure.missing("count", "no read came after an acknowledged write, so none could be stale", **evidence)
@@ -157,7 +157,7 @@ def stale_measure(record: Record) -> Measure:
     if found:
         says = f"{says}; the first: {found[0].says}"
     useful = _by_place(record, gets) if record.spans else {}
-    lacking = coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, "read", useful=useful)
+    lacking = coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, *record.readers, useful=useful)
     lacking += coverage.unread_keys(record)
     return _known(found, says, lacking, evidence, coverage.least(record, useful))
 

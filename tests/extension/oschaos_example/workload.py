@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, ClassVar
 
+from chaos.base.operations import OperationKind
 from chaos.load.ids import is_key, number_of, preload_id, write_id
 from chaos.load.workload import Request, Requests, Workload
 
@@ -17,6 +18,10 @@ class Notes(Workload):
 
     name = "notes"
     says = "notes: two numbers, and a line of five words"
+    operations = (
+        OperationKind("find", "notes by a word, or one by its number", {"by-word": "search", "by-number": "get"}),
+        OperationKind("note", "one more note", {"put": "index"}),
+    )
     mapping: ClassVar[dict[str, Any]] = {
         "dynamic": "strict",
         "properties": {"rank": {"type": "long"}, "stamp": {"type": "long"}, "line": {"type": "text"}},
@@ -49,10 +54,10 @@ class NoteRequests:
 
     def of(self, kind: str, k: int) -> Request:
         """The request of arrival ``k``."""
-        if kind == "index":
+        if kind == "put":
             path = f"/{self._index}/_doc/{write_id(k)}?filter_path=result,_shards"
             return Request("PUT", path, self._workload.body(write_id(k)))
-        if kind == "get":
+        if kind == "by-number":
             return Request("GET", f"/{self._index}/_doc/{preload_id(k % self._documents)}", None)
         body = {"size": 5, "query": {"match": {"line": WORDS[k % len(WORDS)]}}}
         path = f"/{self._index}/_search?filter_path=timed_out,_shards,hits.total,hits.hits._id"

@@ -7,7 +7,6 @@ import json
 import pytest
 from unit.definitions.test_experiments import EXAMPLE, changed, here, load, says  # noqa: F401 ("here" is a fixture)
 
-from chaos.definitions import Experiment
 from chaos.registry import GRAMMAR
 from chaos.run.plan import digest
 
@@ -30,7 +29,7 @@ def test_they_are_read_and_written_back() -> None:
     assert (experiment.load.visibility.rate, experiment.load.visibility.within) == (2.0, 20.0)
     assert [operation.name for operation in experiment.load.operations] == ["read", "write"]
     assert experiment.expect[-1].metric == "cas.violations" and experiment.expect[-1].phases == ()
-    assert Experiment.from_json(json.loads(json.dumps(experiment.to_json())), GRAMMAR.kinds) == experiment
+    assert GRAMMAR.experiment(json.loads(json.dumps(experiment.to_json()))) == experiment
     defaults = load(with_("  cas: {rate: 10/s}\n  visibility: {rate: 2/s}")).load
     assert defaults.cas and defaults.cas.keys == 5 and defaults.visibility and defaults.visibility.within == 30.0
 

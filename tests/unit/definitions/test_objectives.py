@@ -75,16 +75,16 @@ def call(arguments: list[str | Path], monkeypatch: pytest.MonkeyPatch, capsys: A
 def test_an_objective_is_for_one_operation_or_for_both(
     tmp_path: Path, given: list[str], read: float, write: float
 ) -> None:
-    loaded = load_experiment(file(tmp_path), good=objectives.parse(given))
-    assert loaded.load.read is not None and loaded.load.write is not None
-    assert (loaded.load.read.good_within, loaded.load.write.good_within) == (read, write)
+    loaded = load_experiment(file(tmp_path), good=objectives.parse(given, GRAMMAR.operations))
+    assert loaded.load.operation("read") is not None and loaded.load.operation("write") is not None
+    assert (loaded.load.operation("read").good_within, loaded.load.operation("write").good_within) == (read, write)
     assert dict(loaded.good_in_file) == {op: 0.5 for op, good in (("read", read), ("write", write)) if good != 0.5}
-    assert Experiment.from_json(json.loads(json.dumps(loaded.to_json())), GRAMMAR.kinds) == loaded
+    assert GRAMMAR.experiment(json.loads(json.dumps(loaded.to_json()))) == loaded
 
 
 def test_both_means_what_the_load_has(tmp_path: Path) -> None:
     path = file(tmp_path, text=re.sub(r"  read: .*\n", "", EXPERIMENT))
-    loaded = load_experiment(path, good=objectives.parse(["100ms"]))
+    loaded = load_experiment(path, good=objectives.parse(["100ms"], GRAMMAR.operations))
     assert objectives.options(loaded) == ["write=100ms"]
 
 
@@ -130,8 +130,8 @@ def test_validate_takes_no_objective(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_hash_is_of_the_objectives_in_force_whoever_gave_them(tmp_path: Path) -> None:
     stated = load_experiment(file(tmp_path))
-    same = load_experiment(file(tmp_path), good=objectives.parse(["500ms"]))
-    other = load_experiment(file(tmp_path), good=objectives.parse(["100ms"]))
+    same = load_experiment(file(tmp_path), good=objectives.parse(["500ms"], GRAMMAR.operations))
+    other = load_experiment(file(tmp_path), good=objectives.parse(["100ms"], GRAMMAR.operations))
     (tmp_path / "b").mkdir()
     in_file = load_experiment(file(tmp_path / "b", text=EXPERIMENT.replace("500ms", "100ms")))
     assert plan.digest(stated) == plan.digest(same) != plan.digest(other) == plan.digest(in_file)
@@ -145,14 +145,14 @@ def test_the_command_that_repeats_a_run_gives_the_same_plan(
 ) -> None:
     path = file(tmp_path_factory.mktemp("x"))
     first = load_experiment(path, good={each: Duration(milliseconds / 1000) for each in operations})
-    again = load_experiment(path, good=objectives.parse(objectives.options(first)))
+    again = load_experiment(path, good=objectives.parse(objectives.options(first), GRAMMAR.operations))
     assert again == first and plan.digest(again) == plan.digest(first)
     command = plan.again(path, 1, good=objectives.options(first))
     assert command.count("--objective") == len(first.good_in_file)
 
 
 def test_a_definition_that_is_written_states_the_objective_in_force(tmp_path: Path) -> None:
-    changed = load_experiment(file(tmp_path), good=objectives.parse(["read=100ms"]))
+    changed = load_experiment(file(tmp_path), good=objectives.parse(["read=100ms"], GRAMMAR.operations))
     (tmp_path / "y.yaml").write_text(writing.experiment(changed, f"{ROOT}/topologies/3az-standby.yaml"))
     written = load_experiment(tmp_path / "y.yaml")
     assert written.load == changed.load and not written.good_in_file
@@ -191,7 +191,7 @@ def test_a_run_gets_the_experiment_with_the_objective_and_the_command_that_repea
     monkeypatch.setattr(running, "run", run)
     assert call(["run", file(tmp_path), "--objective", "write=2s", "-q"], monkeypatch, capsys)[0] == 0
     ((experiment, options),) = seen
-    assert experiment.load.write is not None and experiment.load.write.good_within == 2
+    assert experiment.load.operation("write") is not None and experiment.load.operation("write").good_within == 2
     assert options.command.endswith("--seed 1 --objective write=2s")
 
 
@@ -202,8 +202,8 @@ def test_a_drawn_plan_states_its_objective_and_is_drawn_again_by_its_own_command
     _, text, _ = call(drawn, monkeypatch, capsys)
     (tmp_path / "x.yaml").write_text(text)
     load = load_experiment(tmp_path / "x.yaml").load
-    assert load.read is not None and load.read.good_within == 0.25
-    assert load.write is not None and load.write.good_within != 0.25
+    assert load.operation("read") is not None and load.operation("read").good_within == 0.25
+    assert load.operation("write") is not None and load.operation("write").good_within != 0.25
     again = text.splitlines()[0].partition("opensearch-chaos ")[2].split()
     assert "--objective" in again and call(again, monkeypatch, capsys)[1] == text
     code, _, err = call(["nemesis", "--shrink", "x", "--objective", "1s"], monkeypatch, capsys)
@@ -236,11 +236,14 @@ def test_a_load_in_python_takes_the_option_and_its_command_says_so(
             file=Path("test_x.py"),
             providers=PROVIDERS,
             reporter=Reporter(quiet=True),
-            objectives=(objectives.parse(given), "--chaos-objective"),
+            objectives=(objectives.parse(given, GRAMMAR.operations), "--chaos-objective"),
         )
 
     experiment, options = made(["read=250ms"])
-    assert (experiment.load.read.good_within, experiment.load.write.good_within) == (0.25, 1.0)
+    assert (experiment.load.operation("read").good_within, experiment.load.operation("write").good_within) == (
+        0.25,
+        1.0,
+    )
     assert options.command == "pytest -m chaos test_x.py::test_x --chaos-objective=read=250ms"
     assert not experiment.good_in_file  # the test said nothing that would be replaced
     assert made([])[1].command == "pytest -m chaos test_x.py::test_x"
@@ -269,7 +272,7 @@ def test_a_load_in_python_takes_the_option_and_its_command_says_so(
 def test_a_delay_that_may_not_bite_is_noted(
     tmp_path: Path, delay: str, bites: str, given: list[str], notes: int
 ) -> None:
-    loaded = load_experiment(file(tmp_path, delay, bites), good=objectives.parse(given))
+    loaded = load_experiment(file(tmp_path, delay, bites), good=objectives.parse(given, GRAMMAR.operations))
     found = plan.blunt(loaded)
     assert len(found) == notes
     for note in found:
@@ -318,7 +321,7 @@ def test_an_old_run_is_held_against_another_objective(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    _, found, notes = rejudge(folder, None, objectives.parse(["write=1s"]))
+    _, found, notes = rejudge(folder, None, objectives.parse(["write=1s"], GRAMMAR.operations))
     counts = {each["id"]: each["counts_as"] for each in found["findings"]}
     assert counts["write.good@slow"] == "weakness"  # 100 % within a second: the fault does not bite
     assert counts["read.good@slow"] == counts["acknowledged.lost"] == "pass"
@@ -342,12 +345,12 @@ def test_an_old_run_without_such_an_operation_is_refused(folder: Path) -> None:
     (folder / "plan.json").write_text(json.dumps(written))
     for by in (None, load_experiment(SHIPPED[0])):
         with pytest.raises(InvalidInput, match=r"--objective for writes: the load of .*run has none; leave write= out"):
-            rejudge(folder, by, objectives.parse(["write=1s"]))
+            rejudge(folder, by, objectives.parse(["write=1s"], GRAMMAR.operations))
 
 
 def test_the_file_s_objective_again_is_no_other_one(folder: Path) -> None:
     written = json.loads((folder / "plan.json").read_text())
     written["experiment"]["good_in_file"] = {"read": 0.5}
     (folder / "plan.json").write_text(json.dumps(written))
-    _, found, _ = rejudge(folder, None, objectives.parse(["read=500ms"]))
+    _, found, _ = rejudge(folder, None, objectives.parse(["read=500ms"], GRAMMAR.operations))
     assert found["run"]["objectives"]["read"] == {"within": 0.5, "in_file": None}

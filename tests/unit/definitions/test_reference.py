@@ -16,7 +16,7 @@ def test_every_part_of_the_schemas_is_on_the_page() -> None:
     own = {"ExpectationFile", "InjectFile", "DoFile", "NodeSelector", "LinkSelector"}
     faults = {model.__name__ for model in FAULTS.values()}
     experiment = schema_of("experiment", GRAMMAR)["$defs"]
-    assert set(experiment) - own - faults - {"Flap"} == set(reference.EXPERIMENT)
+    assert set(experiment) - own - faults - {"Flap"} == set(reference.parts(GRAMMAR))
     assert set(schema_of("topology", GRAMMAR)["$defs"]) == set(reference.TOPOLOGY)
     for name in (*reference.EXPERIMENT, *reference.TOPOLOGY):
         part = (experiment | schema_of("topology", GRAMMAR)["$defs"])[name]

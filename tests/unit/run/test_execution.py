@@ -213,7 +213,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None, status="yellow")
     made.driver, made.sampler, made.folder, made.index = driver, sampler, tmp_path, "chaos"
     made.seed = 1
-    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None))
+    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None, writer=None))
     monkeypatch.setattr(closing, "await_green", settling)
     monkeypatch.setattr(closing.History, "open", lambda folder: None)
     monkeypatch.setattr(closing.Written, "of", lambda history, **_: None)

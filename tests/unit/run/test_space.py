@@ -60,10 +60,9 @@ def test_the_longest_that_a_plan_allows_counts_with_its_deadlines_and_its_guard(
 def test_what_a_plan_asks_for_more_needs_more_room() -> None:
     plain = experiment("zone-network-slowdown")
     load = plain.load
-    rate = type(load.write.rate)
-    faster = plain.model_copy(
-        update={"load": load.model_copy(update={"write": load.write.model_copy(update={"rate": rate(5000)})})}
-    )
+    read, write = load.operations
+    many = write.model_copy(update={"rate": type(write.rate)(5000)})
+    faster = plain.model_copy(update={"load": load.model_copy(update={"operations": (read, many)})})
     data = experiment("data-promises")
     fewer = data.model_copy(update={"load": data.load.model_copy(update={"cas": None})})
     fewest = data.model_copy(update={"load": data.load.model_copy(update={"cas": None, "visibility": None})})
@@ -71,7 +70,7 @@ def test_what_a_plan_asks_for_more_needs_more_room() -> None:
     alone = steered.model_copy(update={"controller": None})
     for less, more in ((plain, faster), (fewer, data), (fewest, fewer), (alone, steered)):
         assert space.of_record(less).bytes < space.of_record(more).bytes
-    arrivals = (5000 - float(load.write.rate)) * space.longest_seconds(plain) * space.ARRIVAL_BYTES * space.MARGIN
+    arrivals = (5000 - float(write.rate)) * space.longest_seconds(plain) * space.ARRIVAL_BYTES * space.MARGIN
     assert space.of_record(faster).bytes - space.of_record(plain).bytes == pytest.approx(arrivals, abs=2)
     assert space.of_lab(faster).bytes > space.of_lab(plain).bytes + 4950 * 800 * 3 * space.DOCUMENT_BYTES
 
