@@ -174,6 +174,8 @@ def _validated(source: Source, model: type[_M], kind: str) -> _M | None:
 def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
     for detail in error.errors(include_url=False):
         loc: Loc = tuple(detail["loc"])
+        if detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]:
+            continue  # as many as there must be: it is short of those that are wrong, each of which is told
         if loc and loc[-1] == "[key]":  # a mapping's key that does not fit
             yield Problem(loc[:-1], f"{_name(loc[:-1])}{_says(detail)}", at_key=True)
         elif detail["type"] == "extra_forbidden":

@@ -741,6 +741,16 @@ def test_what_is_no_mapping_of_keys(text: str, expected: str) -> None:
     assert says(text) == [f"x.yaml:{expected}"]
 
 
+def test_a_list_whose_only_line_is_wrong_is_not_called_too_short() -> None:
+    only = changed(*((line, "") for line in EXAMPLE.splitlines(keepends=True) if line.startswith("  - {phase")))
+    assert says(only.replace("acknowledged.lost", "acknowledged.lots")) == [
+        'x.yaml:13:6: unknown key "acknowledged.lots": did you mean "acknowledged.lost"?'
+    ]
+    assert says(only.replace("  - {acknowledged.lost: 0}\n", "").replace("expect:", "expect: []")) == [
+        "x.yaml:12:9: expect: expected at least 1, got nothing"
+    ]
+
+
 def test_every_duplicate_and_every_empty_key_is_named_at_once() -> None:
     assert says("a: 1\na: 2\nb:\nc: {d: 1, d: 2}\n") == [
         'x.yaml:2:1: the key "a" is already in line 1, and each may stand once',
