@@ -397,19 +397,7 @@ class ExpectationItem(pytest.Item):
         assert isinstance(self.parent, ExperimentFile)
         result = self.parent.result()
         if self.finding is None:
-            ours = [item for item in self.session.items if item.parent is self.parent]
-            named = {item.finding for item in ours if isinstance(item, ExpectationItem)}
-            fine = ("pass", "known_weakness")
-            rest = [f for f in result.findings["findings"] if f["id"] not in named and f["counts_as"] not in fine]
-            if not result.clean:
-                raise Weakness("the clean-up failed: run opensearch-chaos recover")
-            if result.findings["outcome"] in ("error", "aborted"):
-                raise Inconclusive(f"{result.findings['outcome']}: {result.findings['summary']}")
-            if rest:
-                raise Weakness("; ".join(f"{f['title']}: {f['measured_text']} ({f['says']})" for f in rest))
-            if ended := (result.findings.get("tables") or {}).get("ends"):
-                kind = Weakness if any(end["weakness"] for end in ended) else Inconclusive
-                raise kind("; ".join(end["says"] for end in ended))
+            self._refuse_the_run(result)
             return
         found = self._found()
         if found["counts_as"] == "known_weakness":
@@ -421,6 +409,31 @@ class ExpectationItem(pytest.Item):
             )
         if found["counts_as"] != "pass":
             raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
+
+    def _refuse_the_run(self, result: RunResult) -> None:
+        """Raise for everything that keeps the run from passing and that no other item of it shows.
+
+        Reasons without a finding are among it: documents that nobody wrote, a process that ended, no read-back.
+        """
+        from chaos.checks import plainly
+
+        findings = result.findings
+        ours = [item for item in self.session.items if item.parent is self.parent]
+        named = {item.finding for item in ours if isinstance(item, ExpectationItem) and item.finding is not None}
+        if not result.clean:
+            raise Weakness("the clean-up failed: run opensearch-chaos recover")
+        if findings["outcome"] in ("error", "aborted"):
+            raise Inconclusive(f"{findings['outcome']}: {findings['summary']}")
+        bad = [each for each in findings["findings"] if each["counts_as"] not in ("pass", "known_weakness")]
+        rest = [each for each in bad if each["id"] not in named]
+        reasons = [each for each in findings.get("reasons") or () if each.get("finding") is None]
+        says = [f"{each['title']}: {each['measured_text']} ({each['says']})" for each in rest]
+        says += [plainly.reason(each, findings["findings"], findings.get("tables") or {}) for each in reasons]
+        ways = {*(each["counts_as"] for each in rest), *(each["outcome"] for each in reasons)}
+        if not bad and not says and findings["outcome"] != "pass":
+            says, ways = [str(findings["headline"])], {findings["outcome"]}
+        if says:
+            raise (Inconclusive if ways == {"inconclusive"} else Weakness)("; ".join(dict.fromkeys(says)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         from chaos.base.errors import ChaosError

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import ROOT
+from unit.report import test_first_screen
 
 import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos import pytest_plugin as plugin
@@ -246,16 +247,44 @@ def test_a_run_that_did_not_end_in_order_is_no_pass(verdict: Callable[..., pytes
     verdict(result(outcome)).assert_outcomes(passed=4, failed=1, deselected=1)
 
 
-@pytest.mark.parametrize(("weakness", "kind"), [(True, "weakness"), (False, "inconclusive")])
-def test_an_end_that_nobody_asked_for_is_shown_by_the_run_s_item(
-    verdict: Callable[..., pytest.RunResult], weakness: bool, kind: str
+@pytest.mark.parametrize(
+    ("kind", "cause", "says"),
+    [
+        ("weakness", "process", "Node a-data ended, told so"),
+        ("inconclusive", "process", "Node a-data was ended by a third hand"),
+        ("weakness", "documents", "3 documents that nobody wrote"),
+        ("inconclusive", "no_readback", "The acknowledged writes were not read back"),
+    ],
+)
+def test_what_no_expectation_asks_about_is_shown_by_the_run_s_item(
+    verdict: Callable[..., pytest.RunResult], kind: str, cause: str, says: str
 ) -> None:
-    """After the phases every expectation may have passed by then."""
-    ended = result(kind)
-    ended.findings["tables"] = {"ends": [{"says": "Node a-data ended, told so", "weakness": weakness}]}
-    outcome = verdict(ended)
+    """Every expectation has passed, and ``run`` would exit with 1 or 2."""
+    judged = result(kind)
+    judged.findings["reasons"] = [{"outcome": kind, "cause": cause, "says": says, "finding": None}]
+    outcome = verdict(judged)
     outcome.assert_outcomes(passed=4, failed=1, deselected=1)
-    assert "Node a-data ended, told so" in outcome.stdout.str()
+    assert says in outcome.stdout.str()
+
+
+@pytest.mark.parametrize("kind", ["weakness", "inconclusive"])
+def test_no_run_that_did_not_pass_is_green_whatever_its_findings_say(
+    verdict: Callable[..., pytest.RunResult], kind: str
+) -> None:
+    judged = result(kind)
+    judged.findings["headline"] = "It did not hold."
+    outcome = verdict(judged)
+    outcome.assert_outcomes(passed=4, failed=1, deselected=1)
+    assert "It did not hold." in outcome.stdout.str()
+
+
+@pytest.mark.parametrize("what", test_first_screen.CAUSES)
+def test_whatever_decides_is_shown_by_the_run_s_item_where_no_other_shows_it(
+    verdict: Callable[..., pytest.RunResult], what: str
+) -> None:
+    findings = test_first_screen.judged(test_first_screen.history_of(test_first_screen.CAUSES[what][1]()))
+    outcome = verdict(RunResult(Path("reports/x"), findings, True, False), "-k", "itself")
+    outcome.assert_outcomes(failed=1, deselected=5)
 
 
 def test_a_finding_that_no_item_asks_for_is_shown_by_the_run_s_item(verdict: Callable[..., pytest.RunResult]) -> None:
