@@ -296,13 +296,17 @@ def _reactions(record: Record, begins: int) -> list[tuple[int, str]]:
 
 
 def _asked_to(record: Record, event: dict[str, Any]) -> str:
-    """Whether a node left because its zone was decommissioned: that was done, and did not break."""
+    """Whether a node left because its zone was decommissioned: that was done, and did not break.
+
+    Once the zone has been taken in again, a node of it that leaves was not asked to.
+    """
     t, zone = int(event["t"]), str(event.get("zone"))
+    out = False
     for action in record.of_kind("action.command"):
-        asked = action.get("action_kind") == "decommission" and int(action["t"]) <= t
-        if asked and f"zone {zone} " in f"{record.words(action)} ":
-            return ", as it was asked to"
-    return ""
+        if int(action["t"]) <= t and f"zone {zone} " in f"{record.words(action)} ":
+            kind = action.get("action_kind")
+            out = kind == "decommission" or (out and kind != "recommission")
+    return ", as it was asked to" if out else ""
 
 
 def _at(record: Record, t: int) -> str:
@@ -360,7 +364,7 @@ QUIETER = "Run it again on a quieter or larger machine"
 LONGER = "Run it again with longer phases or more load"
 NEXT = {
     Cause.ERROR: "Look at what failed, then run it again",
-    Cause.RUNNER_DIED: "Look at what failed, then run it again",
+    Cause.RUNNER_DIED: "Look at what failed, clean up (opensearch-chaos recover), then run it again",
     Cause.REFUSED: "Correct the load: what it asks for is refused as wrong",
     Cause.CHECK_BROKEN: "Report it: a check of this suite failed",
     Cause.GUARD: "Look at what stopped it, then run it again",
@@ -378,9 +382,13 @@ NEXT = {
 
 
 def _to_do(record: Record, findings: FindingsFile) -> Answer:
+    decides = deciding(findings)
     if findings["clean"] is False:
         return Answer(QUESTION, "error", "!", "Clean up first: opensearch-chaos recover", links=())
-    decides = deciding(findings)
+    if findings["clean"] is None and (decides is None or decides["cause"] != Cause.RUNNER_DIED):
+        return Answer(
+            QUESTION, "error", "!", "Nobody knows whether it was cleaned up: opensearch-chaos recover", links=()
+        )
     if decides is None:
         return _well(record, findings)
     outcome, cause = findings["outcome"], Cause(decides["cause"])
@@ -437,18 +445,55 @@ def _well(record: Record, findings: FindingsFile) -> Answer:
     known = [item for item in findings["findings"] if item["counts_as"] == "known_weakness"]
     if known:
         return _try(record, findings, known)
-    failed = [row for row in (record.audit or {}).get("rows") or [] if row.get("status") == "fail"]
+    failed = _checklist(record, findings)
     remedies = _relief(record, findings)
     if not remedies and not failed:
-        return Answer(QUESTION, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault")
+        unread = () if record.audit else ("The checklist of the cluster was not read",)
+        return Answer(QUESTION, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault", unread)
     links = [Link(f"help-{remedy.id}", f"To bear less: {remedy.title}") for remedy in remedies[:2]]
     if failed:
-        links.append(Link("audit", f"{text.plural(len(failed), 'row')} of the checklist failed"))
-        says = f"It held. Now mend what the checklist found: {text.clip(_lower(str(failed[0].get('title'))), 90)}"
+        links.append(_audited(failed))
+        found = text.clip(str(failed[0].get("value") or ""), 90)
+        says = f"It held. Now mend what fails on the checklist: “{text.clip(str(failed[0].get('title')), 60)}”"
+        says += f" ({found})" if found else ""
     else:
         says = f"It held as was asked. Users bore {_borne(findings)}; less of it: {_lower(remedies[0].title)}"
     details = [text.clip(str(row.get("remedy") or ""), 160) for row in failed[:1]]
     return Answer(QUESTION, "pass", "→", says, tuple(each for each in details if each), tuple(links))
+
+
+OF_A_LAB = ("managers.size", "shards.size", "heap", "heap.size", "storage", "storage.zone", "cpu")
+"""Rows of the checklist that say how small the machine of a lab is, on which all nodes are."""
+BEARS_ON = {
+    "detection": ("network.", "zone.", "link."),
+    "detection.stalled": ("disk.", "node.pause"),
+    "awareness.forced": ("node.", "zone.", "decommission"),
+    "awareness": ("node.", "zone."),
+    "zones": ("zone.",),
+    "managers": ("cluster_manager.", "zone."),
+    "replicas": ("node.", "zone.", "disk."),
+    "copies": ("node.", "zone.", "disk."),
+}
+"""Rows of the checklist, or the first words of their names, and the kinds of fault under which they matter most."""
+
+
+def _checklist(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
+    """What fails on the cluster's checklist, and not for the size of a lab; what bears on this run's faults first."""
+    failed = [row for row in (record.audit or {}).get("rows") or [] if row.get("status") == "fail"]
+    if starved.applies(record):
+        failed = [row for row in failed if row.get("id") not in OF_A_LAB]
+    kinds = causes(record, findings, None)
+
+    def far(row: dict[str, Any]) -> bool:
+        id = str(row.get("id"))
+        near = BEARS_ON.get(id) or BEARS_ON.get(id.partition(".")[0]) or ()
+        return not any(kind.startswith(near) for kind in kinds)
+
+    return sorted(failed, key=far)
+
+
+def _audited(failed: Sequence[dict[str, Any]]) -> Link:
+    return Link("audit", f"{text.plural(len(failed), 'row')} of the checklist failed")
 
 
 def _worst(findings: FindingsFile) -> list[tuple[str, str, float]]:
@@ -518,6 +563,7 @@ def _try(record: Record, findings: FindingsFile, missed: Sequence[FindingItem]) 
         (
             Link(f"help-{first.id}", "How, and at what price"),
             *(Link(f"help-{remedy.id}", f"Or: {remedy.title}") for remedy in others),
+            *([_audited(failed)] if (failed := _checklist(record, findings)) else []),
         ),
     )
 

@@ -91,7 +91,7 @@ def _html(record: Record, findings: FindingsFile, redact: bool, last: dict[str, 
     environment.filters["bytes"] = _bytes
     environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
     return environment.get_template("report.html.j2").render(
-        _context(record, findings), promises=promises.section(findings, last), redacted=redact
+        _context(record, findings), promises=promises.section(findings, last, redacted=redact), redacted=redact
     )
 
 

@@ -311,9 +311,48 @@ def test_users_who_bore_much_are_told_what_helps_though_all_was_as_expected() ->
     assert said.startswith("It held as was asked. Users bore 6") and "detect dead nodes sooner" in said
 
 
-def test_a_checklist_that_failed_is_something_to_do() -> None:
-    history = slow().history()
-    history.__dict__["audit"] = {
-        "rows": [{"status": "fail", "title": "Failures are seen within 15 s", "remedy": "set the timeouts"}]
-    }
-    assert "failures are seen within 15 s" in to_do(history)
+def audited(story: Story, *ids: str) -> History:
+    history = story.history()
+    rows = [{"id": id, "status": "fail", "title": f"Row {id}", "value": f"{id} is 62 s"} for id in ids]
+    history.__dict__["audit"] = {"rows": [{"id": "zones", "status": "ok", "title": "Zones"}, *rows]}
+    return history
+
+
+def last_answer(history: History) -> answers.Answer:
+    record, findings = Record(history), judged(history)
+    shown = findings | {"findings": answers.with_targets(findings, record.plan)}
+    return answers.answers(record, shown)[-1]
+
+
+def test_a_checklist_that_failed_is_something_to_do_and_what_bears_on_the_faults_comes_first() -> None:
+    said = to_do(audited(slow(), "managers.size", "protection.search", "detection"))
+    assert said == "It held. Now mend what fails on the checklist: “Row detection” (detection is 62 s)"
+
+
+def test_how_small_a_lab_is_is_nothing_to_mend_and_what_is_too_small_elsewhere_is() -> None:
+    assert "checklist" not in to_do(audited(slow(), "managers.size", "storage"))
+    theirs = audited(slow(), "managers.size")
+    theirs.plan["lab"] = {**theirs.plan["lab"], "shares_processors": False}
+    assert "“Row managers.size”" in to_do(theirs)
+
+
+def test_a_weakness_names_what_fails_on_the_checklist_too() -> None:
+    links = last_answer(audited(synthetic.black_hole(), "detection")).links
+    assert "1 row of the checklist failed" in [link.text for link in links]
+
+
+def test_a_checklist_that_nobody_read_is_told() -> None:
+    story = slow(expect("acknowledged.lost", "==", 0))
+    for chapter in story.chapters:
+        chapter.write = chapter.read
+    said = last_answer(story.history())
+    assert said.answer.startswith("Nothing.") and said.details == ("The checklist of the cluster was not read",)
+
+
+@pytest.mark.parametrize(("clean", "says"), [({"clean": False, "detail": ["x"]}, "Clean up first"), (None, "Nobody")])
+def test_a_clean_up_that_failed_or_that_nobody_knows_of_comes_before_anything_else(
+    clean: dict[str, Any] | None, says: str
+) -> None:
+    story = slow()
+    story.clean = clean
+    assert to_do(story.history()).startswith(says)
