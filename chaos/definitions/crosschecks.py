@@ -77,6 +77,9 @@ def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
             expected = " or ".join(declared[name].requests)
             says = f'in the workload {workload} a {name} is no "{given.operation}": expected {expected}'
             yield Problem(("load", name, "operation"), says)
+        elif declared[name].requests[given.operation or declared[name].usual] == "get" and not file.load.documents:
+            says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
+            yield Problem(("load", "documents"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:

@@ -405,6 +405,13 @@ class Guards(Strict):
     )
     max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the phases take longer")
 
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan's hash does not change with a package that is installed and not used."""
+        data: dict[str, Any] = handler(self)
+        off = {name for name, value in data.items() if value is None and name not in Guards.model_fields}
+        return {name: value for name, value in data.items() if name not in off}
+
     @property
     def floors(self) -> dict[str, GoodFloor]:
         """The floors that are asked for, by operation."""

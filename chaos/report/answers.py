@@ -184,7 +184,8 @@ def _by_how_much(findings: FindingsFile) -> Answer:
 
 def _rank(item: FindingItem) -> tuple[int, float]:
     """Lost data first, then what users see, then the rest; among alike by how far the target was missed."""
-    return {"data": 2, "reads": 1, "writes": 1}.get(group_of(item["metric"]) or "", 0), badness(item) or 0.0
+    weight = 2 if group_of(item["metric"]) == "data" else 1 if item.get("op") else 0
+    return weight, badness(item) or 0.0
 
 
 def margin(item: FindingItem, tables: dict[str, Any]) -> str:

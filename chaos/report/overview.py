@@ -178,6 +178,8 @@ def recovery(run: Facts) -> Known | None:
     found = [
         value
         for name, value in run.metrics.items()
-        if name.partition("@")[0] in ("read.regained", "write.regained") and name.partition("@")[2] not in waits
+        if (parts := name.partition("@"))[0].endswith(".regained")
+        and not parts[0].startswith("recovery.")
+        and parts[2] not in waits
     ]
     return max(found, key=lambda value: (seconds_of(value) or 0.0, not value.range.is_exact), default=None)

@@ -267,7 +267,7 @@ def deciding(a: Group, b: Group) -> set[str]:
         unit = next((v.unit for side in (a, b) for v in side.values.get(metric, ()) if v is not None), "")
         if unit and (comparison in (">=", ">")) == higher_is_better(unit):
             names.add(metric)
-    names |= {metric for side in (a, b) for metric in side.values if re.fullmatch(r"(read|write)\.outage", metric)}
+    names |= {metric for side in (a, b) for metric in side.values if re.fullmatch(r"[a-z]+\.outage", metric)}
     return names
 
 

@@ -20,6 +20,7 @@ from chaos.base import text
 from chaos.base.errors import InvalidInput
 from chaos.base.paths import write_atomically, write_json
 from chaos.checks.measure import Bound
+from chaos.definitions.experiment import DOCUMENTS
 from chaos.history import models
 from chaos.history.models import Plan
 from chaos.statistics import facts as reading
@@ -214,6 +215,7 @@ def _conditions(plan: Plan) -> dict[str, Any]:
             **models.operations(load),
             "arrivals": load.get("arrivals"),
             "documents": load.get("documents"),
+            **({"workload": load["workload"]} if load.get("workload", DOCUMENTS) != DOCUMENTS else {}),
         },
         "phases": experiment.get("phases") or [],
         "targets": {target.id: [target.comparison, target.value] for target in reading.targets(plan)},

@@ -157,7 +157,7 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.registry import ready
 from chaos.history import EventWriter
 from chaos.target.labs.local import LocalLab
-from chaos.places import ProcessIdentity
+from chaos.base.paths import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
 Registration(folder.name, folder / "ledger.jsonl", lab.id, ProcessIdentity.me()).write()

@@ -154,7 +154,7 @@ from chaos.faults.lifecycle import Lifecycle
 from chaos.registry import ready
 from chaos.history import EventWriter
 from chaos.target.labs.local import LocalLab
-from chaos.places import ProcessIdentity
+from chaos.base.paths import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
 ledger = Ledger(folder / "ledger.jsonl")

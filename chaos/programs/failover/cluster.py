@@ -200,7 +200,7 @@ def give_back_votes(api: Api, informants: Sequence[Node], others: Sequence[str])
 def _excluded(api: Api, informant: Node) -> tuple[Answer, list[str]]:
     """The names of nodes without a vote, by exclusion."""
     answer = api.ask(informant, "GET", EXCLUDED, timeout=5.0)
-    return answer, without_vote(answer.body)
+    return answer, without_vote(answer.body) if answer.ok else []
 
 
 def took_effect(step: Step, cluster: Cluster) -> bool | None:

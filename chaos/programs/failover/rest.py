@@ -11,6 +11,7 @@ from typing import Any
 import urllib3
 
 from chaos.base.access import Access, distrust
+from chaos.base.errors import ChaosError
 from chaos.base.netsock import Endpoint
 from chaos.opensearch.rest import NodeClient
 
@@ -69,6 +70,8 @@ class Api:
         began = time.monotonic()
         try:
             status, data = self._client(address).request(method, path, body=body, whole=timeout)
+        except ChaosError as error:  # secrets are read again for each address: one that is gone is no answer
+            return Answer(0, None, time.monotonic() - began, str(error))
         except urllib3.exceptions.HTTPError as error:
             seconds = time.monotonic() - began
             cause = type(error).__name__.removesuffix("Error")

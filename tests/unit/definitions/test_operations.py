@@ -12,11 +12,13 @@ from chaos.base import operations
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import READ, USUAL, WRITE, OperationKind
 from chaos.checks import catalogue
+from chaos.checks.check import Scope
 from chaos.definitions import loading, writing
 from chaos.definitions.expectations import Metric
 from chaos.definitions.experiment import LoadFile
 from chaos.history import models
 from chaos.registry import GRAMMAR
+from chaos.run import plan
 
 LOOKUP = OperationKind("lookup", "one by its key", {"by-key": "get"})
 TAIL = OperationKind("read", "the newest", {"tail": "search"})
@@ -25,7 +27,7 @@ THEIRS = replace(
     GRAMMAR,
     workloads=LOGS,
     metrics={
-        metric: Metric(metric, check.unit, operation=operation)  # type: ignore[arg-type]
+        metric: Metric(metric, check.unit, check.scope is Scope.RUN, check.needs, operation)  # type: ignore[arg-type]
         for metric, operation, check in catalogue.metrics(operations.names(LOGS))
     },
 )
@@ -64,6 +66,7 @@ def test_a_load_of_own_operations_goes_there_and_back(tmp_path: Path) -> None:
     assert (ship.name, ship.operation, ship.writes) == ("ship", "put", True) and loaded.load.writer == ship
     assert [(each.op, each.quantity) for each in loaded.expect] == [("lookup", "good"), ("ship", "p99")]
     assert list(loaded.guards.floors) == ["ship"]
+    assert "lookup_good" not in loaded.to_json()["guards"]
     normal = json.loads(json.dumps(loaded.to_json()))
     assert THEIRS.experiment(normal) == loaded
     assert (normal["load"]["read"], normal["load"]["write"]) == (None, None)  # as every normal form had them
@@ -83,12 +86,19 @@ def test_the_usual_operations_are_written_as_they_always_were() -> None:
 GRAMMAR_NORMAL = loading.load_experiment(Path(__file__).parents[3] / "experiments" / "no-fault.yaml", GRAMMAR).to_json()
 
 
+def test_a_package_that_is_installed_and_not_used_changes_no_plan(tmp_path: Path) -> None:
+    path = Path(__file__).parents[3] / "experiments" / "zone-network-slowdown.yaml"
+    theirs, ours = (loading.load_experiment(path, grammar) for grammar in (THEIRS, GRAMMAR))
+    assert theirs.to_json() == ours.to_json() and plan.digest(theirs) == plan.digest(ours)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
         ("workload: logs", "workload: documents", '5:3: the workload documents has no operation "lookup"'),
         ("lookup: {", "read: {operation: get, ", '5:21: in the workload logs a read is no "get": expected tail'),
         ("lookup: {", "lookup: {operation: search, ", "5:23: operation: expected by-key, got 'search'"),
+        ("workload: logs", "workload: logs\n  documents: 0", "8:14: a lookup gets documents that are there before"),
         ("{lookup.good", "{read.good", "11:6: read.good needs a read load, and there is none"),
         ("{ship.good", "{read.good", "the load has no reads to guard: expected load.read"),
         ("{ship.good", "{shop.good", '13:10: unknown key "shop.good": did you mean "ship.good"?'),

@@ -61,6 +61,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("socket.gethostname", lambda: "buildbox-7")
     monkeypatch.setattr("getpass.getuser", lambda: "jdoe")
     story = synthetic.lost_writes()
+    story.cas, story.visibility = synthetic.Compared(), synthetic.Probed()
+    story.expect += [synthetic.expect(f"{what}", "==", 0) for what in ("stale.reads", "cas.violations", "dirty.reads")]
     for chapter in story.chapters:
         for event in chapter.events:
             if "index" in event[2]:
@@ -76,6 +78,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text(json.dumps(_swap(json.loads(path.read_text()))))
     events = folder / "history" / "events.jsonl"
     events.write_text("".join(json.dumps(_swap(json.loads(line))) + "\n" for line in events.read_text().splitlines()))
+    for name in ("cas", "probes"):
+        lines = folder / "history" / f"{name}.jsonl"
+        lines.write_text("".join(json.dumps(_swap(json.loads(line))) + "\n" for line in lines.read_text().splitlines()))
     tables = folder / "history" / "arrivals.json"
     tables.write_text(json.dumps(_swap(json.loads(tables.read_text()))))
     plan = json.loads((folder / "plan.json").read_text())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from synthetic import Chapter, Story
 from typer.testing import CliRunner
 
-from chaos.base.access import PLAIN
+from chaos.base.access import PLAIN, Access
 from chaos.checks.record import Record
 from chaos.cli import app
 from chaos.load.balancer import Balancer
@@ -88,13 +88,15 @@ NODE = Node("a-1", "a", "127.0.0.1:1", True, True)
 class Votes(Api):
     """The exclusions of a cluster, and its answers: those in ``fails`` never come, in the order of what is asked."""
 
+    failure = Answer(0, None, 5.0, "Timeout")
+
     def __init__(self, excluded: list[str], fails: tuple[int, ...] = ()) -> None:
         self.excluded, self._fails, self.asked = excluded, fails, list[str]()
 
     def ask(self, node: Node, method: str, path: str, body: object = None, *, timeout: float) -> Answer:
         self.asked.append(method)
         if len(self.asked) - 1 in self._fails:
-            return Answer(0, None, timeout, "Timeout")
+            return self.failure
         if method == "POST":
             self.excluded = ["a-1", "b-1"]
         if method == "DELETE":
@@ -104,8 +106,10 @@ class Votes(Api):
 
 
 @pytest.mark.parametrize("fails", [(), (1,), (2,), (3,), (2, 3)])
-def test_votes_that_were_taken_are_given_back_whatever_is_not_answered(fails: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("failure", [Votes.failure, Answer(503, "OpenSearch Security not initialized.", 0.1, "503")])
+def test_votes_that_were_taken_are_given_back_whatever_is_not_answered(fails: tuple[int, ...], failure: Answer) -> None:
     votes = Votes([], fails)
+    votes.failure = failure
     answer = _lead(votes, [NODE, NODE], ["a-1", "b-1"])
     assert votes.excluded == [] and votes.asked[:2] == ["GET", "POST"] and answer.ok == (fails != (1,))
 
@@ -334,3 +338,13 @@ def test_the_timeline_shows_what_controllers_decided_and_by_what_evidence() -> N
         (9.0, "controller-c: would weights zone b"),
     ]
     assert "zone b is bad (by probe and read)" in moments[0][2]
+
+
+def test_a_secret_that_is_gone_is_no_answer_and_no_error(tmp_path: Path) -> None:
+    """It is read again for each new address, and a controller has to go on without that node."""
+    secret = tmp_path / "password"
+    secret.write_text("geheim")
+    api = Api(Access(user="admin", password=f"file:{secret}"))
+    secret.unlink()
+    answer = api.ask(NODE, "GET", "/", timeout=1.0)
+    assert answer.status == 0 and not answer.ok and str(secret) in answer.says
