@@ -127,10 +127,11 @@ def _read_options(config: pytest.Config) -> None:
         return  # so that whoever only collects loads nothing of ours
     from chaos.base.errors import InvalidInput
     from chaos.definitions import objectives
-    from chaos.registry import GRAMMAR
-    from chaos.run.retrying import Retries
 
     try:
+        from chaos.registry import GRAMMAR  # raises for another package that is broken
+        from chaos.run.retrying import Retries
+
         config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
         if retry is not None:
             config.stash[_RETRIES] = Retries.parse(retry, RETRY)
@@ -277,9 +278,10 @@ class ExperimentFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         from chaos.base.errors import InvalidInput
-        from chaos.registry import load_experiment
 
         try:
+            from chaos.registry import load_experiment  # raises for another package that is broken
+
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
         except InvalidInput as error:
             raise self.CollectError(str(error)) from None

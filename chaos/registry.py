@@ -24,7 +24,8 @@ from chaos.faults import kinds, select
 from chaos.faults.fault import Fault
 from chaos.faults.offers import Providers
 from chaos.load import workloads
-from chaos.target.protocol import Lab
+from chaos.target.labs import kinds as targets
+from chaos.target.labs.base import BaseLab
 
 FAULTS = kinds.discover()
 WORKLOADS = {name: workload.operations for name, workload in workloads.every().items()}
@@ -43,9 +44,9 @@ def load_experiment(path: str | Path, **options: Any) -> Experiment:
     return loading.load_experiment(path, GRAMMAR, **options)
 
 
-def ready(id: str, params: FaultParams, lab: Lab, **options: Any) -> Fault:
+def ready(id: str, params: FaultParams, lab: BaseLab, **options: Any) -> Fault:
     """:func:`chaos.faults.select.ready` with every provider that is known here."""
-    return select.ready(id, params, lab, PROVIDERS.on(lab.lacks), **options)
+    return select.ready(id, params, lab, PROVIDERS.on(lab.lacks, targets.named(lab.kind).order), **options)
 
 
 def main() -> None:

@@ -37,11 +37,9 @@ def faults(
     lab_kind = of_kind or DEFAULT_LAB
     offers = {}
     for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
-        offers[name] = kinds.of_kind(lab_kind).offers(load_topology(name))
+        offers[name] = PROVIDERS.on(kinds.lacks(lab_kind, load_topology(name)), kinds.named(lab_kind).order)
     unavailable = {
-        kind: why
-        for kind, fault in FAULTS.items()
-        if (why := PROVIDERS.on(offers[topology or fault.example_topology].get).reasons(kind))
+        kind: why for kind, fault in FAULTS.items() if (why := offers[topology or fault.example_topology].reasons(kind))
     }
     if as_json:
         print(documentation.as_json(topology, unavailable, PROVIDERS))

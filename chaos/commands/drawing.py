@@ -98,7 +98,7 @@ def nemesis(
         name=name,
         good=objectives.parse(objective or (), GRAMMAR.operations),
     )
-    text = drawing.text(options, PROVIDERS.on(kinds.of_kind(kind).offers(spec).get))
+    text = drawing.text(options, PROVIDERS.on(kinds.lacks(kind, spec), kinds.named(kind).order))
     if file is None and not run_it:
         print(text, end="")
         return

@@ -60,10 +60,11 @@ def recover() -> None:
     from chaos.run.recovery import recover as recover_all
 
     plugins.modules(providers)  # they bring what undoes their moves
-    try:
-        providers.discover()
-    except InvalidInput as error:
-        out.print(f"going on without it: {error}", markup=False)
+    for point in plugins.named("providers"):
+        try:
+            plugins.loaded(point)
+        except InvalidInput as error:
+            out.print(f"going on without it: {error}", markup=False)
     result = recover_all(lambda text: out.print(text, markup=False))
     for problem in result.problems:
         out.print(f"could not: {problem}", markup=False)

@@ -68,7 +68,8 @@ class Described:
     example_topology: str
 
     def to_json(self, reasons: list[str]) -> dict[str, Any]:
-        """``reasons``: why it cannot be had here; empty where it can."""
+        """``reasons``: why it cannot be had here; empty where it can. Of the first way, which there may not be."""
+        way = self.ways[0] if self.ways else Way("", "", "", ())
         return {
             "kind": self.kind,
             "family": self.family,
@@ -77,11 +78,11 @@ class Described:
                 {"name": each.name, "says": each.says, "required": each.required, "default": each.default}
                 for each in self.parameters
             ],
-            "needs": {need: CAPABILITIES.get(need, need) for need in self.ways[0].needs},
-            "mechanism": self.ways[0].mechanism,
+            "needs": {need: CAPABILITIES.get(need, need) for need in way.needs},
+            "mechanism": way.mechanism,
             "proof": self.proof,
             "holding": self.holding,
-            "undo": self.ways[0].undoing,
+            "undo": way.undoing,
             "providers": [way.provider for way in self.ways],
             "lasting": self.lasting,
             "examples": list(self.examples),

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from chaos.base.errors import ChaosError, FaultError
+from chaos.base.errors import ChaosError, FaultError, InvalidInput
 from chaos.base.logs import LOG
 from chaos.opensearch import administration
 from chaos.target.protocol import Lab
@@ -49,6 +49,12 @@ def operation(name: str, *, sets: Sets | None = None) -> Callable[[Operation], O
     """
 
     def register(function: Operation) -> Operation:
+        other = _OPERATIONS.get(name)
+        if other is not None and other.__module__ != function.__module__:
+            raise InvalidInput(
+                f"{function.__module__} brings a move '{name}', which is one of {other.__module__}",
+                remedy="give it a name of its own: a ledger finds what undoes a move by its name",
+            )
         _OPERATIONS[name] = function
         if sets is not None:
             _SETS[name] = sets

@@ -110,10 +110,10 @@ class Providers:
         ``order``: of a target, names of providers that it wants first.
         """
         known = self.kinds[kind]
-        ranked = sorted(self.all, key=lambda each: order.index(each.name) if each.name in order else len(order))
-        found = [each.offers[kind] for each in ranked if kind in each.offers]
+        found = [each.offers[kind] for each in self.all if kind in each.offers]
         if known.made_of is not None:
-            found += [_through(offer, kind) for offer in self.of(known.made_of, order)]
+            found += [_through(offer, kind) for offer in self.of(known.made_of)]
+        found.sort(key=lambda offer: order.index(offer.provider) if offer.provider in order else len(order))
         return [replace(offer, needs=(*offer.needs, *known.sees)) for offer in found]
 
     def on(self, lacks: Lacks = lambda _: None, order: Sequence[str] = ()) -> Offers:

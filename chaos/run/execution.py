@@ -41,7 +41,9 @@ def offers_for(
     experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
 ) -> Offers:
     """What this lab, or one of this kind that is still to be made, can have done to it; starts nothing."""
-    return providers.on(lab.lacks if lab is not None else kinds.of_kind(kind).offers(experiment.topology).get)
+    if lab is not None:
+        return providers.on(lab.lacks, kinds.named(lab.kind).order)
+    return providers.on(kinds.lacks(kind, experiment.topology), kinds.named(kind).order)
 
 
 def refuse_lacking(
@@ -147,6 +149,11 @@ class Execution(Loading, Phases, Closing):
             finally:
                 self.close_down()
 
+    @property
+    def foreseen(self) -> Offers:
+        """What this lab can have, as it is known before it is up: so plan.json names the providers that will be."""
+        return offers_for(self.experiment, self.options.providers, self.options.lab, self.lab.kind)
+
     def write_plan(self) -> None:
         notes = plan.blunt(self.experiment)
         for said in (*overriding.sentences(self.experiment), *notes):
@@ -155,7 +162,7 @@ class Execution(Loading, Phases, Closing):
 
     def planned_run(self, notes: list[str]) -> Plan:
         """plan.json: what nobody shall have to guess who judges the run later."""
-        experiment, lab = self.experiment, self.lab
+        experiment, lab, target = self.experiment, self.lab, kinds.named(self.lab.kind)
         made: Plan = {
             "format": 1,
             "run": self.folder.name,
@@ -168,7 +175,8 @@ class Execution(Loading, Phases, Closing):
             "lab": {
                 "kind": lab.kind,
                 "id": lab.id,
-                "shares_processors": kinds.named(lab.kind).shares_processors,
+                "shares_processors": target.shares_processors,
+                **({"accepts": list(target.accepts)} if target.accepts else {}),
                 "nodes": [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in experiment.topology.nodes],
                 "client_hosts": [host.name for host in lab.wiring.clients],
                 "pulsed": self.pulsed,
@@ -182,11 +190,11 @@ class Execution(Loading, Phases, Closing):
             "machine": plan.machine(),
             "watched": True,  # an end of a process is an event; without events of the watch nothing passes
             "configuration_watched": True,  # and so is a change of settings that is not ours
-            "differences": plan.differences(experiment, self.parts.notes),
+            "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors),
             "client": self.driver_config(planned=True).model_dump(
                 mode="json", exclude={"out", "access", "instruments"}
             ),
-            "steps": list(plan.steps(experiment, self.seed, self.offers)),
+            "steps": list(plan.steps(experiment, self.seed, self.foreseen)),
             "notes": notes,
         }
         if self.options.second_of:

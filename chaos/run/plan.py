@@ -106,6 +106,7 @@ def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[Planned
             yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
         for each in planned[phase.name]:
             params = each.params
+            offer = offers.meant(params.kind)
             fault = preview(each, experiment, seed, wiring, offers)
             if fault is None:
                 nodes = experiment.topology.nodes
@@ -115,6 +116,9 @@ def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[Planned
                     "phase": phase.name,
                     "step": f"inject {params.kind}: {params.describe()}",
                     "fault": each.id,
+                    "provider": offer.provider,
+                    "grade": offer.grade.value,
+                    "mechanism": offer.mechanism,
                     "resolved": "at inject time" + (f", one of {', '.join(possible)}" if possible else ""),
                     "inverse": "the inverse of each move, from the ledger",
                 }
@@ -243,13 +247,19 @@ def again(
     return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
 
 
-def differences(experiment: Experiment, notes: Sequence[str] = ()) -> list[str]:
-    """Every way in which this lab is not production that may matter for a verdict."""
+ONE_MACHINE = "all nodes share this machine's processors, memory and disk"
+ONE_KERNEL = "zones are network namespaces on one kernel: no real distance, one clock"
+
+
+def differences(experiment: Experiment, notes: Sequence[str] = (), *, shared: bool = True) -> list[str]:
+    """Every way in which this lab is not production that may matter for a verdict.
+
+    ``shared``: its nodes share this machine.
+    """
     topology = experiment.topology
     heaps = ", ".join(sorted({n.heap.text for n in topology.nodes}))
     found = [
-        "all nodes share this machine's processors, memory and disk",
-        "zones are network namespaces on one kernel: no real distance, one clock",
+        *([ONE_MACHINE, ONE_KERNEL] if shared else []),
         f"small heaps ({heaps}) and a small index: recovery times do not scale from here",
         "security plugin with certificates and one user made for this lab"
         if topology.security

@@ -18,13 +18,17 @@ class TargetKind(ABC):
     """One kind of target. Loading it must be cheap: what is heavy is loaded when it is used.
 
     ``shares_processors``: its nodes run on this machine, so the load and they take time from each other.
-    ``keeps_data``: its nodes' data lies in our state folder.
+    ``keeps_data``: its nodes' data lies in our state folder. ``order``: names of providers that it wants first, where
+    two offer the same. ``accepts``: grades of proofs below ``path`` that count on it (``effect``; ``reported`` never
+    does).
     """
 
     name: ClassVar[str]
     says: ClassVar[str]
     shares_processors: ClassVar[bool] = True
     keeps_data: ClassVar[bool] = True
+    order: ClassVar[tuple[str, ...]] = ()
+    accepts: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def lab(self) -> type[BaseLab]:

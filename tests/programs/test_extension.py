@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -168,3 +171,89 @@ def test_a_target_that_is_broken_hides_no_other(tmp_path: Path) -> None:
     assert command(tmp_path, "faults", "--lab", "local").returncode == 0
     done = command(tmp_path, "faults", "--lab", "theirs")
     assert done.returncode == 2 and "package their-package 0.1" in done.stderr and "oh no" in done.stderr, done.stderr
+
+
+def test_a_target_s_labs_bear_its_name(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(
+        "from chaos.target.kinds.local import Local\n\nclass Theirs(Local):\n    name = 'theirs'\n\nTHING = Theirs()\n"
+    )
+    metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.targets": {"theirs": "theirs:THING"}})
+    done = command(tmp_path, "faults", "--lab", "theirs")
+    assert done.returncode == 2 and "the labs of 'theirs' call themselves 'local'" in done.stderr, done.stderr
+
+
+def test_a_target_of_a_name_that_is_taken_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text("from chaos.target.kinds.local import TARGET as THING\n")
+    metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.targets": {"local": "theirs:THING"}})
+    assert command(tmp_path, "faults").returncode == 0
+    done = command(tmp_path, "faults", "--lab", "podman")
+    assert done.returncode == 2 and "local, docker, local (theirs:THING)" in done.stderr, done.stderr
+
+
+NEEDY = """\
+from chaos.faults.kinds.network import NetworkDrop
+from chaos.faults.offers import Means, Provider
+
+THING = Provider("needy", "what nobody has")
+
+
+@THING.carries_out(NetworkDrop, mechanism="m", undoing="u", needs=("ssh",))
+def make(params, aim):
+    return Means(())
+"""
+KIND = """\
+from typing import ClassVar
+
+from chaos.faults.kind import Kind
+
+
+class THING(Kind):
+    \"\"\"A kind that nobody carries out.\"\"\"
+
+    kind: ClassVar[str] = "their.kind"
+    family: ClassVar[str] = "other"
+    proof: ClassVar[str] = "p"
+    holding: ClassVar[str] = "h"
+    examples: ClassVar[tuple[dict, ...]] = ({},)
+"""
+
+
+def test_what_a_provider_needs_and_nobody_knows_is_lacking_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(NEEDY)
+    metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.providers": {"needy": "theirs:THING"}})
+    done = command(tmp_path, "faults", "--json")
+    (drop,) = [each for each in json.loads(done.stdout)["faults"] if each["kind"] == "network.drop"]
+    assert "needy" in drop["providers"] and drop["available"]  # by ours
+
+
+def test_a_kind_without_a_provider_is_told_and_one_that_says_too_little_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(KIND)
+    metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.kinds": {"theirs": "theirs:THING"}})
+    done = command(tmp_path, "faults", "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = [each for each in json.loads(done.stdout)["faults"] if each["kind"] == "their.kind"]
+    assert not found["available"] and found["reasons"] == ["no provider offers their.kind"]
+    (tmp_path / "theirs.py").write_text(KIND.replace('    family: ClassVar[str] = "other"\n', ""))
+    done = command(tmp_path, "faults")
+    assert done.returncode == 2 and "does not say its family" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--chaos-objective", "read=1s"]])
+def test_under_pytest_a_broken_package_is_one_line_too(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "theirs.py").write_text("raise RuntimeError('oh no')\n")
+    metadata(tmp_path, "their-package", "0.1", {"opensearch_chaos.providers": {"theirs": "theirs:THING"}})
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    experiment(folder)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "chaos", *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode in (2, 4) and "package their-package 0.1" in said and "oh no" in said, said
+    assert "Traceback" not in said and "INTERNALERROR" not in said and "registry.py" not in said, said

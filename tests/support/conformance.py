@@ -116,8 +116,7 @@ def conforms_or_skips(
 ) -> None:
     """:func:`conforms` on the lab of the kind's topology; skipped where labs of that class cannot have it."""
     wanted = FAULTS[kind].example_topology
-    offers = lab.offers(topology(wanted))
-    if reasons := PROVIDERS.on(offers.get).reasons(kind):
+    if reasons := PROVIDERS.on(kinds.lacks(lab.kind, topology(wanted))).reasons(kind):
         pytest.skip(f"{kind}: {'; '.join(reasons)}")
     conforms(get(wanted), out, kind, example, seen)
 

@@ -27,7 +27,7 @@ def discover() -> dict[str, type[FaultParams]]:
     Raises InvalidInput for what a package brings and that is no kind, and for a kind that is there twice.
     """
     found = [kind for module in plugins.modules(sys.modules[__name__]) for kind in kinds_of(module)]
-    found += [kind for name, brought in plugins.brought("kinds") for kind in kinds_of(brought, name)]
+    found += [kind for name, brought in plugins.brought("kinds") for kind in map(complete, kinds_of(brought, name))]
     plugins.refuse_twice("kinds of fault", (kind.kind for kind in found))
 
     def place(kind: type[FaultParams]) -> int:
@@ -46,6 +46,20 @@ def kinds_of(brought: Any, name: str = "") -> list[type[FaultParams]]:
             remedy="name a module with kinds, or a subclass of chaos.faults.kind.Kind that has a kind",
         )
     return [brought]
+
+
+REQUIRED = ("family", "proof", "holding", "examples")
+"""What a class must say of its kind, beside its fields."""
+
+
+def complete(kind: type[FaultParams]) -> type[FaultParams]:
+    """The kind. Raises InvalidInput where it does not say all that the catalogue tells of it."""
+    if lacking := [name for name in REQUIRED if not hasattr(kind, name)]:
+        raise InvalidInput(
+            f"the kind of fault '{kind.kind}' ({kind.__module__}) does not say its {', '.join(lacking)}",
+            remedy="see 'Add a kind of fault' in CONTRIBUTING.md",
+        )
+    return kind
 
 
 def _is_kind(thing: Any) -> bool:

@@ -15,7 +15,8 @@ from contextlib import suppress
 from itertools import count
 
 from chaos.base.netsock import Namespace
-from chaos.target.labs.local import LocalLab
+from chaos.target.labs import kinds
+from chaos.target.labs.base import BaseLab
 from chaos.target.wiring import HTTP, NETNS_FOLDER
 
 CONNECT_SECONDS = 1.0
@@ -29,7 +30,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def _serve(lab: LocalLab, client: socket.socket, start: int) -> None:
+def _serve(lab: BaseLab, client: socket.socket, start: int) -> None:
     nodes = [node.name for node in lab.topology.nodes if node.is_data]
     with client:
         for offset in range(len(nodes)):
@@ -50,7 +51,7 @@ def _serve(lab: LocalLab, client: socket.socket, start: int) -> None:
 
 def main() -> None:
     """Arguments: lab id, descriptor of the listening socket. Prints nothing; ends with the lab."""
-    lab = LocalLab.attach(sys.argv[1])
+    lab = kinds.attach(sys.argv[1])
     listener = socket.socket(fileno=int(sys.argv[2]))
     home = Namespace(NETNS_FOLDER / lab.wiring.bridge_namespace)
     entered = home.entered()

@@ -22,7 +22,7 @@ DEFAULT = "local"
 def every() -> dict[str, TargetKind]:
     """All that there are, ours first. One that cannot be loaded says so when it is used, and hides no other."""
     ours = [module.TARGET for module in plugins.modules(folder)]
-    found = sorted(ours, key=lambda each: each.name != DEFAULT)
+    found = {each.name: each for each in sorted(ours, key=lambda each: each.name != DEFAULT)}
     for point in plugins.named("targets"):
         try:
             theirs = plugins.loaded(point)
@@ -31,11 +31,16 @@ def every() -> dict[str, TargetKind]:
                     f"{plugins.whose(point)}: '{point.name}' ({point.value}) is no target",
                     remedy="name an instance of chaos.target.kind.TargetKind",
                 )
+            if not isinstance(name := getattr(theirs, "name", None), str) or name in found:
+                why = "is of a kind that is there already" if isinstance(name, str) else "has no name"
+                raise InvalidInput(
+                    f"{plugins.whose(point)}: '{point.name}' ({point.value}) {why}",
+                    remedy="mend or uninstall that package",
+                )
         except InvalidInput as error:
-            theirs = Broken(point.name, error)
-        found.append(theirs)
-    plugins.refuse_twice("kinds of target", (each.name for each in found))
-    return {each.name: each for each in found}
+            theirs = Broken(point.name if point.name not in found else f"{point.name} ({point.value})", error)
+        found[theirs.name] = theirs
+    return found
 
 
 class Broken(TargetKind):
@@ -65,8 +70,23 @@ def named(kind: str) -> TargetKind:
 
 
 def of_kind(kind: str) -> type[BaseLab]:
-    """The class of a kind of labs. Raises InvalidInput when there is none of that name."""
-    return named(kind).lab()
+    """The class of a kind of labs. Raises InvalidInput when there is none of that name, or it goes by another."""
+    made = named(kind).lab()
+    if made.kind != kind:
+        raise InvalidInput(
+            f"the labs of '{kind}' call themselves '{made.kind}'",
+            remedy=f"say kind = {kind!r} in {made.__module__}.{made.__qualname__}: it is written into each lab",
+        )
+    return made
+
+
+def lacks(kind: str, topology: Topology) -> Callable[[str], str | None]:
+    """Capability → None, or why a lab of this kind and topology would lack it; asked before there is one.
+
+    What the kind does not know of is lacking. Raises InvalidInput when there is no such kind.
+    """
+    offers = of_kind(kind).offers(topology)
+    return lambda capability: offers.get(capability, f"a {kind} lab has no '{capability}'")
 
 
 def attach(id: str) -> BaseLab:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from chaos.base import paths
 from chaos.base.paths import PREFIX, ProcessIdentity
+from chaos.target.kind import TargetKind
 from chaos.target.labs import cgroups, disks, kinds, network, processes, traces
 
 KEPT_LOGS = 20
@@ -141,7 +142,9 @@ def _destroy(id: str) -> list[str]:
         problems = [f"process {pid} in {living[pid]} does not die" for pid in stuck]
     if problems:
         return problems
-    problems = [problem for kind in kinds.every().values() for problem in kind.remove(id)]
+    if unknown := _unknown_kind(id):
+        return [unknown]
+    problems = [problem for kind in kinds.every().values() for problem in _told(kind, id)]
     problems = problems or disks.remove(id)  # a container holds its disk
     if problems:
         return problems
@@ -157,6 +160,29 @@ def _destroy(id: str) -> list[str]:
         if folder.exists():
             problems.append(f"folder {folder} cannot be removed")
     return problems
+
+
+def _unknown_kind(id: str) -> str | None:
+    """Why a lab cannot be taken away whose kind nobody here knows: its manifest is all that says what there is of it.
+
+    None where its kind is here, or where it has no manifest: then only what was ours had been made.
+    """
+    try:
+        kind = str(json.loads((paths.labs() / id / "lab.json").read_text())["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    there = kinds.every().get(kind)
+    if there is not None and not isinstance(there, kinds.Broken):
+        return None
+    return f"lab {id} is of kind '{kind}', which is not here: install the package that brings it, then try again"
+
+
+def _told(kind: TargetKind, id: str) -> list[str]:
+    """What a kind could not take away; an error of another package's kind is such a thing, and stops no other."""
+    try:
+        return kind.remove(id)
+    except Exception as error:
+        return [f"labs of kind '{kind.name}' could not be looked through: {type(error).__name__}: {error}"]
 
 
 def _keep_logs(folder: Path) -> None:

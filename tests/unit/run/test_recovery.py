@@ -24,7 +24,7 @@ from chaos.registry import FAULTS
 from chaos.run import recovery as module
 from chaos.run import space
 from chaos.run.recovery import leftovers, recover
-from chaos.target.labs import network, sweep
+from chaos.target.labs import kinds, network, sweep
 from chaos.target.labs.local import LocalLab
 from chaos.target.wiring import Wiring
 
@@ -260,6 +260,35 @@ def test_one_lab_that_will_not_go_does_not_keep_the_next(state: Path, monkeypatc
     monkeypatch.setattr(sweep, "destroy", destroy)
     result = recover()
     assert result.removed == ["r2"] and result.problems == ["lab r1: cannot remove network namespace"]
+
+
+def test_a_lab_of_a_kind_that_is_not_here_stays_and_is_told(state: Path) -> None:
+    """What there is of it only its kind knows, and only its manifest says which kind that is."""
+    folder = lab_on_disk("r1", DEAD)
+    manifest = json.loads((folder / "lab.json").read_text())
+    (folder / "lab.json").write_text(json.dumps(manifest | {"kind": "machines"}))
+    result = recover()
+    assert result.removed == [] and not result.clean and (folder / "lab.json").exists()
+    assert "lab r1 is of kind 'machines', which is not here" in result.problems[0]
+    (folder / "lab.json").write_text(json.dumps(manifest))
+    assert recover().removed == ["r1"]
+
+
+def test_a_kind_that_fails_while_it_looks_keeps_the_lab_and_raises_nothing(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lab_on_disk("r1", DEAD)
+
+    class Failing(type(kinds.named("local"))):  # type: ignore[misc]
+        name = "failing"
+
+        def remove(self, id: str) -> list[str]:
+            raise RuntimeError("oh no")
+
+    both = {"local": kinds.named("local"), "failing": Failing()}
+    monkeypatch.setattr(kinds, "every", lambda: both)
+    result = recover()
+    assert not result.clean and folder.exists() and "labs of kind 'failing'" in result.problems[0]
 
 
 def test_control_groups_without_anything_else_are_leftovers_too(monkeypatch: pytest.MonkeyPatch) -> None:
