@@ -27,8 +27,8 @@ class _Patient(logging.FileHandler):
 
 
 @contextmanager
-def kept(path: Path) -> Iterator[None]:
-    """Keep what is logged in the block in ``path``."""
+def kept(path: Path, *about: str) -> Iterator[None]:
+    """Keep what is logged in the block in ``path``. ``about``: its first lines, beside this machine's."""
     try:
         handler = _Patient(path, encoding="utf-8")
     except OSError:  # the run says so itself, by its record
@@ -41,6 +41,8 @@ def kept(path: Path) -> Iterator[None]:
     LOG.setLevel(logging.DEBUG)
     LOG.addHandler(handler)
     LOG.info("Python %s, %s %s", platform.python_version(), platform.system(), platform.release())
+    for line in about:
+        LOG.info("%s", line)
     try:
         yield
     finally:

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
+from chaos.base.ids import cas_id
 from chaos.checks.data import operations
 from chaos.checks.data.operations import planned
 from chaos.checks.record import OUTCOMES, SECOND, Record, Span
@@ -351,7 +352,7 @@ def unread_keys(record: Record) -> list[str]:
         f"{node} was never asked for {text.listed(lacking)} ({CAS_READ})"
         for node in counts.nodes
         if counts.row(CAS_READ, node, None, answers=True).share / keys >= PER_KEY
-        and (lacking := [f"c-{n}" for n in range(keys) if (f"c-{n}", node) not in seen])
+        and (lacking := [key for key in map(cas_id, range(keys)) if (key, node) not in seen])
     ]
 
 

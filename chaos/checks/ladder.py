@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.base import text
+from chaos.base import ids, text
 from chaos.checks import evidence, failovers, latency, recovered, regained
 from chaos.checks.arrivals import Arrivals, ranked
 from chaos.checks.check import Check
@@ -335,8 +335,7 @@ def _good_writes(writes: Arrivals, begin: int, stop: int, shards: int, routing: 
     if not kept:
         return [np.empty(0, np.int64)] * shards
     ends, numbers = (np.concatenate(each) for each in zip(*kept, strict=True))
-    # w-<k> is the id of arrival k's document: chaos/load/ids.py
-    where = np.fromiter((shard_of(f"w-{k}", shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
+    where = np.fromiter((shard_of(ids.write_id(k), shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
     return [np.sort(ends[where == shard]) for shard in range(shards)]
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.base import text
+from chaos.base.ids import probe_id
 from chaos.checks import contents, coverage
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
@@ -87,7 +88,7 @@ def unexpected(record: Record) -> Measure:
         "recovered_count": int(readback.get("recovered_count") or 0),
         "documents": readback.get("documents"),
     }
-    twice = {f"v-{event['n']}" for event in record.probes if event["kind"] == "seen" and event["hits"] > 1}
+    twice = {probe_id(event["n"]) for event in record.probes if event["kind"] == "seen" and event["hits"] > 1}
     if twice:
         evidence["searched_twice"] = sorted(twice)[:SHOWN]
     total = sum(counts.values()) + len(twice)

@@ -19,7 +19,8 @@ class Grade(StrEnum):
     """How sure a proof is."""
 
     PATH = "path"
-    """Bytes through the very link, the process's own state, a blocked fsync."""
+    """The thing itself, asked by us: bytes through the very link, the process's own state, a blocked fsync; of a
+    setting what each node goes by, of a burden that the runner makes what each node counts of it."""
     EFFECT = "effect"
     """What neighbours, clients or the cluster see, and did not see before."""
     REPORTED = "reported"

@@ -65,8 +65,8 @@ class Offer:
     make: Make
     mechanism: str
     undoing: str
-    needs: tuple[str, ...] = ()
-    grade: Grade = Grade.PATH
+    needs: tuple[str, ...]
+    grade: Grade
 
     def reasons(self, lacks: Lacks) -> list[str]:
         """Why it cannot be had on a target; empty: it can."""
@@ -74,10 +74,13 @@ class Offer:
 
 
 class Provider:
-    """One means to carry kinds of fault out. ``says``: what it is, in a line."""
+    """One means to carry kinds of fault out. ``says``: what it is, in a line.
 
-    def __init__(self, name: str, says: str) -> None:
-        self.name, self.says = name, says
+    ``grade``: of the proofs that kinds have with it, where an offer says no other.
+    """
+
+    def __init__(self, name: str, says: str, *, grade: Grade) -> None:
+        self.name, self.says, self.grade = name, says, grade
         self.offers: dict[str, Offer] = {}
 
     def carries_out(
@@ -86,13 +89,15 @@ class Provider:
         mechanism: str,
         undoing: str,
         needs: tuple[str, ...] = (),
-        grade: Grade = Grade.PATH,
+        grade: Grade | None = None,
     ) -> Callable[[Make], Make]:
         """Decorates the function that carries out these kinds."""
 
         def register(make: Make) -> Make:
             for kind in kinds:
-                self.offers[kind.kind] = Offer(kind.kind, self.name, make, mechanism, undoing, needs, grade)
+                self.offers[kind.kind] = Offer(
+                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade
+                )
             return make
 
         return register

@@ -24,11 +24,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from chaos.base.ids import cas_id
 from chaos.history.format import Outcome
 from chaos.history.writer import CAS, Broken
 from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
-from chaos.load.ids import cas_id
 from chaos.load.turns import order
 from chaos.load.workload import Workload
 

@@ -29,11 +29,11 @@ from typing import Any
 import gevent
 from gevent.event import Event
 
+from chaos.base.ids import probe_id
 from chaos.history.format import Outcome
 from chaos.history.writer import PROBES, Broken
 from chaos.load.config import VisibilityConfig
 from chaos.load.exchange import Paced, Send, ask
-from chaos.load.ids import probe_id
 from chaos.load.turns import at, mixed
 from chaos.load.workload import Workload
 

@@ -1,6 +1,6 @@
 """A workload: what the load's documents are, how they are asked for, and what the read-back may expect of them.
 
-One file each, in :mod:`chaos.load.workloads` or in another package. Ids are the load's own (:mod:`chaos.load.ids`).
+One file each, in :mod:`chaos.load.workloads` or in another package. Ids are the load's own (:mod:`chaos.base.ids`).
 What a document must be follows from its id, and of a key of compare-and-set from the value that it holds: so the final
 read-back tells a wrong document from a right one without having kept any.
 """
@@ -8,18 +8,26 @@ read-back tells a wrong document from a right one without having kept any.
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
 
-from chaos.base.errors import LabError
+from chaos.base.errors import InvalidInput, LabError
+from chaos.base.ids import cas_id, is_key, preload_id, probe_id, write_id
 from chaos.base.operations import USUAL, Answer, OperationKind
-from chaos.load.ids import cas_id, preload_id
 from chaos.opensearch.rest import UNREADABLE
+
+MOST_WORDS = 500
+"""Words of all texts: a search has a clause for each and one for each gap between, and 1,024 at most."""
+MOST_IN_TEXT = 25
+"""Words of one text: whole texts are asked for by forty in one search."""
+TRIED = 50
+"""Documents of each kind of id that are looked at before a workload is taken."""
 
 
 class Request(NamedTuple):
@@ -108,6 +116,43 @@ class Workload(ABC):
             raise LabError(f"{len(failures)} of {documents} documents were refused, the first: {failures[0]}")
         if found < documents:
             raise LabError(f"{documents} documents were written to {index}, but only {found} are found")
+
+    def refuse_unfit(self) -> None:
+        """Raises InvalidInput where the read-back could not rest on it, and would call right documents wrong.
+
+        Looked at are its words, its mapping, and some documents of each kind of id.
+        """
+        try:
+            wrong = next(self._unfit(), None)
+        except Exception as error:
+            wrong = f"its documents cannot be made: {type(error).__name__}: {error}"
+        if wrong is not None:
+            raise InvalidInput(f"the workload '{self.name}': {wrong}", remedy="see 'A workload' in CONTRIBUTING.md")
+
+    def _unfit(self) -> Iterator[str]:
+        properties = self.mapping["properties"]
+        if self.mapping.get("dynamic") != "strict":
+            yield "its mapping is not strict, so a document of another shape would be taken"
+        if {self.value, self.unique} - set(self.fields) or {*self.fields, self.text} - set(properties):
+            yield "its fields and its text are not all in its mapping, or value and unique are none of its fields"
+        words = list(self.words)
+        if words != sorted(set(words)) or not all(re.fullmatch("[a-z]+", word) for word in words):
+            yield "its words are not small letters alone, each once, in the order of the alphabet"
+        if not 1 <= len(words) <= MOST_WORDS:
+            yield f"it has {len(words)} words: expected 1 to {MOST_WORDS}, for one search asks for all of them"
+        seen: dict[int, str] = {}
+        keys = [(cas_id(n), value) for n in range(TRIED) for value in (0, 7)]
+        for doc_id, value in [(make(n), 0) for make in (preload_id, write_id, probe_id) for n in range(TRIED)] + keys:
+            found, numbers = self.content(doc_id, value), self.numbers(doc_id, value)
+            if {name: found.get(name) for name in self.fields} != numbers or set(found) - set(properties):
+                yield f"the content of {doc_id} does not have its numbers, or more than the mapping"
+            if is_key(doc_id) and numbers[self.value] != value:
+                yield f"{doc_id} with the value {value} says {numbers[self.value]} in {self.value}"
+            if (other := seen.setdefault(numbers[self.unique], f"{doc_id}={value}")) != f"{doc_id}={value}":
+                yield f"{other} and {doc_id}={value} have the same {self.unique}, which is to be unique"
+            text = str(found[self.text]).split()
+            if len(text) > MOST_IN_TEXT or set(text) - set(words):
+                yield f"the text of {doc_id} has other words than its words, or more than {MOST_IN_TEXT}"
 
     def _actions(self, index: str, documents: int, keys: int) -> Iterable[dict[str, Any]]:
         for doc_id in (*map(preload_id, range(documents)), *map(cas_id, range(keys))):

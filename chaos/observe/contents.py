@@ -4,13 +4,13 @@ A document lives three times in a copy, and a search or a get looks at one of th
 indexed from it, and the columns by which one sorts and aggregates. What each must be follows from the id (and from
 the value, for a key of compare-and-set). What is shown, on the very copy:
 
-* **doc values**: of every document, all three numbers, while all ids are enumerated.
+* **doc values**: of every document, all numbers, while all ids are enumerated.
 * **source**: every field, with its type, and no field more. Of all documents, or of a sample.
 * **index**, of the same documents: each is found by each word of its text and by no other word, known or not (a
   query for each word and one for all terms between them, asked of each document). It is found by its id, and by each
-  of its numbers: counts are compared, and only where they differ the ids. ``seq`` and ``group`` are asked for in sets
-  that differ in one bit of the value's rank, so that no number can stand for another; all values of ``check`` at
-  once, because none of them is any other document's. Two faults in numbers that make up for each other in every
+  of its numbers: counts are compared, and only where they differ the ids. Numbers are asked for in sets that differ in
+  one bit of the value's rank, so that none can stand for another; of the workload's unique one all values at once,
+  because none of them is any other document's. Two faults in numbers that make up for each other in every
   count would be overlooked.
 * **positions**: the whole text of some documents of each copy, as a phrase.
 
@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from chaos.base.ids import is_key
 from chaos.load import workloads
-from chaos.load.ids import is_key
 from chaos.load.workload import Workload
 from chaos.observe.copies import CopySearch, NotRead
 from chaos.opensearch.routing import shard_of

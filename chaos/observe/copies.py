@@ -16,7 +16,6 @@ from chaos.target.protocol import Lab
 
 TIMEOUT = 30.0
 """Seconds for each search."""
-"""By what documents are paged. ``check`` follows from the id, so no two of ours are the same."""
 WANTED = ",".join(
     ["_shards", "timed_out", "hits.total"]
     + [

@@ -32,8 +32,8 @@ from itertools import product
 from typing import Any
 
 from chaos.base.errors import ChaosError, LabError
+from chaos.base.ids import is_key
 from chaos.load import workloads
-from chaos.load.ids import is_key
 from chaos.load.workload import Workload
 from chaos.observe.contents import WAYS, WHOLE, Contents, chosen, look_inside
 from chaos.observe.copies import CopySearch, NotRead

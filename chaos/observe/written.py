@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
+from chaos.base.ids import cas_id, preload_id, write_id
 from chaos.history import History
 from chaos.history.models import WRITES
-from chaos.load.ids import cas_id, preload_id, write_id
 
 
 @dataclass

@@ -196,7 +196,8 @@ class NodeClient:
     ) -> tuple[int, Any]:
         """Status and decoded JSON body. Raises ``urllib3.exceptions.HTTPError``.
 
-        ``timeout`` as the client's own, for this request; ``whole``: for connect and answer together, in seconds.
+        ``timeout`` as the client's own, for this request; ``whole``: for connect and the first byte of the answer
+        together, in seconds; what is left of it is then the time of the whole body.
 
         Under status 2xx the body is an object, of ``_cat`` a list, of :data:`WORDLESS` none; anything else raises
         :class:`Garbled`, so that it is for everybody who asks what no answer is. Under others it is text where it is no

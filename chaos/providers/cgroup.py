@@ -5,12 +5,13 @@ A limit's inverse holds the values that were there when the fault was made, so w
 
 from __future__ import annotations
 
+from chaos.faults.fault import Grade
 from chaos.faults.kinds.resources import Limited, NodeCpuStarvation, NodeOutOfMemory, NodePageCacheSqueeze
 from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import Groups, Lab
 
-PROVIDER = Provider("cgroup", "limits of the control groups in which nodes run")
+PROVIDER = Provider("cgroup", "limits of the control groups in which nodes run", grade=Grade.PATH)
 
 
 @operation("limits.restore")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chaos.faults.fault import Link
+from chaos.faults.fault import Grade, Link
 from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import Neighbours
 
-PROVIDER = Provider("neighbour", "neighbour entries that lead nowhere, in the hosts' own network namespaces")
+PROVIDER = Provider(
+    "neighbour", "neighbour entries that lead nowhere, in the hosts' own network namespaces", grade=Grade.PATH
+)
 
 
 @operation("neighbour.block")

@@ -9,6 +9,7 @@ import urllib3
 
 from chaos.base.errors import ChaosError, FaultError, LabError
 from chaos.definitions.topology import Topology
+from chaos.faults.fault import Grade
 from chaos.faults.flapping import Flapping, prepared
 from chaos.faults.kinds.cluster_manager import LeaderFlap, QuorumLoss, around
 from chaos.faults.kinds.node import NodeKill, NodeLoss, NodePause, NodeRestart, NodeStop, NodeUpgrade
@@ -18,7 +19,7 @@ from chaos.faults.offers import Aim, Means, Provider
 from chaos.providers.neighbour import blocked
 from chaos.target.protocol import Lab, Processes
 
-PROVIDER = Provider("process", "signals to the processes of nodes, and their start")
+PROVIDER = Provider("process", "signals to the processes of nodes, and their start", grade=Grade.PATH)
 NEEDS = ("process",)
 BACK = "/_cluster/health?local=true&filter_path=status,number_of_nodes,discovered_cluster_manager"
 

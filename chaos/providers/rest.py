@@ -10,6 +10,7 @@ from typing import Any
 import urllib3
 
 from chaos.base.errors import FaultError, LabError, said_by_opensearch
+from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import AdminStorm, TaskStorm, storm_prefix
 from chaos.faults.kinds.resources import NodeHeapPressure
 from chaos.faults.kinds.settings import SettingsChange, said_of
@@ -23,7 +24,7 @@ from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer, await_elected
 from chaos.target.protocol import Lab
 
-PROVIDER = Provider("rest", "requests over the direct path to the nodes")
+PROVIDER = Provider("rest", "requests over the direct path to the nodes", grade=Grade.PATH)
 
 # ---- settings -------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chaos.faults.fault import Grade
 from chaos.faults.kinds.network import (
     NetworkBandwidth,
     NetworkHang,
@@ -19,7 +20,9 @@ from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.protocol import Toxiproxies
 from chaos.target.wiring import Toxified
 
-PROVIDER = Provider("toxiproxy", "toxics, and proxies that are switched off, on the path of every connection")
+PROVIDER = Provider(
+    "toxiproxy", "toxics, and proxies that are switched off, on the path of every connection", grade=Grade.PATH
+)
 NEEDS = ("links",)
 
 

@@ -1,7 +1,7 @@
 """One run from plan to report: the order.
 
-refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → phases
-(undo, inject, do, hold) → undo what is left → settle → load off → read everything back → lab down → judge → report.
+refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up →
+audit → phases (undo, inject, do, hold) → undo what is left → settle → load off → read everything back → lab down → judge → report.
 Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 
 from chaos.base.console import Reporter
@@ -86,8 +86,14 @@ class Execution(Loading, Phases, Closing):
     """The order of one run; each stage has a file of its own."""
 
     def execute(self) -> RunResult:
-        with kept(self.folder / "logs" / RUNNER_LOG):
+        with self.logged():
             return self._execute()
+
+    def logged(self) -> AbstractContextManager[None]:
+        """What the runner does goes into its log, with what a bug report needs on top."""
+        versions = ", ".join(f"{name} {version}" for name, version in plan.versions().items())
+        lab = f"OpenSearch {self.parts.opensearch_version}, a lab of kind {self.lab.kind}, seed {self.seed}"
+        return kept(self.folder / "logs" / RUNNER_LOG, self.options.command, versions, lab)
 
     def _execute(self) -> RunResult:
         try:
@@ -125,8 +131,7 @@ class Execution(Loading, Phases, Closing):
         Undoes, settles, reads back and leaves the lab clean whatever the block raises; :meth:`report` comes after.
         """
         # the closing as well: a second Ctrl-C must not interrupt an undo
-        log = kept(self.folder / "logs" / RUNNER_LOG)
-        with sole_run(self.options.lab), signals(self.stop, self.reporter), log:
+        with sole_run(self.options.lab), signals(self.stop, self.reporter), self.logged():
             try:
                 self.registration.write()
                 self.write_plan()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chaos.load.ids import cas_id, preload_id
+from chaos.base.ids import cas_id, preload_id
 from chaos.load.workloads.documents import MAPPING, WORKLOAD, check_value, content, source
 from chaos.observe.readback import read_back
 from chaos.opensearch.rest import opensearch

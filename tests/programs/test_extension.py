@@ -191,10 +191,11 @@ def test_a_target_of_a_name_that_is_taken_hides_nothing(tmp_path: Path) -> None:
 
 
 NEEDY = """\
+from chaos.faults.fault import Grade
 from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.offers import Means, Provider
 
-THING = Provider("needy", "what nobody has")
+THING = Provider("needy", "what nobody has", grade=Grade.EFFECT)
 
 
 @THING.carries_out(NetworkDrop, mechanism="m", undoing="u", needs=("ssh",))

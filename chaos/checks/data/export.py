@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from chaos.base import ids
 from chaos.base.errors import HistoryError, InvalidInput
 from chaos.checks.data.operations import CasOperation, by_key, final
 from chaos.checks.record import Record
@@ -115,7 +116,7 @@ def additions(history: History, writer: str) -> Iterator[dict[str, Any]]:
         lists = {name: readback.get(name) or [] for name in names}
         if any(len(lists[name]) < int(readback.get(f"{name}_count") or 0) for name in names):
             raise HistoryError(f"{history.folder} has lost or found more than it names: the set would not be whole")
-        numbers = {name: {int(id[2:]) for id in ids if _is_write(id)} for name, ids in lists.items()}
+        numbers = {name: {ids.number_of(id) for id in listed if ids.is_write(id)} for name, listed in lists.items()}
         there = acknowledged - numbers["lost"] | numbers["recovered"] | numbers["resurrected"] | numbers["unexpected"]
         process = max((moment[2] for moment in moments), default=0) + 1
         end = rows[-1][0] if rows else 0
@@ -125,10 +126,6 @@ def additions(history: History, writer: str) -> Iterator[dict[str, Any]]:
             (end, {"type": "ok", **read, "value": sorted(there)}),
         ]
     return _numbered(rows)
-
-
-def _is_write(id: Any) -> bool:
-    return isinstance(id, str) and id.startswith("w-") and id[2:].isdigit()
 
 
 def _numbered(rows: list[tuple[int, dict[str, Any]]]) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from chaos.base.ids import cas_id
 from chaos.checks.record import Record
 
 
@@ -89,7 +90,7 @@ def operations(events: Iterable[Mapping[str, Any]]) -> list[CasOperation]:
 def by_key(record: Record) -> dict[str, list[CasOperation]]:
     """Operations by key: every key of the plan, whether anything was done to it or not."""
     keys = int((planned(record, "cas") or {}).get("keys") or 0)
-    found: dict[str, list[CasOperation]] = {f"c-{n}": [] for n in range(keys)}
+    found: dict[str, list[CasOperation]] = {cas_id(n): [] for n in range(keys)}
     for each in of(record):
         found.setdefault(each.key, []).append(each)
     return found

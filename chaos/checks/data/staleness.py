@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
+from chaos.base.ids import probe_id
 from chaos.checks import coverage
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.data.operations import CasOperation, by_key, final, line_of_descent, planned
@@ -66,7 +67,7 @@ def _stale(record: Record) -> tuple[list[Read], list[Get]]:
             continue
         gets.append((coverage.PROBE_GET, int(after), event["node"]))
         if event["found"] is False:
-            says = f"v-{event['n']} had been acknowledged, and {event['node']} did not find it"
+            says = f"{probe_id(event['n'])} had been acknowledged, and {event['node']} did not find it"
             found.append(Read(int(event["t"]), event["node"], "get", says))
     for event in record.stale:
         says = f"arrival {event['k']} ({event['op']}) was answered in full and lacked documents that were there"
@@ -132,7 +133,7 @@ def _gone(record: Record) -> tuple[list[Read], int, list[str]]:
         if event["kind"] != "seen" and not (event["kind"] == "get" and event["found"]):
             continue
         looked += 1
-        id = f"v-{event['n']}"
+        id = probe_id(event["n"])
         if event["n"] in acknowledged:
             continue
         if id in absent:

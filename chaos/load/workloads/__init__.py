@@ -22,6 +22,7 @@ def every() -> dict[str, Workload]:
                 f"'{name}' brings {brought!r}, which is no workload",
                 remedy="name an instance of chaos.load.workload.Workload",
             )
+        brought.refuse_unfit()
         found.append(brought)
     plugins.refuse_twice("workloads", (each.name for each in found))
     return {each.name: each for each in found}

@@ -12,7 +12,7 @@ import hashlib
 import json
 from typing import Any
 
-from chaos.load.ids import is_key, number_of, preload_id, write_id
+from chaos.base.ids import is_key, number_of, preload_id, write_id
 from chaos.load.workload import Request, Workload
 
 GROUPS = 100

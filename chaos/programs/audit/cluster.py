@@ -81,8 +81,8 @@ def read(get: Get, where: str, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
             if status == 200:
                 return parse(answer)
             why = f"GET {name} answered {status}: {_reason(answer)}"
-        except Garbled:
-            why = f"GET {name} answered something that cannot be read"
+        except Garbled as error:
+            why = f"GET {name} answered something that cannot be read: {_short(error)}"
         except urllib3.exceptions.HTTPError as error:
             why = f"GET {name} was not answered: {_short(error)}"
         except Partial as error:

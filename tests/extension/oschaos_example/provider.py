@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from chaos.base.errors import FaultError
+from chaos.faults.fault import Grade
 from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.opensearch.views import administer
 from chaos.target.protocol import Lab
 from oschaos_example.kinds import SETTING, WriteBlock
 
-PROVIDER = Provider("example", "settings of an index that a team steers itself")
+PROVIDER = Provider("example", "settings of an index that a team steers itself", grade=Grade.PATH)
 
 
 @operation("example.block", sets=lambda index: {("index", SETTING): "true"})

@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any, ClassVar
 
+from chaos.base.ids import is_key, number_of, preload_id, write_id
 from chaos.base.operations import OperationKind
-from chaos.load.ids import is_key, number_of, preload_id, write_id
 from chaos.load.workload import Request, Requests, Workload
 
 WORDS = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")

@@ -7,6 +7,7 @@ import pytest
 from chaos.base.errors import InvalidInput, Lacking
 from chaos.definitions import load_topology
 from chaos.faults import moves
+from chaos.faults.fault import Grade
 from chaos.faults.kinds.network import NetworkDrop
 from chaos.faults.kinds.zone import ZoneIsolation
 from chaos.faults.offers import Means, Provider, Providers
@@ -15,7 +16,7 @@ from chaos.target.labs import kinds
 
 
 def provider(name: str, *needs: str, of: type = NetworkDrop) -> Provider:
-    made = Provider(name, "another means")
+    made = Provider(name, "another means", grade=Grade.PATH)
     made.carries_out(of, mechanism=name, undoing="undone", needs=needs)(lambda params, aim: Means(()))
     return made
 

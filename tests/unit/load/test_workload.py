@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chaos.load.ids import preload_id, probe_id, write_id
+from chaos.base.ids import preload_id, probe_id, write_id
 from chaos.load.workloads.documents import (
     GROUPS,
     MAPPING,

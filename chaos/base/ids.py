@@ -12,6 +12,11 @@ def write_id(k: int) -> str:
     return f"w-{k}"
 
 
+def is_write(doc_id: object) -> bool:
+    """Whether it is the id of a document that an arrival wrote; of anything but text it is not."""
+    return isinstance(doc_id, str) and doc_id.startswith("w-") and doc_id[2:].isdigit()
+
+
 def preload_id(n: int) -> str:
     return f"p-{n}"
 
