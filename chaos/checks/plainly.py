@@ -82,7 +82,7 @@ def reason(of: Item, findings: Sequence[Item], tables: Mapping[str, Any]) -> str
         seen = {"measured": beyond.get("value"), "measured_text": beyond.get("text")}
         return writes.beyond(seen) if beyond.get("value") else str(of["says"])
     if item is None:
-        return str(of["says"])
+        return str(of["says"]).partition(" (")[0] if of["cause"] == Cause.INSTRUMENT else str(of["says"])
     if of["cause"] == Cause.NOTE:
         return f"A known weakness is gone ({text.clip(question(item), 90)}): remove its note"
     if of["outcome"] == "inconclusive":

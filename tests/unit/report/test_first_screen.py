@@ -24,7 +24,7 @@ from synthetic import Chapter, Compared, Story, constant, expect, healthy, mixed
 from unit.checks import test_controls_mutated, test_ends, test_standing
 from unit.observe import test_configuration
 
-from chaos.checks import evaluate, summary, verdict
+from chaos.checks import evaluate, summary, validity, verdict
 from chaos.checks.reasons import Cause
 from chaos.checks.record import Record
 from chaos.commands import common
@@ -302,6 +302,7 @@ def test_a_headline_is_plain(what: str) -> None:
     first = findings.headline
     assert not re.search(r"[<>]=|==", first) and "does not count" not in first
     assert not re.search(r"\b(?:read|write|recovery|shards|acknowledged|documents|visible)\.[a-z]", first)
+    assert not re.search(r"percentile|quantile|\blags?\b|\bticks?\b|the limit is", first)
 
 
 def test_users_who_bore_much_are_told_what_helps_though_all_was_as_expected() -> None:
@@ -356,3 +357,12 @@ def test_a_clean_up_that_failed_or_that_nobody_knows_of_comes_before_anything_el
     story = slow()
     story.clean = clean
     assert to_do(story.history()).startswith(says)
+
+
+def test_every_condition_on_the_instruments_has_plain_words() -> None:
+    story = slow()
+    story.controllers = ("a", "b", "c")
+    known = {each.id.partition(".")[0] for each in validity.conditions(Record(story.history()))}
+    assert known <= set(validity.PLAINLY) and {"lag", "cpu", "machine", "pulse", "runner", "steady"} <= known
+    for words in validity.PLAINLY.values():
+        assert (not re.search(r"percentile|\blags?\b|[<>=]", words) and words[0].islower()) or words.startswith("{op}")
