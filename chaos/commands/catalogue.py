@@ -24,10 +24,8 @@ def faults(
     of_kind: LabKind = None,
 ) -> None:
     """Print the catalogue of faults: parameters, mechanism, proof, undo, and what can be had here."""
-    from chaos.definitions import load_topology
     from chaos.faults import documentation
-    from chaos.registry import FAULTS, PROVIDERS
-    from chaos.target.labs import kinds
+    from chaos.registry import PROVIDERS
 
     if as_markdown:
         if topology is not None or as_json or of_kind is not None:
@@ -35,12 +33,7 @@ def faults(
         print(documentation.markdown(PROVIDERS), end="")
         return
     lab_kind = of_kind or DEFAULT_LAB
-    offers = {}
-    for name in {topology} if topology else {fault.example_topology for fault in FAULTS.values()}:
-        offers[name] = PROVIDERS.on(kinds.lacks(lab_kind, load_topology(name)), kinds.named(lab_kind).order)
-    unavailable = {
-        kind: why for kind, fault in FAULTS.items() if (why := offers[topology or fault.example_topology].reasons(kind))
-    }
+    unavailable = unavailable_on(lab_kind, topology)
     if as_json:
         print(documentation.as_json(topology, unavailable, PROVIDERS))
         return
@@ -48,3 +41,20 @@ def faults(
         out.print(line, markup=False)
     if lab_kind == DEFAULT_LAB and os.geteuid() != 0:
         out.print("A local lab needs root, which this is not.")
+
+
+def unavailable_on(lab_kind: str, topology: str | None = None) -> dict[str, list[str]]:
+    """Kind of fault → why labs of this kind cannot have it here, for those that cannot.
+
+    ``topology``: its name or path; None: for each kind the one of its example.
+    """
+    from chaos.definitions import load_topology
+    from chaos.registry import FAULTS, PROVIDERS
+    from chaos.target.labs import kinds
+
+    offers = {
+        name: PROVIDERS.on(kinds.lacks(lab_kind, load_topology(name)), kinds.named(lab_kind).order)
+        for name in ({topology} if topology else {fault.example_topology for fault in FAULTS.values()})
+    }
+    found = {kind: offers[topology or fault.example_topology].reasons(kind) for kind, fault in FAULTS.items()}
+    return {kind: why for kind, why in found.items() if why}

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from chaos.base.errors import Exit, InvalidInput
+from chaos.base.errors import ChaosError, Exit, InvalidInput
 from chaos.commands.common import (
     out,
 )
@@ -18,6 +18,7 @@ def doctor() -> None:
     """List every prerequisite, what was found, and the remedy for what was not."""
     from chaos.provision.doctor import examine
     from chaos.run.recovery import leftovers
+    from chaos.target.labs import kinds
 
     table = Table("", "prerequisite", "found", "remedy", box=None, pad_edge=False)
     bad = False
@@ -33,8 +34,26 @@ def doctor() -> None:
         f"{len(left)}" if left else "none",
         "opensearch-chaos recover" if left else "",
     )
+    for lab_kind in kinds.every():
+        table.add_row(*_faults_on(lab_kind))
     out.print(table)
     raise typer.Exit(int(Exit.USAGE) if bad else 0)
+
+
+def _faults_on(lab_kind: str) -> tuple[str, str, str, str]:
+    """How many kinds of fault labs of a kind can have here: the answer that ``faults``, ``plan`` and ``run`` give."""
+    from chaos.commands.catalogue import unavailable_on
+    from chaos.registry import FAULTS
+
+    name = f"faults on labs of kind {lab_kind}"
+    try:
+        lacking = unavailable_on(lab_kind)
+    except ChaosError as error:
+        return "optional", name, "none", escape(str(error))
+    found = f"{len(FAULTS) - len(lacking)} of {len(FAULTS)} kinds"
+    if not lacking:
+        return "ok", name, found, ""
+    return "optional", name, found, f"why not: opensearch-chaos faults --lab {lab_kind}"
 
 
 def docker_image(
