@@ -29,8 +29,10 @@ from chaos.target.labs.base import BaseLab
 
 FAULTS = kinds.discover()
 WORKLOADS = {name: workload.operations for name, workload in workloads.every().items()}
+TAKEN = {*LoadFile.model_fields, *(metric.partition(".")[0] for metric, _, _ in catalogue.metrics(()))}
+"""What stands in a load, or before the first dot of a metric, and is no operation."""
 for _workload, _declared in WORKLOADS.items():
-    operations.refuse_wrong(_workload, _declared, LoadFile.model_fields)
+    operations.refuse_wrong(_workload, _declared, TAKEN)
 METRICS = {
     metric: Metric(metric, cast(Unit, check.unit), check.scope is Scope.RUN, check.needs, operation)
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))

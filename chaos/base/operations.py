@@ -69,7 +69,7 @@ def requests_of(name: str, workloads: Mapping[str, Iterable[OperationKind]]) -> 
 def refuse_wrong(workload: str, kinds: Iterable[OperationKind], taken: Container[str]) -> None:
     """Raises InvalidInput where the operations of a workload cannot stand in a definition.
 
-    ``taken``: keys of the load that mean something else.
+    ``taken``: keys of the load, and first words of metrics, that mean something else.
     """
     kinds = list(kinds)
     twice = [name for name, number in Counter(kind.name for kind in kinds).items() if number > 1]
@@ -77,7 +77,7 @@ def refuse_wrong(workload: str, kinds: Iterable[OperationKind], taken: Container
     says = (
         ("none at all", [] if kinds else ["nothing"]),
         ("one name twice", twice),
-        ("a name that is none or means something else in a load", [k.name for k in kinds if not named(k.name, taken)]),
+        ("a name that is none or means something else", [k.name for k in kinds if not named(k.name, taken)]),
         ("a read that writes, or a write that does not", other),
         ("two that write documents, whose ids would be the same", [kind.name for kind in kinds if kind.writes][1:]),
     )

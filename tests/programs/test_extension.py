@@ -152,7 +152,7 @@ def test_without_the_package_its_kind_is_unknown(tmp_path: Path) -> None:
         ("checks", "THING = 3", "which is no check"),
         ("checks", "from chaos.checks.movement import CHECKS; THING = CHECKS[0]", "two metrics named 'shards.moved'"),
         ("workloads", TWO_WRITERS, "declares two that write documents, whose ids would be the same: jot"),
-        ("workloads", TAKEN, "declares a name that is none or means something else in a load: cas"),
+        ("workloads", TAKEN, "declares a name that is none or means something else: cas"),
         ("kinds", "from chaos.faults.kinds.node import NodeKill as THING", "two kinds of fault named 'node.kill'"),
     ],
 )

@@ -15,9 +15,8 @@ from chaos.checks import catalogue
 from chaos.checks.check import Scope
 from chaos.definitions import loading, writing
 from chaos.definitions.expectations import Metric
-from chaos.definitions.experiment import LoadFile
 from chaos.history import models
-from chaos.registry import GRAMMAR
+from chaos.registry import GRAMMAR, TAKEN
 from chaos.run import plan
 
 LOOKUP = OperationKind("lookup", "one by its key", {"by-key": "get"})
@@ -118,7 +117,8 @@ def test_what_a_workload_does_not_declare_is_refused_where_it_stands(
     [
         ((), "none at all: nothing"),
         ((LOOKUP, LOOKUP), "one name twice: lookup"),
-        ((replace(LOOKUP, name="cas"),), "means something else in a load: cas"),
+        ((replace(LOOKUP, name="cas"),), "means something else: cas"),
+        ((replace(LOOKUP, name="recovery"),), "means something else: recovery"),
         ((replace(LOOKUP, name="by.key"),), "a name that is none"),
         ((replace(WRITE, name="read"),), "a read that writes, or a write that does not: read"),
         ((replace(READ, name="write"),), "a read that writes, or a write that does not: write"),
@@ -127,7 +127,7 @@ def test_what_a_workload_does_not_declare_is_refused_where_it_stands(
 )
 def test_operations_that_cannot_stand_in_a_definition_are_refused(kinds: tuple[OperationKind, ...], says: str) -> None:
     with pytest.raises(InvalidInput, match="the workload 'theirs' declares") as caught:
-        operations.refuse_wrong("theirs", kinds, LoadFile.model_fields)
+        operations.refuse_wrong("theirs", kinds, TAKEN)
     assert says in str(caught.value)
 
 
@@ -135,4 +135,4 @@ def test_an_operation_writes_or_does_not() -> None:
     for requests in ({}, {"a": "index", "b": "get"}):
         with pytest.raises(InvalidInput, match="either all of them write documents or none"):
             OperationKind("mixed", "", requests)  # type: ignore[arg-type]
-    operations.refuse_wrong("documents", USUAL, LoadFile.model_fields)
+    operations.refuse_wrong("documents", USUAL, TAKEN)
