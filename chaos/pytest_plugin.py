@@ -52,7 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-experiments", default=None, metavar="FOLDER", help=f"where experiments are ({EXPERIMENTS})"
     )
-    group.addoption("--chaos-lab", default="local", help="what labs are made of: local (default) or docker")
+    group.addoption(
+        "--chaos-lab",
+        default="local",
+        help="what labs are made of: local (default), docker, or one that another package brings",
+    )
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
     group.addoption(
         OBJECTIVE,

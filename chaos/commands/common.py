@@ -31,7 +31,10 @@ Home = Annotated[
 LabKind = Annotated[
     str | None,
     typer.Option(
-        "--lab", metavar="KIND", help="What a lab of its own is made of: local (default) or docker.", show_default=False
+        "--lab",
+        metavar="KIND",
+        help="What a lab of its own is made of: local (default), docker, or one that another package brings.",
+        show_default=False,
     ),
 ]
 TopologyOption = Annotated[

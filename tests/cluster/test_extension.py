@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,21 @@ def test_a_run_with_a_kind_a_provider_a_check_and_a_target_of_another_package(
     assert (folder / "redacted" / "report.html").is_file() and str(tmp_path) not in (
         folder / "redacted" / "report.html"
     ).read_text()
+
+
+def test_a_lab_of_another_package_stays_and_is_reached_on_its_port(tmp_path: Path) -> None:
+    """Its gateway is a process of its own, which finds the lab by the kind that is written down in it."""
+    package = installed(tmp_path / "package")
+    topology = ROOT / "tests" / "docker" / "data" / "tiny.yaml"
+    done = command(package, "lab", "up", str(topology), "--lab", "quiet", "--name", "quiet-one", cwd=ROOT, timeout=300)
+    try:
+        assert done.returncode == 0, done.stdout + done.stderr
+        said = command(package, "lab", "status", cwd=ROOT).stdout
+        assert "quiet-one" in said, said
+        port = int(re.findall(r"127\.0\.0\.1:(\d+)", done.stdout + said)[0])
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_cluster/health", timeout=10) as answer:
+            assert json.load(answer)["status"] == "green"
+    finally:
+        down = command(package, "lab", "down", "quiet-one", cwd=ROOT)
+    assert down.returncode == 0, down.stdout + down.stderr
+    assert "quiet-one" not in command(package, "lab", "status", cwd=ROOT).stdout
