@@ -74,7 +74,7 @@ def test_a_run_with_a_kind_a_provider_a_check_and_a_target_of_another_package(
 def test_a_lab_of_another_package_stays_and_is_reached_on_its_port(tmp_path: Path) -> None:
     """Its gateway is a process of its own, which finds the lab by the kind that is written down in it."""
     package = installed(tmp_path / "package")
-    topology = ROOT / "tests" / "docker" / "data" / "tiny.yaml"
+    topology = ROOT / "tests" / "cluster" / "data" / "tiny.yaml"
     done = command(package, "lab", "up", str(topology), "--lab", "quiet", "--name", "quiet-one", cwd=ROOT, timeout=300)
     try:
         assert done.returncode == 0, done.stdout + done.stderr
