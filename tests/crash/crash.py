@@ -9,6 +9,7 @@ what was tested and not what was meant. Everything happens in a state folder of 
 
     python tests/crash/crash.py --seed 1
     python tests/crash/crash.py --kills 4 --families network,node --stages inject,hold,undo
+    python tests/crash/crash.py --runner ../of-an-earlier-version --stages hold   # what it wrote down is undone by this
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class Crash:
 
     folder: Path
     rng: random.Random
+    checkout: Path = ROOT
+    """Whose runs are killed. It may be of an earlier version: whatever it wrote down, this one undoes."""
     labs: dict[str, LocalLab] = field(default_factory=dict)
     before: dict[str, dict[str, Any]] = field(default_factory=dict)
     kills: list[Kill] = field(default_factory=list)
@@ -131,7 +134,7 @@ class Crash:
         else:
             for other in list(self.labs):  # memory is for one
                 self.down(other)
-        runner = start(*arguments, log=out / "runner.log")
+        runner = start(*arguments, log=out / "runner.log", checkout=self.checkout)
         here = wait_until(lambda: runner.poll() is not None or reached(out, stage), EVENT_SECONDS, every=0.005)
         if not here or runner.poll() is not None:
             end(runner)
@@ -323,10 +326,10 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "chaos", *arguments]
 
 
-def start(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
+def start(*arguments: str, log: Path, checkout: Path = ROOT) -> subprocess.Popen[bytes]:
     with open(log, "wb") as output:
         return subprocess.Popen(
-            command(*arguments), stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True
+            command(*arguments), stdout=output, stderr=subprocess.STDOUT, cwd=checkout, start_new_session=True
         )
 
 
@@ -371,6 +374,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, help=f"at least; default each cell once, and {KILLS} in all")
     parser.add_argument("--families", default=",".join(families), help="some of: %(default)s")
+    parser.add_argument("--runner", type=Path, default=ROOT, help="a checkout whose runs are killed; default this one")
     parser.add_argument("--stages", default=",".join(WINDOWS), help="some of: %(default)s")
     options = parser.parse_args(given)
     chosen = [name.strip() for name in options.families.split(",")]
@@ -382,7 +386,7 @@ def main(given: list[str] | None = None) -> int:
     folder.chmod(0o755)  # the nodes' own user must get to its data
     before = os.environ.get(paths.STATE_VARIABLE)
     os.environ[paths.STATE_VARIABLE] = str(folder / "state")
-    crash = Crash(folder, rng)
+    crash = Crash(folder, rng, options.runner.resolve())
     missed = []
     try:
         aims = cells(chosen, wanted, options.kills or max(KILLS, len(chosen) * len(wanted)), rng)
