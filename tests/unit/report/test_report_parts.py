@@ -14,6 +14,7 @@ import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import Page
+from screens import flat
 
 from chaos.checks import evaluate
 from chaos.checks.record import Record
@@ -297,3 +298,53 @@ def test_a_long_run_stays_small(tmp_path: Path) -> None:
         chapter.seconds = 1800
     page = render_html(story.history(), findings_of(story))
     assert len(page.encode()) < 1_500_000
+
+
+def page_of(story: synthetic.Story) -> str:
+    history = story.history()
+    return render_html(history, json.loads(json.dumps(evaluate(history).to_json())))
+
+
+def test_what_the_wait_costs_stands_beside_what_the_cluster_costs_and_the_assumption_is_in_words() -> None:
+    story = synthetic.slow_zone()
+    story.chapters[1].scripted_wait = True
+    words = flat(Page(page_of(story)).words)
+    assert "while the test waits for somebody to act:" in words and "in all" in words
+    assert "with the wait" in words
+    assert "The test assumes that somebody acts after" in words
+    assert "For each minute that your people take, count" in words and "of a month's budget at" in words
+    story.chapters[1].scripted_wait = False
+    assert "assumes that somebody acts" not in flat(Page(page_of(story)).words)
+
+
+def test_a_step_of_recovery_that_nobody_needed_is_grey_and_one_that_never_came_is_not() -> None:
+    slow = page_of(synthetic.slow_zone())
+    assert 'class="unneeded"' in slow and "not needed" in Page(slow).words
+    never = synthetic.black_hole()
+    never.chapters[-1].write = synthetic.constant(synthetic.Outcome.TIMEOUT, 5.0)
+    assert "not while it was watched" in Page(page_of(never)).words
+
+
+def test_the_load_before_the_first_phase_is_labelled() -> None:
+    story = synthetic.slow_zone()
+    story.mutate = lambda events: [
+        event | ({"t": event["t"] - 30 * synthetic.S} if event["kind"] == "load.start" else {}) for event in events
+    ]
+    assert "warm-up, not judged" in page_of(story)
+    assert "warm-up" not in page_of(synthetic.slow_zone())
+
+
+def test_long_tables_are_folded_and_nothing_is_shown_as_raw_json() -> None:
+    history = synthetic.slow_zone().history()
+    row = {"id": "x", "status": "ok", "title": "Row", "value": "fine", "rule": "r", "remedy": "m", "nodes": []}
+    for rows, folded in ((12, False), (13, True)):
+        history.__dict__["audit"] = {
+            "rows": [row | {"source": {"title": "s", "url": "https://opensearch.org"}}] * rows,
+            "of": "x",
+            "summary": "y",
+            "workload": "search",
+        }
+        page = render_html(history, json.loads(json.dumps(evaluate(history).to_json())))
+        assert ("rows of the checklist</summary>" in page) == folded
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
+    assert not re.search(r"\{(?:&#34;|&quot;|\")[a-z_]+(?:&#34;|&quot;|\"):", shown)
