@@ -96,7 +96,7 @@ class FakeDisks:
 class FakeLab:
     """Remembers what is in effect and every call. ``fails(call, arguments)`` may raise instead."""
 
-    kind = "fake"
+    kind = "local"  # whose order of providers it has
     relayed = False
     access = PLAIN
 
