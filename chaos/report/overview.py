@@ -6,6 +6,7 @@ prints and needs no script, and a table under each says the same in words.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -79,6 +80,7 @@ class Scale:
         return [(self.at(t), text.seconds(t)) for t in TICKS if t <= max(self.most, 1.0)]
 
 
+@functools.cache
 def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("chaos.report"),

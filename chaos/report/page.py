@@ -6,6 +6,7 @@ safe. Words are chosen here, so that the template holds no logic beyond loops.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -75,6 +76,14 @@ def render_html(history: History, findings: FindingsFile) -> str:
 
 
 def _html(record: Record, findings: FindingsFile, redact: bool, last: dict[str, Any] | None = None) -> str:
+    return _templates().get_template("report.html.j2").render(
+        _context(record, findings), promises=promises.section(findings, last, redacted=redact), redacted=redact
+    )
+
+
+@functools.cache
+def _templates() -> Environment:
+    """The templates and their filters, once a process: compiling them costs more than drawing a page."""
     environment = Environment(
         loader=PackageLoader("chaos.report"),
         autoescape=True,  # of every file, whatever its name: tojson escapes what stands inside a script
@@ -90,9 +99,7 @@ def _html(record: Record, findings: FindingsFile, redact: bool, last: dict[str, 
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
     environment.filters["bytes"] = _bytes
     environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
-    return environment.get_template("report.html.j2").render(
-        _context(record, findings), promises=promises.section(findings, last, redacted=redact), redacted=redact
-    )
+    return environment
 
 
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
