@@ -122,6 +122,9 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
 
     A conflict (409) is ``unknown``: ids are ours alone, so the write met an earlier try of its own, which nobody
     acknowledged. OpenSearch's ConcurrentSeqNoVersioningIT says why a 409 is no definite failure.
+
+    A block (403 with ``cluster_block_exception``: OpenSearch's ClusterBlockException and ``IndexMetadata``'s blocks) is
+    a server error. The cluster says that it takes no such request now, whoever asks; nothing is wrong with the request.
     """
     if isinstance(error, ConnectionTimeout):
         return Outcome.TIMEOUT, 0
@@ -138,6 +141,8 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
             return Outcome.UNKNOWN, status
         if status == 404 and isinstance(error.info, dict) and error.info.get("found") is False:
             return Outcome.PARTIAL, status  # the load asks only for documents that are there: this copy lacks one
+        if status == 403 and error.error == "cluster_block_exception":
+            return Outcome.SERVER_ERROR, status
         return of_status(status), status
     if isinstance(error, Garbled):
         return Outcome.GARBLED, error.status

@@ -179,3 +179,20 @@ def test_other_errors():
     assert of_error(exceptions.ConnectionTimeout("TIMEOUT", "x", None)) == (Outcome.TIMEOUT, 0)
     assert of_error(exceptions.ConflictError(409, "x", {})) == (Outcome.UNKNOWN, 409)
     assert of_error(ZeroDivisionError()) == (Outcome.UNKNOWN, 0)
+
+
+def error(status, kind):
+    return exceptions.TransportError(status, kind, {"error": {"type": kind}, "status": status})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "outcome"),
+    [
+        (403, "cluster_block_exception", Outcome.SERVER_ERROR),  # the cluster takes no such request now
+        (403, "security_exception", Outcome.CLIENT_ERROR),  # this user may not: the run cannot say anything
+        (429, "cluster_block_exception", Outcome.REJECTED),  # the disk flood stage's block
+        (503, "cluster_block_exception", Outcome.SERVER_ERROR),
+    ],
+)
+def test_a_block_is_the_clusters_word_about_itself_and_no_fault_of_the_request(status, kind, outcome):
+    assert of_error(error(status, kind)) == (outcome, status)
