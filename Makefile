@@ -7,10 +7,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& command -v $$p && break; done)
 
-.PHONY: help demo test test-full test-docker smoke chaos setup doctor lint lock clean
+.PHONY: help demo unit test test-full test-docker smoke chaos setup doctor lint lock clean
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
+	@echo "make unit       the unit tests alone: no program of ours is started (2 minutes on 2 cores)"
 	@echo "make test       unit and cluster tests (needs root for the cluster tests; at most 20 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
@@ -36,16 +37,21 @@ demo: $(READY)
 # What needs no cluster is shared out among WORKERS; a cluster has the machine for itself. Both parts are run whatever
 # the first says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
 WORKERS ?= 2
-UNIT := tests/unit tests/browser
+UNIT := tests/unit tests/programs tests/browser
 junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml -o junit_family=xunit2)
 pytest-parts = status=0; \
 	$(BIN)/python -m pytest $(UNIT) -m $(1) -n $(WORKERS) --dist worksteal $(call junit,unit) $(PYTEST_ARGS) || status=1; \
 	$(BIN)/python -m pytest $(UNIT:%=--ignore=%) -m $(1) $(call junit,cluster) $(PYTEST_ARGS) || status=1; \
 	exit $$status
 
+# what needs neither a cluster nor one of our own programs
+unit: $(READY)
+	$(BIN)/python -m pytest tests/unit -m "not full" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
 test: $(READY)
 	$(call pytest-parts,"not full and not docker")
 
+test-full: export HYPOTHESIS_ALL := 1
 test-full: $(READY)
 	$(call pytest-parts,"")
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)
@@ -68,10 +74,11 @@ lint: $(READY)
 	$(BIN)/ruff check chaos tests benchmarks
 	$(BIN)/ruff format --check chaos tests benchmarks
 	$(BIN)/mypy chaos
+	$(BIN)/lint-imports --no-cache
 
 # needs uv (pip install uv); hashes, no index addresses
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra dev --extra docker --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --upgrade -o requirements.lock
 
 clean:

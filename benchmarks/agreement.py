@@ -35,13 +35,13 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from chaos import places
+from chaos.base import paths
 from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, Target
 from chaos.load.driver import Driver
 from chaos.provision.toxiproxy import find_go
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from load_stub import Server, serving
 
 K6 = "1.8.1"
@@ -151,7 +151,7 @@ def find_k6() -> Path:
     """On PATH, in the cache, or built into it. Ends the program with one line when it cannot be had."""
     if on_path := shutil.which("k6"):
         return Path(on_path)
-    target = places.cache() / "k6" / K6 / "k6"
+    target = paths.cache() / "k6" / K6 / "k6"
     if target.is_file():
         return target
     remedy = f"put k6 {K6} on PATH: `go install {MODULE}` with Go 1.24 or newer, or name it with --k6"

@@ -30,7 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import synthetic
 from synthetic import CLIENTS, NODES, T0, Outcome, S, Story, healthy, mixed
 
@@ -139,9 +139,9 @@ def peak_mb() -> float:
 
 def child(what: str, folder: Path, profile: bool) -> None:
     """Do one thing to a run's folder; print wall s, processor s and peak MB of each step as JSON."""
+    from chaos.base.paths import write_atomically
     from chaos.checks import judge
     from chaos.history import History, compact
-    from chaos.places import write_atomically
     from chaos.report import junit_xml, render_html
 
     steps: dict[str, tuple[float, float, float]] = {}

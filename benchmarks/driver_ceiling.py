@@ -27,7 +27,7 @@ from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, Target
 from chaos.load.driver import Driver
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from load_stub import serving
 
 LAG_MS, DROPS, CPU = 50.0, 0.001, 0.85

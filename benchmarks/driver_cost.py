@@ -21,7 +21,7 @@ from rich.table import Table
 
 from chaos.load.config import Target
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from load_stub import Server, serving
 
 

@@ -24,16 +24,16 @@ from typing import Any
 
 import psutil
 
-from chaos.definitions import FAULTS, load_topology
+from chaos.definitions import load_topology
 from chaos.faults.holding import LOOK_SECONDS
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import network, supply
-from chaos.lab.local import LocalLab
-from chaos.observe.cluster import await_green, elected
-from chaos.run import new_lab_id
+from chaos.opensearch.views import await_green, elected
+from chaos.registry import FAULTS, ready
+from chaos.run.options import new_lab_id
+from chaos.target.labs import network, provisioning
+from chaos.target.labs.local import LocalLab
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("network.latency", {"links": "to zone c", "delay": "300ms"}),
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--looks", type=int, default=10)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology, print), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology, print), id=new_lab_id())
     try:
         lab.up()
         print(f"{len(topology.nodes)} nodes, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")

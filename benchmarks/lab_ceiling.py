@@ -14,13 +14,14 @@ import os
 import tempfile
 from pathlib import Path
 
-from chaos.console import Reporter
+from chaos.base.console import Reporter
 from chaos.definitions import load_topology
 from chaos.history import History
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
 from chaos.pytest_plugin import LoadRun
-from chaos.run import new_lab_id, python_execution
+from chaos.run.in_python import python_execution
+from chaos.run.options import new_lab_id
+from chaos.target.labs import provisioning
+from chaos.target.labs.local import LocalLab
 
 GOOD = 0.999
 
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--from", dest="start", type=int, default=100)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology, print), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology, print), id=new_lab_id())
     print(f"{len(topology.nodes)} nodes, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
     ceiling, rate, failures = 0, options.start, 0
     try:

@@ -20,11 +20,12 @@ import psutil
 
 from chaos.definitions import Topology, load_topology
 from chaos.faults.probes import Line
-from chaos.lab import labs
-from chaos.lab.base import BaseLab
-from chaos.run import new_lab_id
+from chaos.run.options import new_lab_id
+from chaos.target.labs import kinds
+from chaos.target.labs.base import BaseLab
 
 PINGS = 300
+KINDS = ("local", "docker")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def request_ms(lab: BaseLab) -> float:
 
 
 def cost(kind: str, topology: Topology) -> Cost:
-    lab = labs.of_kind(kind).create(topology, labs.parts(kind, topology), id=new_lab_id())
+    lab = kinds.of_kind(kind).create(topology, kinds.parts(kind, topology), id=new_lab_id())
     busy, room = psutil.cpu_times(), psutil.virtual_memory().available
     began = time.monotonic()
     try:
@@ -72,9 +73,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    found: dict[str, list[Cost]] = {kind: [] for kind in labs.KINDS}
+    found: dict[str, list[Cost]] = {kind: [] for kind in KINDS}
     for number in range(options.runs):
-        for kind in labs.KINDS:
+        for kind in KINDS:
             each = cost(kind, topology)
             found[kind].append(each)
             print(
@@ -83,7 +84,7 @@ def main() -> None:
                 flush=True,
             )
     for field in fields(Cost):
-        local, docker = (statistics.median(getattr(each, field.name) for each in found[kind]) for kind in labs.KINDS)
+        local, docker = (statistics.median(getattr(each, field.name) for each in found[kind]) for kind in KINDS)
         print(f"{field.name:9}  docker / local = {docker:.2f} / {local:.2f} = {docker / local:.2f}")
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 
 from chaos.definitions import load_topology
-from chaos.lab import network, supply
-from chaos.lab.local import LocalLab
-from chaos.run import new_lab_id
+from chaos.run.options import new_lab_id
+from chaos.target.labs import network, provisioning
+from chaos.target.labs.local import LocalLab
 
 GOALS = "goals on 2 cores: 15 s, ratio 1.2, 3 GB"
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    parts = supply.parts(topology, print)
+    parts = provisioning.parts(topology, print)
     print(f"{len(topology.nodes)} nodes, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; {GOALS}")
     walls, ratios = [], []
     for number in range(options.runs):

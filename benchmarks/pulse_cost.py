@@ -23,14 +23,14 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from chaos.base.netsock import Endpoint
 from chaos.history import History
-from chaos.lab.processes import wait_until
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, Instrument, OperationConfig, Target
 from chaos.load.driver import Driver
-from chaos.netsock import Endpoint
 from chaos.provision.toxiproxy import ensure_toxiproxy
+from chaos.target.labs.processes import wait_until
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from load_stub import Server, serving
 
 FIRST_PORT = 18_474

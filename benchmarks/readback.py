@@ -18,15 +18,15 @@ from math import inf
 from pathlib import Path
 
 from chaos.definitions import load_topology
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
 from chaos.load.workload import MAPPING, preload, preload_id
-from chaos.netsock import opensearch
 from chaos.observe import readback
-from chaos.observe.cluster import administer, await_green, newest, views
 from chaos.observe.contents import WHOLE, chosen
-from chaos.routing import default_routing_shards, shard_of
-from chaos.run import new_lab_id
+from chaos.opensearch.rest import opensearch
+from chaos.opensearch.routing import default_routing_shards, shard_of
+from chaos.opensearch.views import administer, await_green, newest, views
+from chaos.run.options import new_lab_id
+from chaos.target.labs import provisioning
+from chaos.target.labs.local import LocalLab
 
 INDEX = "chaos"
 TINY = Path(__file__).parents[1] / "tests" / "cluster" / "data" / "tiny.yaml"
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     topology = load_topology(options.topology, near=Path(__file__).parents[1] / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology, print), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology, print), id=new_lab_id())
     try:
         lab.up()
         settings = {"number_of_shards": options.shards, "number_of_replicas": 2}

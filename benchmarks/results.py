@@ -9,9 +9,10 @@
 
 A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
 experiments that it runs, and nothing of those may be uncommitted. Tests, benchmarks, documents and other experiments
-change no run. Lines are appended to ``benchmarks/results/SERIES.jsonl`` and never taken out: one when a run begins and
-one when it has ended, so that a run that was cut off is seen too. What counts are the first runs of the newest row; the
-page lists all of them.
+change no run. Each run has a file of its own, ``reports/results/EXPERIMENT/BEGAN.json``, which is written when it
+begins and again when it has ended, so that a run that was cut off is seen too; none is taken out. It holds what was
+found, hashes of plan and history, versions and machine. What counts are the first runs of the newest row; the page
+lists all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = ROOT / "reports" / "results"
 PAGE = ROOT / "docs" / "results.md"
 CODE = ("chaos/", "topologies/", "pyproject.toml", "requirements.lock", "Makefile")
 """What every run is made of; names that end in / are folders."""
@@ -42,17 +43,20 @@ NO_FAULT = "experiments/no-fault.yaml"
 LONG = ("noise-hour",)
 """Experiments that are not in ``each``."""
 RETRY = "30m"
+FULL = "make test-full"
 SERIES = {
     "demo": "make demo",
     "smoke": f"pytest -m 'chaos and smoke' --chaos-retry-inconclusive={RETRY}",
     "no-fault": "opensearch-chaos run experiments/no-fault.yaml",
     "each": "opensearch-chaos run EXPERIMENT",
+    "full": FULL,
 }
 TITLES = {
     "demo": "The demo",
     "smoke": "The short experiments under pytest",
     "no-fault": "Nothing is done to the cluster",
     "each": "Every experiment",
+    "full": "The whole suite of tests",
 }
 
 
@@ -68,7 +72,8 @@ def is_code(path: str, experiments: str = "") -> bool:
 
 def experiments_of(series: str, what: str = "") -> str:
     """What a series runs: one file, or the folder of all where a tag decides."""
-    return {"demo": DEMO, "no-fault": NO_FAULT, "smoke": "experiments/"}.get(series, what or "experiments/")
+    whole = {"smoke": "experiments/", "full": "experiments/"}
+    return {"demo": DEMO, "no-fault": NO_FAULT, **whole}.get(series, what or "experiments/")
 
 
 def code(series: str, what: str = "", commit: str = "HEAD") -> str:
@@ -87,14 +92,34 @@ def refuse_uncommitted(series: str) -> None:
 
 
 def lines(series: str) -> list[dict[str, Any]]:
-    file = RESULTS / f"{series}.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    """The runs of a series, as they began."""
+    every = [json.loads(file.read_text()) for file in RESULTS.glob("*/*.json")]
+    return sorted((each for each in every if each["series"] == series), key=lambda each: str(each["began"]))
 
 
-def append(series: str, line: dict[str, Any]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    with open(RESULTS / f"{series}.jsonl", "a") as file:
-        file.write(json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n")
+def file_of(run: dict[str, Any]) -> Path:
+    """Where a run is kept: under the experiment's name, or the series' where several are run."""
+    what = Path(str(run["what"]))
+    name = DEMO if run["series"] == "demo" else str(what) if what.suffix == ".yaml" else str(run["series"])
+    began = datetime.fromisoformat(str(run["began"])).strftime("%Y%m%dT%H%M%SZ")
+    return RESULTS / Path(name).stem / f"{began}-{run['series']}.json"
+
+
+def keep(run: dict[str, Any]) -> None:
+    file = file_of(run)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(run, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
+
+
+def fingerprint(folder: Path) -> str:
+    """One hash over a run's history: names and bytes of its files."""
+    digest = hashlib.sha256()
+    for file in sorted((folder / "history").rglob("*")):
+        if file.is_file():
+            digest.update(f"{file.relative_to(folder)}\n".encode())
+            with open(file, "rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def machine() -> dict[str, Any]:
@@ -118,11 +143,16 @@ def verdict_of(folder: Path) -> dict[str, Any]:
     return {
         "outcome": found["outcome"],
         "clean": found["clean"],
+        "headline": found["headline"],
         "summary": found["summary"],
         "reasons": [reason["says"][:400] for reason in found["reasons"]][:4],
-        "findings": dict(sorted(Counter(each["counts_as"] for each in found["findings"]).items())),
+        "findings": [
+            {name: item[name] for name in ("title", "measured_text", "counts_as")} for item in found["findings"]
+        ],
         "decides": (found["tables"].get("echo") or {}).get("says"),
-        "opensearch": plan["versions"]["opensearch"],
+        "versions": plan["versions"],
+        "plan": plan.get("hash"),
+        "history": fingerprint(folder),
         "run": folder.name,
         **({"repeats": first["run"]} if (first := found["run"].get("second_of")) else {}),
     }
@@ -137,10 +167,12 @@ def run_once(series: str, what: str) -> dict[str, Any]:
     out = ROOT / "reports"
     before = {path.name for path in out.glob("*/")}
     python = [sys.executable, "-m"]
-    if series == "demo":
+    junit = ROOT / "build" / "results-junit.xml"
+    if series == "full":
+        command = ["make", "--no-print-directory", "test-full", f"JUNIT={junit.parent / 'full'}"]
+    elif series == "demo":
         command = ["make", "--no-print-directory", "demo"]
     elif series == "smoke":
-        junit = ROOT / "build" / "results-junit.xml"
         junit.parent.mkdir(exist_ok=True)
         junit.unlink(missing_ok=True)
         command = [*python, "pytest", "-q", "-m", "chaos and smoke", f"--chaos-retry-inconclusive={RETRY}"]
@@ -155,6 +187,13 @@ def run_once(series: str, what: str) -> dict[str, Any]:
     if series == "smoke":
         found |= junit_of(junit) | {"runs": [verdict_of(folder) for folder in folders]}
         found["repeated"] = sorted(run["repeats"] for run in found["runs"] if "repeats" in run)
+    elif series == "full":
+        parts = [junit_of(file) for file in sorted((junit.parent / "full").glob("*.xml"))]
+        found |= {"outcome": "red" if done.returncode or any(part["outcome"] != "green" for part in parts) else "green"}
+        found |= {
+            "items": sum(part.get("items", 0) for part in parts),
+            "bad": {k: v for p in parts for k, v in p.get("bad", {}).items()},
+        }
     elif folders:
         found |= verdict_of(folders[-1])
     else:
@@ -197,10 +236,11 @@ def record(series: str, times: int, minutes: float, again: Sequence[str] = ()) -
         if time.monotonic() > deadline:
             print("time is over; the next call goes on here")
             return
-        where = {"code": state(what), "commit": commit, "what": what}
-        append(series, where | {"began": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()})
+        run = {"series": series, "code": state(what), "commit": commit, "what": what, "machine": machine()}
+        run["began"] = datetime.now(UTC).isoformat(timespec="seconds")
+        keep(run)
         found = run_once(series, what)
-        append(series, where | {"ended": datetime.now(UTC).isoformat(timespec="seconds")} | found)
+        keep(run | {"ended": datetime.now(UTC).isoformat(timespec="seconds")} | found)
         print(
             f"{series}: {what}: {found['outcome']} ({found['seconds']} s) {found.get('summary', '')}"[:300], flush=True
         )
@@ -216,15 +256,11 @@ def rows(series: str) -> list[dict[str, Any]]:
     """
     known = lines(series)
     newest = {line["what"]: line["code"] for line in known}
-    found: list[dict[str, Any]] = []
-    for line in known:
-        if line["code"] != newest[line["what"]]:
-            continue
-        if "began" in line:
-            found.append({"outcome": "cut off", **line})
-        else:
-            found[-1] |= line
-    return sorted(found, key=lambda run: run["what"]) if series == "each" else found
+    found = [{"outcome": "cut off", **run} for run in known if run["code"] == newest[run["what"]]]
+    if series != "each":
+        return found
+    last = {run["what"]: run for run in found}  # the newest of each
+    return [last[what] for what in sorted(last)]
 
 
 def share(outcomes: Iterable[str]) -> str:
@@ -235,6 +271,14 @@ def share(outcomes: Iterable[str]) -> str:
 def cell(text: Any, most: int = 220) -> str:
     flat = " ".join(str(text).split()).replace("|", "\\|")
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def known_of(run: dict[str, Any]) -> int:
+    """How many findings are known weaknesses; runs of before 2026-11-23 kept numbers only."""
+    findings = run.get("findings") or []
+    if isinstance(findings, dict):
+        return int(findings.get("known_weakness", 0))
+    return sum(each["counts_as"] == "known_weakness" for each in findings)
 
 
 def section(series: str) -> list[str]:
@@ -253,6 +297,20 @@ def section(series: str) -> list[str]:
         f"{share(run['outcome'] for run in runs)}.",
         "",
     ]
+    if series == "full":
+        head += ["| run | outcome | items | minutes | commit | not well |", "|---|---|---|---|---|---|"]
+        for number, run in enumerate(runs, 1):
+            bad = cell(", ".join(run.get("bad") or {}) or "none")
+            cells = (
+                number,
+                run["outcome"],
+                run.get("items", ""),
+                round(run.get("seconds", 0) / 60),
+                run["commit"],
+                bad,
+            )
+            head.append(f"| {' | '.join(map(str, cells))} |")
+        return [*head, ""]
     if series == "smoke":
         without = sum(run["outcome"] == "green" and not run.get("repeated") for run in runs)
         head += [f"Green without a repeat: {without} of {len(runs)}.", ""]
@@ -271,7 +329,7 @@ def section(series: str) -> list[str]:
     head += ["| run | outcome | seconds | busy before | commit | what it says |", "|---|---|---|---|---|---|"]
     for number, run in enumerate(runs, 1):
         name = Path(run["what"]).stem if series == "each" else str(number)
-        known = run.get("findings", {}).get("known_weakness")
+        known = known_of(run)
         outcome = run["outcome"] + (f" ({known} known weaknesses)" if known else "")
         if "/controls/" in run["what"] and run["outcome"] == "weakness":
             outcome += ", as planted"
@@ -285,7 +343,7 @@ def page() -> str:
     made = [
         "# Results",
         "",
-        "Made by `python benchmarks/results.py page` from `benchmarks/results/*.jsonl`; recorded by "
+        "Made by `python benchmarks/results.py page` from `reports/results/`; recorded by "
         "`python benchmarks/results.py record SERIES`. Nothing here is typed. *Busy before* is the load average of the "
         "minute before a run. A row is of one state of the code, and counts its first runs; all of them are listed.",
         "",

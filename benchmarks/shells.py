@@ -22,13 +22,13 @@ from typing import Any
 
 import psutil
 
+from chaos.base.paths import ProcessIdentity
 from chaos.history import EventWriter
-from chaos.lab import processes
-from chaos.lab.base import Resident
-from chaos.lab.local import LocalLab
 from chaos.observe.ends import Ends
-from chaos.places import ProcessIdentity
 from chaos.provision.unprivileged import NODE_UID
+from chaos.target.labs import processes
+from chaos.target.labs.base import Resident
+from chaos.target.labs.local import LocalLab
 
 COMMAND = ["/bin/sleep", "3600"]
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}

@@ -11,7 +11,7 @@ import timeit
 from pathlib import Path
 from time import process_time
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from synthetic import Chapter, Story
 
 from chaos.checks.coverage import Counts

@@ -21,12 +21,14 @@ import pytest
 if TYPE_CHECKING:
     from _pytest.mark.expression import Expression
 
+    from chaos.checks.models import FindingsFile
     from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
-    from chaos.lab.base import BaseLab
-    from chaos.pool import LabPool
-    from chaos.retrying import Retries
-    from chaos.run import Execution, RunResult
+    from chaos.run.execution import Execution
+    from chaos.run.options import RunResult
+    from chaos.run.pool import LabPool
+    from chaos.run.retrying import Retries
+    from chaos.target.labs.base import BaseLab
 
 MARKER = "chaos"
 OBJECTIVE = "--chaos-objective"
@@ -50,7 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-experiments", default=None, metavar="FOLDER", help=f"where experiments are ({EXPERIMENTS})"
     )
-    group.addoption("--chaos-lab", default="local", choices=["local", "docker"], help="what labs are made of (local)")
+    group.addoption(
+        "--chaos-lab",
+        default="local",
+        help="what labs are made of: local (default), docker, or one that another package brings",
+    )
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
     group.addoption(
         OBJECTIVE,
@@ -123,12 +129,14 @@ def _read_options(config: pytest.Config) -> None:
     objective, retry = config.getoption(OBJECTIVE), config.getoption(RETRY)
     if not objective and retry is None:
         return  # so that whoever only collects loads nothing of ours
+    from chaos.base.errors import InvalidInput
     from chaos.definitions import objectives
-    from chaos.errors import InvalidInput
-    from chaos.retrying import Retries
 
     try:
-        config.stash[_OBJECTIVES] = objectives.parse(objective, OBJECTIVE)
+        from chaos.registry import GRAMMAR  # raises for another package that is broken
+        from chaos.run.retrying import Retries
+
+        config.stash[_OBJECTIVES] = objectives.parse(objective, GRAMMAR.operations, OBJECTIVE)
         if retry is not None:
             config.stash[_RETRIES] = Retries.parse(retry, RETRY)
     except InvalidInput as error:
@@ -142,9 +150,9 @@ def _experiments(config: pytest.Config) -> Path:
 
 def _refuse_options(config: pytest.Config) -> None:
     """Raises UsageError for an option that asks for what is not there, before anything is collected."""
+    from chaos.base.errors import InvalidInput
     from chaos.definitions import load_topology
-    from chaos.errors import InvalidInput
-    from chaos.lab import labs
+    from chaos.target.labs import kinds
 
     folder = config.rootpath / _experiments(config)
     if config.getoption("--chaos-experiments") is not None:
@@ -157,7 +165,11 @@ def _refuse_options(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--chaos-seed {seed}: expected 0 or more")
     home = config.getoption("--chaos-opensearch-home")
     try:
-        labs.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
+        kinds.named(config.getoption("--chaos-lab"))
+    except InvalidInput as error:
+        raise pytest.UsageError(f"--chaos-lab: {error}") from None
+    try:
+        kinds.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
         if topology is not None:
             near = [Path(arg.partition("::")[0]) for arg in config.args]
             _any_of([folder / "any.yaml", *near], lambda file: load_topology(topology, near=file))
@@ -174,7 +186,7 @@ def _with_objectives(config: pytest.Config, experiment: Experiment) -> Experimen
 
 def _any_of(files: list[Path], do: Callable[[Path], object]) -> None:
     """Raises the first file's InvalidInput when it can be done for none."""
-    from chaos.errors import InvalidInput
+    from chaos.base.errors import InvalidInput
 
     first: InvalidInput | None = None
     for file in files:
@@ -189,8 +201,8 @@ def _any_of(files: list[Path], do: Callable[[Path], object]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """All runs that are to come must find room for their records before the first of them begins."""
-    from chaos import space
-    from chaos.errors import InvalidInput
+    from chaos.base.errors import InvalidInput
+    from chaos.run import space
 
     config = session.config
     if config.getoption("collectonly", False):
@@ -269,10 +281,11 @@ class ExperimentFile(pytest.File):
     _result: RunResult | Exception | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
-        from chaos.definitions import load_experiment
-        from chaos.errors import InvalidInput
+        from chaos.base.errors import InvalidInput
 
         try:
+            from chaos.registry import load_experiment  # raises for another package that is broken
+
             self.experiment = load_experiment(self.path, topology=self.config.getoption("--chaos-topology"))
         except InvalidInput as error:
             raise self.CollectError(str(error)) from None
@@ -308,7 +321,7 @@ class ExperimentFile(pytest.File):
 
         The same result, or error, for each of its items: that of the last run.
         """
-        from chaos.errors import Lacking
+        from chaos.base.errors import Lacking
 
         if self._result is None:
             if self.config.stash.get(_STOPPED, False):
@@ -324,8 +337,8 @@ class ExperimentFile(pytest.File):
         return self._result
 
     def _runs(self) -> RunResult:
-        from chaos import retrying
         from chaos.report import announce
+        from chaos.run import retrying
 
         def one(second_of: dict[str, Any] | None) -> RunResult:
             return _run(self.config, self.experiment, *([second_of] if second_of else []))
@@ -390,19 +403,7 @@ class ExpectationItem(pytest.Item):
         assert isinstance(self.parent, ExperimentFile)
         result = self.parent.result()
         if self.finding is None:
-            ours = [item for item in self.session.items if item.parent is self.parent]
-            named = {item.finding for item in ours if isinstance(item, ExpectationItem)}
-            fine = ("pass", "known_weakness")
-            rest = [f for f in result.findings["findings"] if f["id"] not in named and f["counts_as"] not in fine]
-            if not result.clean:
-                raise Weakness("the clean-up failed: run opensearch-chaos recover")
-            if result.findings["outcome"] in ("error", "aborted"):
-                raise Inconclusive(f"{result.findings['outcome']}: {result.findings['summary']}")
-            if rest:
-                raise Weakness("; ".join(f"{f['title']}: {f['measured_text']} ({f['says']})" for f in rest))
-            if ended := (result.findings.get("tables") or {}).get("ends"):
-                kind = Weakness if any(end["weakness"] for end in ended) else Inconclusive
-                raise kind("; ".join(end["says"] for end in ended))
+            self._refuse_the_run(result)
             return
         found = self._found()
         if found["counts_as"] == "known_weakness":
@@ -415,8 +416,33 @@ class ExpectationItem(pytest.Item):
         if found["counts_as"] != "pass":
             raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
 
+    def _refuse_the_run(self, result: RunResult) -> None:
+        """Raise for everything that keeps the run from passing and that no other item of it shows.
+
+        Reasons without a finding are among it: documents that nobody wrote, a process that ended, no read-back.
+        """
+        from chaos.checks import plainly
+
+        findings = result.findings
+        ours = [item for item in self.session.items if item.parent is self.parent]
+        named = {item.finding for item in ours if isinstance(item, ExpectationItem) and item.finding is not None}
+        if not result.clean:
+            raise Weakness("the clean-up failed: run opensearch-chaos recover")
+        if findings["outcome"] in ("error", "aborted"):
+            raise Inconclusive(f"{findings['outcome']}: {findings['summary']}")
+        bad = [each for each in findings["findings"] if each["counts_as"] not in ("pass", "known_weakness")]
+        rest = [each for each in bad if each["id"] not in named]
+        reasons = [each for each in findings.get("reasons") or () if each.get("finding") is None]
+        says = [f"{each['title']}: {each['measured_text']} ({each['says']})" for each in rest]
+        says += [plainly.reason(each, findings["findings"], findings.get("tables") or {}) for each in reasons]
+        ways = {*(each["counts_as"] for each in rest), *(each["outcome"] for each in reasons)}
+        if not bad and not says and findings["outcome"] != "pass":
+            says, ways = [str(findings["headline"])], {findings["outcome"]}
+        if says:
+            raise (Inconclusive if ways == {"inconclusive"} else Weakness)("; ".join(dict.fromkeys(says)))
+
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from chaos.errors import ChaosError
+        from chaos.base.errors import ChaosError
 
         if isinstance(excinfo.value, Weakness | Inconclusive | ChaosError):
             text = str(excinfo.value)
@@ -450,7 +476,7 @@ _STOPPED = pytest.StashKey[bool]()
 
 
 def _pool(config: pytest.Config) -> LabPool:
-    from chaos.pool import LabPool
+    from chaos.run.pool import LabPool
 
     if _POOL not in config.stash:
         home = config.getoption("--chaos-opensearch-home")
@@ -485,12 +511,14 @@ def _say(config: pytest.Config, text: str) -> None:
 
 def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any] | None = None) -> RunResult:
     """``second_of``: what the run says of the one that it repeats; it then has a new lab."""
-    from chaos.console import Reporter
+    from chaos.base.console import Reporter
     from chaos.definitions import objectives
-    from chaos.plan import again
-    from chaos.run import RunOptions, refuse_lacking, run
+    from chaos.registry import PROVIDERS
+    from chaos.run.execution import refuse_lacking, run
+    from chaos.run.options import RunOptions
+    from chaos.run.plan import again
 
-    refuse_lacking(experiment, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
+    refuse_lacking(experiment, PROVIDERS, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
     pool = _pool(config)
     if second_of is not None:
         pool.close()
@@ -501,7 +529,7 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     first_seed = seed if seed is not None else experiment.seed
     command = again(experiment.file, first_seed, topology, good=objectives.options(experiment))
     out = Path(config.getoption("--chaos-out"))
-    options = RunOptions(out=out, command=command, seed=seed, lab=lab, second_of=second_of)
+    options = RunOptions(out, command, PROVIDERS, seed=seed, lab=lab, second_of=second_of)
     return run(experiment, options, reporter)
 
 
@@ -529,10 +557,9 @@ class LabHandle:
         Needs a load that is on (its run records ledger and evidence). Raises InvalidInput for a wrong fault, and
         Inconclusive when its effect, that it held until the block's end, or its own end cannot be proven.
         """
-        from chaos.definitions import FAULTS
-        from chaos.errors import InvalidInput
-        from chaos.faults.select import ready
-        from chaos.observe.cluster import elected
+        from chaos.base.errors import InvalidInput
+        from chaos.opensearch.views import elected
+        from chaos.registry import FAULTS, ready
 
         if kind not in FAULTS:
             raise InvalidInput(f"there is no fault '{kind}'", remedy=f"choose one of: {', '.join(FAULTS)}")
@@ -583,10 +610,11 @@ class PhaseResult:
         self.operations = operations
 
     def __getattr__(self, name: str) -> OperationResult:
-        try:
-            return self.__dict__["operations"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(f"no operation '{name}' in this phase") from None
+        # called for what is no attribute; before __init__ nothing is
+        operations: dict[str, OperationResult] = vars(self).get("operations", {})
+        if name not in operations:
+            raise AttributeError(f"no operation '{name}' in this phase")
+        return operations[name]
 
 
 class LoadRun:
@@ -596,7 +624,7 @@ class LoadRun:
         self._execution = execution
         self._count = 0
         self.phases: dict[str, PhaseResult] = {}
-        self.findings: dict[str, Any] = {}
+        self.findings: FindingsFile = {}
         self.folder: Path = execution.folder
 
     @contextmanager
@@ -638,7 +666,7 @@ class LoadRun:
             for operation in record.operations:
                 table = good.table(record, operation.name, span)
                 latencies = record.in_phase(operation.name, span).latency
-                operations[operation.name] = OperationResult(table, latencies)  # type: ignore[arg-type]
+                operations[operation.name] = OperationResult(table, latencies)
             self.phases[span.name] = PhaseResult(operations, span.seconds)
 
 
@@ -668,8 +696,9 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
     def start(
         *, read: str | None = "100/s", write: str | None = "100/s", good: str | None = None, **client: Any
     ) -> Iterator[LoadRun]:
-        from chaos.console import Reporter
-        from chaos.run import python_execution
+        from chaos.base.console import Reporter
+        from chaos.registry import PROVIDERS
+        from chaos.run.in_python import python_execution
 
         given = request.config.stash.get(_OBJECTIVES, {})
         if good is not None and given:
@@ -687,6 +716,7 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             seed=lab._seed,
             file=request.path,
             reporter=Reporter(quiet=True),
+            providers=PROVIDERS,
         )
         running = LoadRun(execution)
         lab.execution = execution

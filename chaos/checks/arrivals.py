@@ -19,7 +19,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -417,4 +417,4 @@ def _moment(kept: Compact, spaced: _Steps) -> Ints:
         return kept
     t = spaced.numbers() + kept
     t[kept == _NEVER] = 0
-    return cast(Ints, t)
+    return t

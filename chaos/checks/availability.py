@@ -25,11 +25,25 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.arrivals import ranked
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST, needed
 from chaos.checks.measure import Measure
-from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Bools, Floats, Ints, Record, Span, per_window, windows
+from chaos.checks.record import (
+    OUTCOMES,
+    SECOND,
+    Arrivals,
+    Bools,
+    Expected,
+    Floats,
+    Ints,
+    Record,
+    Span,
+    per_window,
+    windows,
+)
+from chaos.checks.words import Words
 
 THETA = 0.95
 """A slice with at least this share of its arrivals good was up: one late answer of twenty does not take it down."""
@@ -285,3 +299,32 @@ def table(record: Record, op: str, counts: Ints) -> dict[str, Any]:
             for n in dict.fromkeys([*lengths, *([len(found.up)] if len(found.up) else [])])
         ]
     return row
+
+
+def _slices(record: Record, wanted: Expected, span: Span) -> Measure:
+    return measure_slices(record, str(wanted.op), span, wanted.comparison, wanted.value)
+
+
+def _check(metric: str, said: str, measure: Callable[[Record, Expected, Span], Measure]) -> Check:
+    words = Words.of(
+        missed=f"{said[0].upper()}{said[1:]}{{inside}} came to {{measured}}; wanted was {{want}}",
+        question="{op}s held for long enough{inside}",
+        promise=f"{said[0].upper()}{said[1:]}{{inside}}: {{want}}",
+        short=metric,
+    )
+    return Check(metric, "percent", measure, words, group="users", scope=Scope.OPERATION, late=True)
+
+
+CHECKS = (
+    _check("slices", "the time in which most {op}s were good", _slices),
+    _check(
+        "uptime",
+        "the time in which users could work with {op}s",
+        lambda record, wanted, span: measure_uptime(record, str(wanted.op), span),
+    ),
+    _check(
+        "worst_10s",
+        "good {op}s in the worst ten seconds",
+        lambda record, wanted, span: measure_worst(record, str(wanted.op), span),
+    ),
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.evidence import Gap, unwatched
 from chaos.checks.record import SECOND, Record
 from chaos.history import configuration as events

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 
 WAYS = {"source": "source", "index": "index", "doc_values": "doc values"}
 """Where a document can be wrong, as the record names it and as people do."""

@@ -13,8 +13,8 @@ balancers do.
 
 *What a node would have been asked* (``share``): each client zone's part of the rate (or, where there is none, of what
 was asked), split evenly among the nodes that were in use there, over the time that they were. *How much of it* it could
-have answered: a node that answers nobody has given no wrong answer either, so where answers are wanted the share is
-taken times the part of all requests to that node in that phase (or of all of this kind, if that is less) that were
+have answered: a node that answers nobody has given no wrong answer either. So where answers are wanted the share is
+taken times a part: that of all requests to the node in that phase (or of all of this kind, if that is less) which were
 answered in it. A node that nobody asked for anything has no such part, and is taken to answer.
 
 *Enough* (``due``): :data:`ENOUGH` requests in each phase, but never more than a third of that share: in a short phase,
@@ -36,8 +36,10 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
-from chaos.checks.data.operations import operations, planned
+from chaos.base import text
+from chaos.base.ids import cas_id
+from chaos.checks.data import operations
+from chaos.checks.data.operations import planned
 from chaos.checks.record import OUTCOMES, SECOND, Record, Span
 
 ENOUGH = 29
@@ -111,7 +113,7 @@ class Counts:
             self._arrivals(op.name)
             self.total[op.name] = {place: op.rate * length for place, length in seconds.items()}
         if (cas := planned(record, "cas")) is not None:
-            done = operations(record.cas)
+            done = operations.of(record)
             for each in done:
                 kind = CAS_READ if each.f == "read" else CAS_WRITE
                 self._note(kind, each.begin, each.node, each.kind == "ok" or each.status == 409)
@@ -335,7 +337,7 @@ def of_data(record: Record, *kinds: str, useful: Mapping[str, Counter[Where]] | 
         each
         for kind in kinds
         if kind in counts.total
-        for each in counts.short(kind, answers=kind in (*LOOKS, "read"), useful=given.get(kind))
+        for each in counts.short(kind, answers=kind in (*LOOKS, *record.readers), useful=given.get(kind))
     ]
 
 
@@ -345,12 +347,12 @@ def unread_keys(record: Record) -> list[str]:
     if not keys or not record.spans or not of(record).known:
         return []
     counts = of(record)
-    seen = {(each.key, each.node) for each in operations(record.cas) if each.f == "read" and each.kind == "ok"}
+    seen = {(each.key, each.node) for each in operations.of(record) if each.f == "read" and each.kind == "ok"}
     return [
         f"{node} was never asked for {text.listed(lacking)} ({CAS_READ})"
         for node in counts.nodes
         if counts.row(CAS_READ, node, None, answers=True).share / keys >= PER_KEY
-        and (lacking := [f"c-{n}" for n in range(keys) if (f"c-{n}", node) not in seen])
+        and (lacking := [key for key in map(cas_id, range(keys)) if (key, node) not in seen])
     ]
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.record import SECOND, Record
 
 LIMITS_MS = (50, 100, 250, 500, 1000)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.evidence import Gap, faults, unwatched
 from chaos.checks.record import Record
 from chaos.history import ends

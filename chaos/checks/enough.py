@@ -12,7 +12,7 @@ They spoil findings about data only. A loss that was seen stands, whatever was w
 
 from __future__ import annotations
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, Record
 
@@ -23,19 +23,19 @@ ACKNOWLEDGED = 299
 
 def gaps(record: Record) -> tuple[Gap, ...]:
     """What was written too little, in words."""
-    load = next((op for op in record.operations if op.name == "write"), None)
+    load = record.writer
     if load is None:
         return (Gap("the load wrote nothing, so nothing that it wrote could be lost", None, Spoils.DATA),)
     found = []
     for span in record.spans:
         due = int(load.rate * span.seconds)
         # by when they were due: what a fault hits while it is under way counts for that fault's phase
-        due_here = record.arrivals["write"].between(span.start, span.end)
+        due_here = record.arrivals[load.name].between(span.start, span.end)
         sent = sum(int((piece.start > 0).sum()) for piece in due_here.pieces())
         if sent < SENT * due:
             says = f"in {span.name} only {text.count(sent)} of {text.count(due)} writes that were due were sent"
             found.append(Gap(says, None, Spoils.DATA))
-    answered = record.arrivals["write"].counts
+    answered = record.arrivals[load.name].counts
     acknowledged = int(answered[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
     if acknowledged < ACKNOWLEDGED:
         says = (

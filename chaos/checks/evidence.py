@@ -2,10 +2,13 @@
 
 A fault counts as proven when the last evidence of both stages, ``effect`` and ``gone``, is a proof on the
 data path; a fault that was never proven says nothing about the cluster, so nothing that was measured under
-it may stand (chaos-tools, section 2, item 10). Each proof holds for its moment: so there is a third stage,
+it may stand. Each proof holds for its moment: so there is a third stage,
 ``held``, right before the undo, and what was measured after the last moment at which everything was still shown
 does not count where it is not proven (gone before its time, or elsewhere too). Records from before that stage
-do not say that it is due. A plan of which a step never ran is vacuous: its run is not a pass.
+do not say that it is due. How sure a proof is, its grade says: below ``path`` (bytes through the very link, the
+process's own state, a blocked fsync) nothing counts, but ``effect`` (what neighbours, clients or the cluster see) where
+the target's own file accepts it. Records from before grades are of ``path``. A plan of which a step never ran is
+vacuous: its run is not a pass.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from typing import Any
 from chaos.checks.record import SECOND, Record, Span
 
 REQUIRED = ("effect", "gone")
+PATH = "path"
+NEVER_ACCEPTED = "reported"
+"""The provider's own word."""
 LAST_LOOK_SECONDS = 10.0
 """From the last look at a fault that holds until its undo at most; it is a moment where nothing went wrong."""
 
@@ -72,6 +78,11 @@ class FaultRecord:
     """It had to be looked at again right before its undo; the record says so since there are such looks."""
     origin: int = 0
     """Second 0 of the run's axis."""
+    provider: str | None = None
+    """Who carried it out; older records do not say."""
+    grade: str = PATH
+    accepted: bool = True
+    """Whether proofs of that grade count here."""
 
     @property
     def proven(self) -> bool:
@@ -90,7 +101,15 @@ class FaultRecord:
             found.append(Gap(f"{self.says}: not proven to be {shown} ({why})", due[stage]))
         if (gap := self._not_held()) is not None:
             found.insert(0, gap)
+        if not self.accepted:
+            found.insert(0, Gap(f"{self.says}: {self._unaccepted}", self.command))
         return tuple(found)
+
+    @property
+    def _unaccepted(self) -> str:
+        if self.grade == NEVER_ACCEPTED:
+            return f"only {self.provider} itself says that it happened, which counts for nothing alone"
+        return f"proven by what others see of it only (grade {self.grade}), and its target's file does not accept that"
 
     @property
     def window(self) -> tuple[int, int] | None:
@@ -125,6 +144,7 @@ class FaultRecord:
 def faults(record: Record) -> tuple[FaultRecord, ...]:
     """Every fault that was commanded, in order."""
     found = []
+    accepts = (record.plan.get("lab") or {}).get("accepts") or ()
     for command in record.of_kind("fault.command"):
         name = command["fault"]
         own = [event for event in record.events if event.get("fault") == name]
@@ -157,6 +177,9 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
                 pulses=command.get("pulses") is True,
                 held_due=command.get("held") is True and _in_order(record),
                 origin=record.origin,
+                provider=command.get("provider"),
+                grade=(grade := str(command.get("grade") or PATH)),
+                accepted=grade == PATH or (grade != NEVER_ACCEPTED and grade in accepts),
                 failures=tuple(
                     f"{event.get('stage')}: {event.get('says')}" for event in own if event["kind"] == "fault.failed"
                 ),

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaos.checks import starved, text
+from chaos.base import text
+from chaos.checks import starved
+from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
 from chaos.checks.forgiving import MACHINE
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.words import Words
 
 if TYPE_CHECKING:
     from chaos.checks.ladder import Ladder
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 STEPS = ("noticed", "decided", "acted")
 """The steps of a recovery that are a controller's."""
 KINDS = 2
-"""How many kinds of evidence a step needs (:class:`chaos.failover.decide.Policy`)."""
+"""How many kinds of evidence a step needs (:class:`chaos.programs.failover.decide.Policy`)."""
 _LATE = re.compile(r", late$|Timeout")
 """How a controller says that an answer came late, or not in time."""
 TOGETHER = 30
@@ -150,3 +153,20 @@ def _first(ladder: Ladder, nothing: str, says: Any, *kinds: str) -> Measure:
         if words := says(event):
             return ladder.reached(int(event["t"]), words)
     return ladder.not_reached(nothing)
+
+
+CHECKS = (
+    Check(
+        "failovers",
+        "count",
+        lambda record, _, span: count(record, span),
+        Words.of(
+            missed="Failover controllers led traffic away {times}{inside}; wanted was {want}",
+            question="failover controllers led traffic away{inside}",
+            promise="Failovers{inside}: {want}",
+            short="times that a controller led traffic away",
+        ),
+        group="recovery",
+        doubt=in_doubt,
+    ),
+)

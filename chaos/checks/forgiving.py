@@ -133,7 +133,8 @@ def _forgivable(
         ours[mine] += clocks.get(int(number), clocks[-1]).between(begin[mine], end[mine])
         stood[mine] = stopped.get(int(number), stopped[-1]).between(intended[mine], end[mine])
     in_time: Bools = (end - intended) / SECOND - ours <= within
-    return in_time & ((bad.outcome == OUTCOMES["ok"]) | (stood > 0))
+    either: Bools = in_time & ((bad.outcome == OUTCOMES["ok"]) | (stood > 0))
+    return either
 
 
 def _clocks(record: Record, some: tuple[Cause, ...]) -> tuple[dict[int, Clock], dict[int, Clock]]:

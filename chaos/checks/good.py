@@ -1,6 +1,6 @@
 """Good arrivals: what share of the users' requests was answered fully and in time.
 
-A = good / SCHEDULED, per operation and phase (load-and-measurement, section 4, request availability). Good
+A = good / SCHEDULED, per operation and phase. Good
 is outcome ok and latency, from the intended start, within the objective. A partial answer, a slow one, an
 arrival without an outcome and one that the driver dropped are all not good: leaving them out is how outages
 vanish.
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.check import Check, Scope
 from chaos.checks.measure import Measure
-from chaos.checks.record import OUTCOMES, Record, Span
+from chaos.checks.record import OUTCOMES, Expected, Record, Span
+from chaos.checks.words import Item, Words, bites, filled
 
 FEWEST = 100
 """Arrivals in a phase below which a share says nothing."""
@@ -61,3 +63,36 @@ def measure(record: Record, op: str, span: Span, comparison: str = "<", target: 
         f"{text.count(good)} good of {text.count(scheduled)} scheduled",
         evidence=dict(counts),
     )
+
+
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
+    return measure(record, str(wanted.op), span, wanted.comparison, wanted.value)
+
+
+def _told(hurt: str, well: str, item: Item) -> str:
+    """An expectation that the fault bites is told otherwise than a wish of users."""
+    return filled(hurt if bites(item) else well, item)
+
+
+CHECKS = (
+    Check(
+        "good",
+        "percent",
+        _measure,
+        Words(
+            lambda item, _: _told(
+                "The fault hurt {op}s too little{inside}: {measured} were good; wanted was {want}",
+                "Only {measured} of {op}s were good{inside}; wanted was {want}",
+                item,
+            ),
+            lambda item: _told("the fault hurt {op}s enough{inside}", "enough {op}s were good{inside}", item),
+            lambda item: _told(
+                "The fault is felt: {want} of {op}s are good{inside}", "{Op}s are good{inside}: {want}", item
+            ),
+            "good",
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    ),
+)

@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import starved, text
+from chaos.base import text
+from chaos.checks import starved
+from chaos.checks.check import Check
 from chaos.checks.measure import Measure
 from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.words import Words
 
 EDGE = 5.0
 """Seconds at most from a phase's start to a node's first sample, and from its last to the end: one may be missing."""
@@ -175,3 +178,19 @@ def _idle(record: Record) -> dict[str, float]:
         if inside.any():
             found[span.name] = 1 - float(np.average(busy[inside], weights=(end - start)[inside]))
     return found
+
+
+CHECKS = (
+    Check(
+        "cpu.survivors",
+        "percent",
+        lambda record, _, span: measure(record, span),
+        Words.of(
+            missed="The busiest zone used {measured} of its processors{inside}; wanted was {want}",
+            question="the other zones had room{inside}",
+            promise="The other zones have room{inside}: {want}",
+            short="processors used by the busiest zone",
+        ),
+        group="recovery",
+    ),
+)

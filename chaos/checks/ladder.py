@@ -1,9 +1,9 @@
 """One phase's recovery on one timeline: what happened when after its first command, as steps that can be asserted.
 
 in effect → first user impact → node left → leader elected → primaries promoted → first good write of every shard →
-objective regained → green → latency back to baseline (load-and-measurement notes, section 5: TTI, TTD, failover gap,
-TTR_stable, TTR_full). Every step counts from the phase's first command (a fault, an action or an undo) and is watched
-to the phase's end, and beyond it for as long as nothing is commanded.
+objective regained → green → latency back to baseline (what is elsewhere called time to impact, to detect, to fail over,
+to recover). Every step counts from the phase's first command (a fault, an action or an undo) and is watched to the
+phase's end, and beyond it for as long as nothing is commanded.
 
 A run with failover controllers has three steps more: a controller noticed, decided, and its last step was in effect.
 
@@ -31,15 +31,18 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, failovers, latency, recovered, regained, text
-from chaos.checks.arrivals import ranked
+from chaos.base import ids, text
+from chaos.checks import evidence, failovers, latency, recovered, regained
+from chaos.checks.arrivals import Arrivals, ranked
+from chaos.checks.check import Check
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
-from chaos.checks.record import SECOND, Bools, Ints, Record, Span, per_window, windows
+from chaos.checks.record import SECOND, Bools, Expected, Ints, Record, Span, per_window, windows
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
-from chaos.routing import default_routing_shards, shard_of
+from chaos.checks.words import Words
+from chaos.opensearch.routing import default_routing_shards, shard_of
 
 TITLES = {
     "in_effect": "in effect",
@@ -91,7 +94,7 @@ class Ladder:
         return Measure(value, "seconds", says, evidence={"at": self.record.since_start(at), **self._from(), **more})
 
     def not_needed(self, says: str) -> Measure:
-        return self.reached(self.watch.trigger, says)
+        return self.reached(self.watch.trigger, says, needed=False)
 
     def not_reached(self, says: str, **more: Any) -> Measure:
         value = max(0, self.watch.horizon - self.watch.trigger) / SECOND
@@ -275,24 +278,24 @@ def gap_that_counts(shards: int, rate: float, objective: float) -> float:
 def first_writes(ladder: Ladder) -> Measure:
     """When the last shard had a good write again after its longest gap (the failover gap)."""
     record, watch = ladder.record, ladder.watch
-    write = next((op for op in record.operations if op.name == "write"), None)
+    write = record.writer
     if write is None or write.rate <= 0:
         return Measure.missing("seconds", "the load has no writes")
-    if len(record.in_phase("write", ladder.span)) < FEWEST:
+    if len(record.in_phase(write.name, ladder.span)) < FEWEST:
         return Measure.missing("seconds", f"fewer than {FEWEST} writes in the phase")
     shards, routing = _routing(record)
     longest = gap_that_counts(shards, write.rate, write.good_within)
-    frames = windows(watch.trigger, watch.horizon, record.window("write"))
-    scheduled, failed = regained.failures(record, "write", frames)
+    frames = windows(watch.trigger, watch.horizon, record.window(write.name))
+    scheduled, failed = regained.failures(record, write.name, frames)
     # a shard that is out takes its share of the writes along: elsewhere no id needs to be hashed
     hit = np.flatnonzero((scheduled == 0) | (failed > np.maximum(0, 0.5 * scheduled / shards)))
     if not len(hit):
         return ladder.not_needed("no shard's writes were interrupted")
-    slack = int((2 * longest + 2 * record.window("write")) * SECOND)
+    slack = int((2 * longest + 2 * record.window(write.name)) * SECOND)
     begin = max(watch.trigger, frames[int(hit[0])][0] - slack)
     stop = min(watch.horizon, frames[int(hit[-1])][1] + slack)
     rows = []
-    for shard, ends in enumerate(_good_writes(record, begin, stop, shards, routing)):
+    for shard, ends in enumerate(_good_writes(record.arrivals[write.name], begin, stop, shards, routing)):
         edges = np.concatenate([[begin], ends[(ends > begin) & (ends < stop)], [stop]])
         gaps = np.diff(edges) / SECOND
         if len(counting := np.flatnonzero(gaps > longest)):
@@ -321,10 +324,10 @@ def _routing(record: Record) -> tuple[int, int]:
     return shards, default_routing_shards(shards)
 
 
-def _good_writes(record: Record, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
+def _good_writes(writes: Arrivals, begin: int, stop: int, shards: int, routing: int) -> list[Ints]:
     """For each shard, when its good writes were answered, in order."""
     kept: list[tuple[Ints, Ints]] = []
-    for piece in record.arrivals["write"].pieces():
+    for piece in writes.pieces():
         answered = piece.end
         mine = piece.good & (answered > begin) & (answered < stop)
         if mine.any():
@@ -332,8 +335,7 @@ def _good_writes(record: Record, begin: int, stop: int, shards: int, routing: in
     if not kept:
         return [np.empty(0, np.int64)] * shards
     ends, numbers = (np.concatenate(each) for each in zip(*kept, strict=True))
-    # w-<k> is the id of arrival k's document: chaos/load/workload.py
-    where = np.fromiter((shard_of(f"w-{k}", shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
+    where = np.fromiter((shard_of(ids.write_id(k), shards, routing) for k in numbers.tolist()), np.int64, len(numbers))
     return [np.sort(ends[where == shard]) for shard in range(shards)]
 
 
@@ -438,7 +440,9 @@ def harms(record: Record, span: Span) -> bool:
 def table(record: Record) -> dict[str, Any]:
     """phase → trigger and steps, for the phases in which something was commanded.
 
-    Harm that did not come of a phase that only gives back is no step that was not reached: it has no value.
+    Harm that did not come of a phase that only gives back is no step that was not reached: it has no value. A step is
+    ``needed`` or not: a leader that stayed need not be elected, and where users had no harm, or theirs was over without
+    it, no node needs to leave and no controller to act; nor need it be green while the fault holds.
     """
     found = {}
     for span in record.spans:
@@ -447,10 +451,18 @@ def table(record: Record) -> dict[str, Any]:
         ladder = Ladder.of(record, span)
         harmless = not harms(record, span)
         steps = []
-        for name, step in _STEPS.items():
-            if name in failovers.STEPS and not failovers.planned(record):
-                continue
-            each = step(ladder)
+        measured = {
+            name: step(ladder)
+            for name, step in _STEPS.items()
+            if name not in failovers.STEPS or failovers.planned(record)
+        }
+        back = measured["regained"].value is not None and measured["regained"].bound is Bound.EXACT
+        for name, each in measured.items():
+            needed = each.evidence.get("needed", True)
+            spared = name in (*OF_HARM, *failovers.STEPS) and (back or harmless)
+            held = name == "green" and back and not harmless  # the copies of who is away are away as long
+            if each.bound is Bound.MORE_THAN and (name == "impact" or spared or held):
+                needed = False
             if harmless and name in OF_HARM and each.bound is Bound.MORE_THAN:  # nobody waits for it
                 each = Measure.missing("seconds", each.says)
             steps.append(
@@ -461,6 +473,7 @@ def table(record: Record) -> dict[str, Any]:
                     "after": each.value,
                     "bound": each.bound.value,
                     "reached": each.value is not None and each.bound is Bound.EXACT,
+                    "needed": needed,
                     "says": each.says,
                 }
             )
@@ -470,3 +483,25 @@ def table(record: Record) -> dict[str, Any]:
             "steps": steps,
         }
     return found
+
+
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
+    return measure(record, span, wanted.metric.removeprefix("recovery."))
+
+
+CHECKS = tuple(
+    Check(
+        f"recovery.{step}",
+        "duration",
+        _measure,
+        Words.of(
+            missed=f"“{TITLES[step]}” took {{measured}}{{inside}}; wanted was {{want}}",
+            question=f"“{TITLES[step]}” came in time{{inside}}",
+            promise=f"“{TITLES[step]}”{{inside}}: {{want}}",
+            short=f"recovery.{step}",
+        ),
+        group="recovery",
+        late=True,
+    )
+    for step in NAMES
+)

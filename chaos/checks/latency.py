@@ -2,8 +2,7 @@
 
 The q-quantile is the ceil(q * n)-th smallest of all n scheduled arrivals (nearest rank: a latency that
 somebody really saw). Taken over the answered ones alone it would improve when answers stop coming; so when
-the rank falls among the unanswered it is censored and reads "> timeout" (load-and-measurement, sections 1.2
-and 5).
+the rank falls among the unanswered it is censored and reads "> timeout".
 """
 
 from __future__ import annotations
@@ -12,10 +11,12 @@ import math
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Floats, Record, Span
+from chaos.checks.record import Expected, Floats, Record, Span
+from chaos.checks.words import Words
 
 QUANTILES: dict[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
@@ -52,3 +53,26 @@ def measure(record: Record, op: str, span: Span, name: str) -> Measure:
     if math.isinf(value):
         return Measure(record.request_timeout, "seconds", says, Bound.MORE_THAN, evidence)
     return Measure(value, "seconds", says, evidence=evidence)
+
+
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
+    return measure(record, str(wanted.op), span, wanted.quantity)
+
+
+CHECKS = tuple(
+    Check(
+        name,
+        "duration",
+        _measure,
+        Words.of(
+            missed=f"{name.removeprefix('p')} % of {{op}}s took up to {{measured}}{{inside}}; wanted was {{want}}",
+            question="{op}s were fast enough{inside}",
+            promise=f"{name.removeprefix('p')} % of {{op}}s take {{want}}{{inside}}",
+            short=name,
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    )
+    for name in QUANTILES
+)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chaos.checks import evidence, standing, starved, text
+from chaos.base import text
+from chaos.checks import evidence, standing, starved
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.standing import Stoppage
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 
 TOLERANCE = 1e-9
 """Relative and absolute: 99.9 / 100 is not 0.999 in binary."""

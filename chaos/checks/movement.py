@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 
+from chaos.checks.check import Check, Rests
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.words import Words, filled, many
 
 BLIND = 10.0
 """Seconds without an answered sample after which moves may have been missed."""
@@ -44,3 +46,22 @@ def measure(record: Record, span: Span) -> Measure:
             return Measure.missing("count", says, **evidence)
         return Measure(float(len(moves)), "count", says, Bound.AT_LEAST, evidence)
     return Measure(float(len(moves)), "count", "copies that began to be built elsewhere", evidence=evidence)
+
+
+CHECKS = (
+    Check(
+        "shards.moved",
+        "count",
+        lambda record, _, span: measure(record, span),
+        Words(
+            lambda item, _: (
+                many(item, "shard copy", "shard copies") + filled(" moved{inside}; wanted was {want}", item)
+            ),
+            lambda item: filled("shard copies moved{inside}", item),
+            lambda item: filled("Shard copies that move{inside}: {want}", item),
+            "shard copies moved",
+        ),
+        group="movement",
+        rests=Rests.COPIES,
+    ),
+)

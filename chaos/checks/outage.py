@@ -1,20 +1,21 @@
 """Outage-equivalent seconds: for how long nobody would have been served, had the loss been total.
 
-D = sum over windows of w * (1 - a_w), less what the healthy phases lose in the same time
-(load-and-measurement, section 4); w is 1 s at 100 arrivals/s and more. Unlike a percentage it does not
-depend on how long the run was, so one fault's D can be set against a budget: a month of 30 days at 99.9 %
-holds 2592 s, at 99.99 % 259.2 s. Seconds in a phase in which the definition waits on purpose
-(``scripted_wait``) are summed apart: there the experiment, not the cluster, chose how long it took.
+D = sum over windows of w * (1 - a_w), less what the healthy phases lose in the same time; w is 1 s at 100 arrivals/s
+and more. Unlike a percentage it does not depend on how long the run was, so one fault's D can be set against a budget:
+a month of 30 days at 99.9 % holds 2592 s, at 99.99 % 259.2 s. Seconds in a phase in which the definition waits on
+purpose (``scripted_wait``) are summed apart: there the experiment, not the cluster, chose how long it took.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span, per_window, windows
+from chaos.checks.words import Words
 
 MONTH = 30 * 24 * 3600.0
 BUDGETS = {"99.9 %": MONTH * 1e-3, "99.99 %": MONTH * 1e-4}
@@ -89,3 +90,21 @@ def measure(record: Record, op: str, span: Span) -> Measure:
             "scripted_wait": span.scripted_wait,
         },
     )
+
+
+CHECKS = (
+    Check(
+        "outage",
+        "duration",
+        lambda record, wanted, span: measure(record, str(wanted.op), span),
+        Words.of(
+            missed="{Op}s were as good as gone for {measured}{inside}; wanted was {want}",
+            question="{op}s were gone for too long{inside}",
+            promise="{Op}s are gone{inside} for {want}",
+            short="outage-equivalent time",
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    ),
+)

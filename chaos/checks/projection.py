@@ -2,10 +2,10 @@
 
 A fault's cost D is in outage-equivalent seconds (checks/outage.py) from the phase that injects it up to the next phase
 that injects another, so its recovery is in it. Faults of one phase begin together and are one event. Its share of a
-month's budget is D / ((1 - SLO) * 30 d) (load-and-measurement notes, section 4; the budget: Google SRE Workbook,
+month's budget is D / ((1 - SLO) * 30 d) (the budget: Google, The Site Reliability Workbook,
 chapter 2).
 
-Projected availability of a year = 1 - sum over f of (rate_f * E[D_f]) / T, T one year (the same notes). The rates
+Projected availability of a year = 1 - sum over f of (rate_f * E[D_f]) / T, T one year. The rates
 are the experiment's own statement (``rates``), never measured here; E[D_f] is the mean over the times that this run
 injected f. The sum assumes that faults do not overlap, and that one run is typical: over repeated runs the mean of
 their projections is the better figure. Faults without a stated rate are not in it, so it is never more than "of these
@@ -20,7 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import evidence, outage, regained, text
+from chaos.base import text
+from chaos.checks import evidence, outage, regained
 from chaos.checks.measure import Bound
 from chaos.checks.record import Record, Span
 

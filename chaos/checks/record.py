@@ -21,6 +21,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
+from chaos.history import models
+from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
 
@@ -31,11 +33,11 @@ __all__ = [
     "UNANSWERED",
     "Arrivals",
     "Bools",
-    "Expectation",
+    "Expected",
     "Floats",
     "HistoryLike",
     "Ints",
-    "Operation",
+    "LoadOperation",
     "Record",
     "Span",
     "per_window",
@@ -51,7 +53,7 @@ class HistoryLike(Protocol):
     """The part of :class:`chaos.history.reader.History` that the checks use."""
 
     @property
-    def plan(self) -> dict[str, Any]: ...
+    def plan(self) -> Plan: ...
     @property
     def events(self) -> list[dict[str, Any]]: ...
     @property
@@ -67,12 +69,16 @@ class HistoryLike(Protocol):
 
 
 @dataclass(frozen=True)
-class Operation:
-    """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start."""
+class LoadOperation:
+    """One kind of request. ``rate`` per second, ``good_within`` in seconds from the intended start.
+
+    ``writes``: whether each arrival writes a document of its own.
+    """
 
     name: str
     rate: float
     good_within: float
+    writes: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Expectation:
+class Expected:
     """One expectation of the definition, still over all its phases. ``op`` None for the cluster's metrics."""
 
     metric: str
@@ -121,7 +127,7 @@ class Record:
     """A run, ready to be checked. Building one reads everything; the checks only look."""
 
     def __init__(self, history: HistoryLike) -> None:
-        self.plan: dict[str, Any] = history.plan
+        self.plan: Plan = history.plan
         self.events: list[dict[str, Any]] = sorted(history.events, key=lambda event: int(event.get("t", 0)))
         self.driver: list[dict[str, Any]] = history.driver
         self.readback: dict[str, Any] | None = history.readback
@@ -261,11 +267,21 @@ class Record:
         bad, scheduled = self.baseline(op)
         return bad / scheduled if scheduled else 0.0
 
+    @property
+    def writer(self) -> LoadOperation | None:
+        """The operation that writes documents; None when the load writes nothing."""
+        return next((op for op in self.operations if op.writes), None)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The operations that write nothing, by name."""
+        return tuple(op.name for op in self.operations if not op.writes)
+
     def in_phase(self, op: str, span: Span) -> Arrivals:
         return self.arrivals[op].in_phase(span.index)
 
     def window(self, op: str) -> float:
-        """Seconds of one window: 1, or wider so that it holds 100 arrivals (load-and-measurement, 5)."""
+        """Seconds of one window: 1, or wider so that it holds 100 arrivals (docs/statistics.md)."""
         rate = next(item.rate for item in self.operations if item.name == op)
         return float(max(1, math.ceil(100 / rate))) if rate > 0 else 1.0
 
@@ -277,7 +293,8 @@ def _codes(column: pd.Series, names: list[str]) -> Compact:
     categories = [str(name) for name in column.cat.categories]
     names += [name for name in categories if name not in names]
     table = np.array([names.index(name) for name in categories] + [-1], np.int16)  # -1 picks the last
-    return table[column.cat.codes.to_numpy()]
+    found: Compact = table[column.cat.codes.to_numpy()]
+    return found
 
 
 def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int]]:
@@ -288,27 +305,21 @@ def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int
     return list(itertools.pairwise(edges)) if span_end > span_start else []
 
 
-def _operations(experiment: Mapping[str, Any]) -> tuple[Operation, ...]:
-    load = experiment.get("load") or {}
+def _operations(experiment: Mapping[str, Any]) -> tuple[LoadOperation, ...]:
     return tuple(
-        Operation(
-            name,
-            float(load[name].get("rate") or 0),
-            float(load[name]["good_within"]),
-        )
-        for name in ("read", "write")
-        if load.get(name)
+        LoadOperation(name, float(given.get("rate") or 0), float(given["good_within"]), models.writes(name, given))
+        for name, given in models.operations(experiment.get("load")).items()
     )
 
 
-def _request_timeout(plan: Mapping[str, Any]) -> float:
+def _request_timeout(plan: Plan) -> float:
     client = ((plan.get("experiment") or {}).get("load") or {}).get("client") or {}
     return float(client.get("timeout") or (plan.get("client") or {}).get("timeout_s") or 5.0)
 
 
-def _expectations(experiment: Mapping[str, Any]) -> tuple[Expectation, ...]:
+def _expectations(experiment: Mapping[str, Any]) -> tuple[Expected, ...]:
     return tuple(
-        Expectation(
+        Expected(
             metric=item["metric"],
             op=item.get("op"),
             quantity=item.get("quantity") or item["metric"].partition(".")[2],

@@ -7,9 +7,11 @@ recommission, say). An unknown status is not green. Not green at the phase's end
 
 from __future__ import annotations
 
+from chaos.checks.check import Check
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import longest_blind
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.words import Words
 
 
 def measure(record: Record, span: Span) -> Measure:
@@ -43,3 +45,20 @@ def since(record: Record, start: int, end: int, what: str) -> Measure:
         return Measure((over - start) / SECOND, "seconds", f"green, counted from: {what}", evidence=evidence)
     value = (end - start) / SECOND
     return Measure(value, "seconds", "not green at the end of the phase", Bound.MORE_THAN, evidence)
+
+
+CHECKS = (
+    Check(
+        "cluster.recovered",
+        "duration",
+        lambda record, _, span: measure(record, span),
+        Words.of(
+            missed="Being green again took {measured}{inside}; wanted was {want}",
+            question="being green again came in time{inside}",
+            promise="Being green again{inside}: {want}",
+            short="green again",
+        ),
+        group="recovery",
+        late=True,
+    ),
+)

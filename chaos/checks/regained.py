@@ -2,15 +2,15 @@
 
 A window (1 s at 100 arrivals/s, else wider) is bad when nothing was scheduled in it, or when so many
 arrivals were not good that chance would explain it with less than alpha: P(X >= f | n, p0) < alpha,
-X binomial, with p0 = max(the healthy phases' own rate, 0.1 %) (load-and-measurement, section 5:
-TTR_stable). One bad arrival in a hundred is therefore no outage; a short lull in a flapping outage is no
+X binomial, with p0 = max(the healthy phases' own rate, 0.1 %) (the
+binomial upper tail). One bad arrival in a hundred is therefore no outage; a short lull in a flapping outage is no
 recovery, because the LAST bad window counts and only 10 good seconds after it make it the last.
 
 Which alpha: the record is complete when it is judged, so the strict retrospective definition is used, alpha = 0.01
 shared out over all windows looked at (Bonferroni), and never more than 1e-3 for one: with no fault at all, at most one
 phase in a hundred seems to have lost its objective, however long it is. With a fixed 1e-3 that share would grow with
-the phase's length. The price is small: on the reference's flapping trace (12 s outage, 3 s lull, 25 % for 4 s, 2 s
-lull, 5 % for 3 s) both definitions find 24 s at 100 arrivals/s (tests/unit/test_checks_regained.py). What stays as it
+the phase's length. The price is small: on a flapping trace (12 s outage, 3 s lull, 25 % for 4 s, 2 s
+lull, 5 % for 3 s) both definitions find 24 s at 100 arrivals/s (tests/unit/checks/test_regained.py). What stays as it
 is: the rule of 10 good seconds in a row, so that a lull that is longer ends an outage.
 
 The clock starts at the phase's first command (fault, action or undo), else at its start. When the phase
@@ -28,9 +28,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, TRIGGERS, Bools, Ints, Record, Span, per_window, windows
+from chaos.checks.words import Item, Words, filled
 
 ALPHA = 1e-3
 """The most for one window."""
@@ -185,3 +187,27 @@ def until_good(
         return Measure(value, "seconds", says, Bound.MORE_THAN, evidence)
     says = f"good again, but watched for less than {stable:.0f} s after that; counted from: {watch.what}"
     return Measure(value, "seconds", says, Bound.AT_LEAST, evidence)
+
+
+def _missed(item: Item) -> str:
+    if str(item["measured_text"]).startswith((">", "≥")):
+        return filled("{Op}s were not seen to come back{inside} ({measured}); wanted was {want}", item)
+    return filled("{Op}s came back only after {measured}{inside}; wanted was {want}", item)
+
+
+CHECKS = (
+    Check(
+        "regained",
+        "duration",
+        lambda record, wanted, span: measure(record, str(wanted.op), span),
+        Words(
+            lambda item, _: _missed(item),
+            lambda item: filled("{op}s came back in time{inside}", item),
+            lambda item: filled("{Op}s come back{inside}: {want}", item),
+            "objective regained",
+        ),
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+    ),
+)

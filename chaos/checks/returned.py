@@ -2,7 +2,7 @@
 
 From the recoveries that OpenSearch itself reports (``_recovery``), recorded whenever the cluster was green again; the
 size of the copy stands beside, because a recovery time without it says nothing about a production cluster. What to
-read from which figures (opensearch-ha notes, section 6):
+read from which figures:
 
 ============  ==================================================================================
 none          nothing was sent: the copy was whole on its own disk

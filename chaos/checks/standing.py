@@ -32,7 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import clocks, text
+from chaos.base import text
+from chaos.checks import clocks
 from chaos.checks.clocks import Clock, Stretch
 from chaos.checks.record import SECOND, Record
 

@@ -25,8 +25,9 @@ MOSTLY = 0.5
 
 
 def applies(record: Record) -> bool:
-    """Only a lab on the driver's own machine shares its processors."""
-    return (record.plan.get("lab") or {}).get("kind") in ("local", "docker")
+    """Only a lab on the driver's own machine shares its processors. An old record names its kind only."""
+    lab = record.plan.get("lab") or {}
+    return bool(lab.get("shares_processors", lab.get("kind") in ("local", "docker")))
 
 
 def slices(record: Record) -> tuple[Ints, Ints, Floats]:

@@ -2,7 +2,7 @@
 
 While nothing is broken, arrivals that are not good are rare and far apart, and Clopper and Pearson's interval says what
 so many arrivals can certify: 30 000 without a miss a share of 99.99 %. Under a fault they cluster, and the same
-interval would cover the truth in 3 % of runs instead of 95 (load-and-measurement, section 6); so no other phase
+interval would cover the truth in 3 % of runs instead of 95 (docs/statistics.md); so no other phase
 has one. What several runs say is :mod:`chaos.statistics`.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.base.intervals import LEVEL, clopper_pearson
 from chaos.checks.record import Record
-from chaos.statistics.intervals import LEVEL, clopper_pearson
 
 
 def table(record: Record) -> dict[str, dict[str, Any]]:

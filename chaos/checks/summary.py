@@ -1,88 +1,91 @@
-"""The run in one sentence, for the person who reads nothing else.
+"""The run in a few short sentences, for the person who reads nothing else.
 
-It is built from what was measured, never from what was expected: which users noticed, for how long, during
-what, and when it was over. What forbids a verdict comes first.
+First what decides: the headline. Then what users saw: which of them noticed, for how long, during what, and when it
+was over; that is built from what was measured, never from what was expected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks import plainly, writes
+from chaos.checks.models import FaultItem, FindingItem, ReasonItem
+from chaos.checks.reasons import Cause
 
 NOTICED = 0.5
 """Outage-equivalent seconds below which an operation "held"."""
 
 
-def sentence(
+def told(
     outcome: str,
     tables: dict[str, Any],
-    reasons: list[dict[str, Any]],
-    findings: list[dict[str, Any]],
-    faults: list[dict[str, Any]],
-) -> str:
-    """A few sentences. Arguments are parts of findings.json.
+    reasons: Sequence[ReasonItem],
+    findings: Sequence[FindingItem],
+    faults: Sequence[FaultItem],
+) -> tuple[str, str]:
+    """(headline, the rest), each of whole sentences. Arguments are parts of findings.json, reasons in their order.
 
-    A process that ended unasked is always told, and first where it is the weakness: no figure says as much.
+    The headline is what decides: the first reason, and whatever else stands with it as high. Of a run that passed it
+    is what users saw. The rest is what users saw, and every process that ended unasked.
     """
-    told = _sentence(outcome, tables, reasons, findings, faults)
-    ended = [end for end in tables.get("ends") or [] if str(end["says"]).lower() not in told.lower()]
-    first = [f"{end['says']}." for end in ended if end["weakness"]]
-    last = [f"{end['says']}." for end in ended if not end["weakness"]]
-    return " ".join([*first[:2], *([told] if told != "." else []), *last[:2]])
-
-
-def _sentence(
-    outcome: str,
-    tables: dict[str, Any],
-    reasons: list[dict[str, Any]],
-    findings: list[dict[str, Any]],
-    faults: list[dict[str, Any]],
-) -> str:
-    missed = {finding["op"] for finding in findings if finding["verdict"] == "fail" and finding["op"]}
-    story = _story(tables, faults, missed)
-    why = next((reason["says"] for reason in reasons if reason["outcome"] == outcome), None)
+    story = _story(tables, faults, {f["op"] for f in findings if f["verdict"] == "fail" and f["op"]})
+    lost = writes.broken(tables)
+    kept = f"{lost}." if lost else "No acknowledged write was lost." if _none_lost(tables) else ""
+    if outcome == "pass":
+        return _joined(*story) or kept or "Everything that was expected held.", _joined(kept if story else "")
+    mine = [reason for reason in reasons if reason["outcome"] == outcome]
+    said = [plainly.reason(reason, findings, tables) for reason in mine[:1]]
+    ended = [str(end["says"]) for end in tables.get("ends") or [] if not _in(str(end["says"]), said)]
+    if outcome == "weakness":
+        said += [plainly.reason(reason, findings, tables) for reason in _also(mine)]
+        headline = _joined(*(f"{each}." for each in said))
+        if lost and _in(lost, said):
+            kept = ""
+        return headline, _joined(*story, kept, *(f"{each}." for each in ended[:2]))
+    first = _lower(said[0]) if said else {"error": "the run failed", "aborted": "a guard stopped it"}.get(outcome)
+    rest = [*([kept] if lost else []), *(f"{each}." for each in ended[:2])]
     if outcome == "error":
-        return f"No verdict: {_lower(why or 'the run failed')}."
+        return f"No verdict: {first}.", _joined(*rest)
     if outcome == "aborted":
-        return f"Stopped early: {_lower(why or 'a guard stopped it')}." + (
-            f" Until then {_lower(story)}." if story else ""
-        )
-    if outcome == "inconclusive":
-        return f"Nothing proven: {_lower(why or 'too little data')}."
-    surprise = [finding for finding in findings if finding["counts_as"] == "unexpected_pass"]
-    if outcome == "weakness" and surprise and all(item["counts_as"] != "weakness" for item in findings):
-        return f"{story}. A known weakness is gone: remove its note."
-    lost = _lost(findings, tables)
-    if lost and outcome == "weakness":
-        return f"{lost}. {story}." if story else f"{lost}."
-    kept = "no acknowledged write was lost" if _none_lost(tables) else None
-    return "; ".join(part for part in (story, kept) if part) + "."
+        until = [f"Until then {_lower(each)}" for each in story[:1]]
+        return f"Stopped early: {first}.", _joined(*until, *story[1:], *rest)
+    return f"Nothing proven: {first or 'too little data'}.", _joined(*rest)
 
 
-def _lost(findings: list[dict[str, Any]], tables: dict[str, Any]) -> str | None:
-    writes = tables.get("writes") or {}
-    count = int(writes.get("value") or 0)
-    if not count:
-        return None
-    shown = text.plural(count, "acknowledged write")
-    if (writes.get("differing") or 0) == 0:
-        return f"{shown} {'was' if count == 1 else 'were'} lost"
-    wrong = int(writes.get("wrong") or 0)
-    if wrong == count:
-        return f"{shown} {'has' if count == 1 else 'have'} other content than was sent"
-    if wrong:
-        return f"{shown} are lost, differ between copies or have other content than was sent"
-    return f"{shown} {'is' if count == 1 else 'are'} lost or differ{'s' if count == 1 else ''} between copies"
+ALSO = 2
+"""How many more sentences a headline may have."""
+
+
+def _also(mine: Sequence[ReasonItem]) -> list[ReasonItem]:
+    """What stands beside the first reason of a weakness: one of each other kind that is as grave."""
+    kinds = {mine[0]["cause"]} if mine else set()
+    found = []
+    for reason in mine[1:]:
+        if reason["cause"] not in kinds and reason["cause"] in GRAVE:
+            kinds.add(reason["cause"])
+            found.append(reason)
+    return found[:ALSO]
+
+
+GRAVE = (Cause.PROCESS, Cause.DATA, Cause.DOCUMENTS, Cause.USERS)
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(each for each in sentences if each)
+
+
+def _in(says: str, said: list[str]) -> bool:
+    return any(says.lower() in each.lower() for each in said)
 
 
 def _none_lost(tables: dict[str, Any]) -> bool:
     return (tables.get("writes") or {}).get("value") == 0
 
 
-def _story(tables: dict[str, Any], faults: list[dict[str, Any]], missed: Collection[str]) -> str:
-    """``missed``: operations that missed one of their targets; those did not hold, however short it was."""
+def _story(tables: dict[str, Any], faults: Sequence[FaultItem], missed: Collection[str]) -> list[str]:
+    """What users saw, in sentences. ``missed``: operations that missed a target; those did not hold, however short."""
     held: list[str] = []
     hurt: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for op, row in tables.get("outage", {}).items():
@@ -90,19 +93,18 @@ def _story(tables: dict[str, Any], faults: list[dict[str, Any]], missed: Collect
             held.append(f"{op}s")
         else:
             hurt.setdefault(_cause(row, faults), []).append((op, row))
-    parts = [f"{text.listed(held)} held"] if held else []
+    parts = [f"{text.listed(held)} held."] if held else []
     for cause, rows in hurt.items():
         lengths = [
-            f"{op}s {'were not good for ' if i == 0 else 'for '}{text.seconds(row['total'])}"
+            f"{op}s {'failed or came late for ' if i == 0 else 'for '}{text.seconds(row['total'])}"
             for i, (op, row) in enumerate(rows)
         ]
         said = f"{text.listed(lengths)} {cause}"
-        parts.append(said + _backs([(op, _came_back(op, row, tables, cause)) for op, row in rows]))
-    joined = "; ".join(parts)
-    return joined[:1].upper() + joined[1:]
+        parts.append(said + _backs([(op, _came_back(op, row, tables, cause)) for op, row in rows]) + ".")
+    return [part[:1].upper() + part[1:] for part in parts]
 
 
-def _cause(row: dict[str, Any], faults: list[dict[str, Any]]) -> str:
+def _cause(row: dict[str, Any], faults: Sequence[FaultItem]) -> str:
     """During what most of it was lost: the fault of the worst phase, else the phase."""
     worst = max(row["phases"], key=lambda name: row["phases"][name])
     fault = next((fault for fault in faults if fault["phase"] == worst), None)
@@ -114,12 +116,19 @@ def _came_back(op: str, row: dict[str, Any], tables: dict[str, Any], cause: str)
     regained = tables.get("regained", {}).get(op, {})
     names = list(row["phases"])
     worst = max(names, key=lambda name: row["phases"][name])
-    known = [item for name in names[names.index(worst) :] if (item := regained.get(name)) and item["value"]]
+    items = [(name, item) for name in names[names.index(worst) :] if (item := regained.get(name))]
+    known = [item for name, item in items if item["value"] or (name != worst and _taken_back(item))]
     for item in known:
         if item["bound"] == "exact":
             trigger = text.clip(item["trigger"], 90)
-            return text.seconds(item["value"]), "it began" if trigger in cause else f"“{trigger}”"
+            long = text.seconds(item["value"]) if item["value"] else "at once"
+            return long, "it began" if trigger in cause else f"“{trigger}”"
     return ("", "") if known else None
+
+
+def _taken_back(item: dict[str, Any]) -> bool:
+    """Nothing was bad any more when the fault was undone."""
+    return item["value"] == 0 and str(item["trigger"]).startswith("undo ")
 
 
 def _backs(backs: list[tuple[str, tuple[str, str] | None]]) -> str:
@@ -132,7 +141,10 @@ def _backs(backs: list[tuple[str, tuple[str, str] | None]]) -> str:
         words += "".join(f", and came back {long} after {after}" for _, long, after in came)
         return words + (", and were not seen to come back" if never else "")
     if len(came) == len(backs) and len({after for _, _, after in came}) == 1:
-        return f"; they came back {text.listed([long for _, long, _ in came])} after {came[0][2]}"
+        times = list(dict.fromkeys(long for _, long, _ in came))
+        return (
+            f"; they came back {text.listed([long for _, long, _ in came] if times[1:] else times)} after {came[0][2]}"
+        )
     words += "".join(f"; {op}s came back {long} after {after}" for op, long, after in came)
     return words + (f"; {text.listed(never)} were not seen to come back" if never else "")
 

@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import evidence, failovers, latency, standing, starved, text
+from chaos.base import text
+from chaos.checks import evidence, failovers, latency, standing, starved
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
@@ -63,6 +64,22 @@ STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
 
+PLAINLY = {
+    "lag": "the load was sent late",
+    "cpu": "the load driver was too busy, or nobody measured how busy it was",
+    "machine": "nobody measured whether this machine had a processor free",
+    "pulse": "nobody measured whether the instruments stood still",
+    "runner": "the runner looked at the cluster too late, or not at all",
+    "path": "the runner's own way to the nodes suffered under the fault",
+    "dropped": "the load driver could not send all of the load",
+    "unknown": "of some requests nobody knows what became of them",
+    "schedule": "{op}s were not asked for all the time",
+    "steady": "{op}s were not good even before anything was done to the cluster",
+    "steered": "load balancers did not hear from the failover controller of their zone",
+}
+"""What it means that a condition does not hold, for people, by the first part of its id."""
+
+
 @dataclass(frozen=True)
 class Condition:
     """One condition on the instruments. ``ok`` False takes the worth from what it ``spoils``."""
@@ -79,7 +96,10 @@ class Condition:
 
     @property
     def gap(self) -> Gap:
-        return Gap(f"{self.what}: {self.measured}, and the limit is {self.limit}", None, self.spoils)
+        """What it takes away: in plain words first, and the figures in brackets, which a headline leaves out."""
+        name, _, op = self.id.partition(".")
+        plain = PLAINLY[name].format(op=op)
+        return Gap(f"{plain} ({self.what}: {self.measured}, and the limit is {self.limit})", None, self.spoils)
 
 
 def gaps(conditions: Iterable[Condition]) -> list[Gap]:

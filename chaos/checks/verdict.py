@@ -13,14 +13,17 @@ the cluster had said yes. The one exception is a third hand that may have lost t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from chaos.base import text
+from chaos.base.errors import SEVERITY, Exit
+from chaos.base.paths import write_json
 from chaos.checks import (
     availability,
+    catalogue,
     configuration,
     coverage,
     data,
@@ -28,7 +31,6 @@ from chaos.checks import (
     ends,
     enough,
     evidence,
-    failovers,
     forgiving,
     good,
     headroom,
@@ -45,31 +47,21 @@ from chaos.checks import (
     steady,
     summary,
     swaps,
-    text,
     validity,
     within,
     writes,
 )
+from chaos.checks.check import Rests, Scope
 from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.checks.record import Expectation, HistoryLike, Record, Span
-from chaos.errors import SEVERITY, Exit
+from chaos.checks.models import FaultItem, FindingItem, FindingsFile, ValidityItem
+from chaos.checks.reasons import Cause, Outcome, Reason, ordered
+from chaos.checks.record import SECOND, Expected, HistoryLike, Record, Span
 from chaos.history.reader import History
-from chaos.places import write_json
 
 FINDINGS_VERSION = 1
 STAGES = ("before", "effect", "held", "gone")
 ABORT_GOAL_SECONDS = 5.0
 """From a stop being asked for until every fault has been taken back."""
-
-
-class Outcome(StrEnum):
-    """The outcome of a run, worst first."""
-
-    ERROR = "error"
-    ABORTED = "aborted"
-    WEAKNESS = "weakness"
-    INCONCLUSIVE = "inconclusive"
-    PASS = "pass"
 
 
 class Counts(StrEnum):
@@ -106,8 +98,10 @@ class Finding:
     counts_as: Counts
     known_weakness: str | None
     says: str
+    because: str | None = None
+    """Why what was measured does not count; ``says`` has it too, after what was measured."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FindingItem:
         return {
             "id": self.id,
             "title": self.title,
@@ -123,16 +117,9 @@ class Finding:
             "counts_as": self.counts_as.value,
             "known_weakness": self.known_weakness,
             "says": self.says,
+            "because": self.because,
             "evidence": self.measure.evidence,
         }
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why the outcome is not better than ``outcome``."""
-
-    outcome: Outcome
-    says: str
 
 
 @dataclass(frozen=True)
@@ -140,13 +127,15 @@ class Findings:
     """All that the checks say about a run. ``clean`` None: nobody recorded whether clean-up succeeded."""
 
     outcome: Outcome
+    headline: str
+    """What decides, or what users saw of a run that passed; ``summary`` begins with it."""
     summary: str
     clean: bool | None
     reasons: tuple[Reason, ...]
     findings: tuple[Finding, ...]
     tables: dict[str, Any]
-    validity: dict[str, Any]
-    faults: list[dict[str, Any]]
+    validity: ValidityItem
+    faults: list[FaultItem]
     run: dict[str, Any] = field(default_factory=dict)
     abort: dict[str, Any] | None = None
     """How long an abort took until nothing was in effect; None when nothing was aborted, or nobody could say."""
@@ -155,14 +144,15 @@ class Findings:
     def exit_code(self) -> Exit:
         return exit_code(self.outcome, self.clean)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FindingsFile:
         return {
             "format": FINDINGS_VERSION,
             "outcome": self.outcome.value,
+            "headline": self.headline,
             "summary": self.summary,
             "clean": self.clean,
             "exit_code": int(self.exit_code),
-            "reasons": [{"outcome": reason.outcome.value, "says": reason.says} for reason in self.reasons],
+            "reasons": [reason.to_json() for reason in self.reasons],
             "findings": [finding.to_json() for finding in self.findings],
             "tables": self.tables,
             "validity": self.validity,
@@ -193,41 +183,55 @@ def evaluate(history: HistoryLike) -> Findings:
     record = Record(history)
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
-    gaps = [*ends.gaps(record), *configuration.gaps(record), *(gap for fault in faults for gap in fault.gaps)]
-    gaps += [*evidence.step_gaps(record), *evidence.vacuous_operations(record), *data.gaps(record)]
-    gaps += [*enough.gaps(record), *leaving.gaps(record), *validity.gaps(conditions)]
-    reasons = [*_run_reasons(record), *(Reason(Outcome.WEAKNESS, says) for says in ends.weaknesses(record))]
+    gathered: dict[Cause, tuple[evidence.Gap, ...]] = {
+        Cause.PROCESS: ends.gaps(record),
+        Cause.SETTINGS: configuration.gaps(record),
+        Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
+        Cause.STEP: evidence.step_gaps(record),
+        Cause.NEVER_GOOD: evidence.vacuous_operations(record),
+        Cause.NEVER_SHOWN: data.gaps(record),
+        Cause.TOO_LITTLE: enough.gaps(record),
+        Cause.PUSHED: leaving.gaps(record),
+        Cause.INSTRUMENT: tuple(validity.gaps(conditions)),
+    }
+    gaps = [gap for some in gathered.values() for gap in some]
     findings, broken = _findings(record, gaps)
-    reasons += [Reason(Outcome.ERROR, says) for says in broken]
-    reasons += [Reason(Outcome.INCONCLUSIVE, gap.says) for gap in gaps if _concerns(gap, findings)]
-    if not any(gap.third_hand for gap in gaps):
-        beyond = data.violations(record)
-        reasons += [Reason(Outcome.WEAKNESS, f"Documents that should not be there: {says}") for says in beyond]
-    weak = (Counts.WEAKNESS, Counts.UNEXPECTED_PASS)
-    for finding in findings:
-        if finding.counts_as in weak:
-            reasons.append(Reason(Outcome.WEAKNESS, f"{finding.title}: {finding.says}"))
-        elif finding.counts_as is Counts.INCONCLUSIVE:
-            reasons.append(Reason(Outcome.INCONCLUSIVE, f"{finding.title}: {finding.says}"))
+    third_hand = any(gap.third_hand for gap in gaps)
+    reasons = [
+        *_run_reasons(record),
+        *(Reason(Outcome.ERROR, Cause.CHECK_BROKEN, says) for says in broken),
+        *(Reason(Outcome.WEAKNESS, Cause.PROCESS, says) for says in ends.weaknesses(record)),
+        *(
+            Reason(Outcome.WEAKNESS, Cause.DOCUMENTS, f"Documents that should not be there: {says}")
+            for says in (data.violations(record) if not third_hand else ())
+        ),
+    ]
+    for cause, some in gathered.items():
+        reasons += [Reason(Outcome.INCONCLUSIVE, cause, gap.says) for gap in some if _concerns(gap, findings)]
+    reasons += [each for finding in findings if (each := _reason(finding)) is not None]
     if not findings:
-        nothing = "the experiment expects nothing, so nothing was tested"
-        reasons.append(Reason(Outcome.INCONCLUSIVE, str(record.plan.get("judged_by") or nothing)))
+        nothing = str(record.plan.get("judged_by") or "the experiment expects nothing, so nothing was tested")
+        reasons.append(Reason(Outcome.INCONCLUSIVE, Cause.NOTHING_EXPECTED, nothing))
     if record.readback is None and _end_of(record) == "finished":
-        reasons.append(Reason(Outcome.INCONCLUSIVE, "There is no read-back, so nobody knows what the cluster held"))
+        nobody = "There is no read-back, so nobody knows what the cluster held"
+        reasons.append(Reason(Outcome.INCONCLUSIVE, Cause.NO_READBACK, nobody))
     outcome = worst([reason.outcome for reason in reasons])
     tables = _tables(record)
     shown = [_fault_json(record, fault) for fault in faults]
+    in_order = ordered(reasons)
+    headline, more = summary.told(
+        outcome.value,
+        tables,
+        [reason.to_json() for reason in in_order],
+        [finding.to_json() for finding in findings],
+        shown,
+    )
     return Findings(
         outcome=outcome,
-        summary=summary.sentence(
-            outcome.value,
-            tables,
-            [{"outcome": reason.outcome.value, "says": reason.says} for reason in reasons],
-            [finding.to_json() for finding in findings],
-            shown,
-        ),
+        headline=headline,
+        summary=f"{headline} {more}".strip(),
         clean=_clean(record),
-        reasons=tuple(reasons),
+        reasons=in_order,
         findings=tuple(findings),
         tables=tables,
         validity={
@@ -242,10 +246,10 @@ def evaluate(history: HistoryLike) -> Findings:
     )
 
 
-def judge_folder(run_folder: Path) -> dict[str, Any]:
+def judge_folder(run_folder: Path) -> FindingsFile:
     """Judge a run's folder and write its ``findings.json``. Returns what was written.
 
-    Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
+    Raises :class:`chaos.base.errors.HistoryError` when the folder is no run's folder.
     """
     findings = evaluate(History.open(run_folder)).to_json()
     write_json(run_folder / "findings.json", findings)
@@ -261,23 +265,22 @@ def _run_reasons(record: Record) -> list[Reason]:
     if end is None:
         where = record.spans[-1].name if record.spans else None
         place = f"in the phase {where}" if where else "before the first phase"
-        reasons.append(Reason(Outcome.ERROR, f"The runner died {place}; the history ends there"))
+        reasons.append(Reason(Outcome.ERROR, Cause.RUNNER_DIED, f"The runner died {place}; the history ends there"))
     elif end.get("reason") == "error":
-        reasons.append(Reason(Outcome.ERROR, "The runner ended with an error"))
+        reasons.append(Reason(Outcome.ERROR, Cause.RUNNER_DIED, "The runner ended with an error"))
     for event in record.of_kind("error"):
-        reasons.insert(0, Reason(Outcome.ERROR, str(event.get("says") or "an error without a message")))
+        reasons.insert(0, Reason(Outcome.ERROR, Cause.ERROR, str(event.get("says") or "an error without a message")))
     wrong = validity.client_errors(record)
     if wrong:
-        reasons.append(
-            Reason(Outcome.ERROR, f"{text.plural(wrong, 'request')} of the load were refused as wrong (4xx)")
-        )
+        refused = f"{text.plural(wrong, 'request')} of the load were refused as wrong (4xx)"
+        reasons.append(Reason(Outcome.ERROR, Cause.REFUSED, refused))
     for event in record.of_kind("guard.tripped"):
         says = f"The guard {event.get('guard')} tripped: {event.get('says')}"
-        reasons.append(Reason(Outcome.ABORTED, says))
+        reasons.append(Reason(Outcome.ABORTED, Cause.GUARD, says))
     for event in record.of_kind("abort"):
-        reasons.append(Reason(Outcome.ABORTED, str(event.get("says") or "aborted")))
+        reasons.append(Reason(Outcome.ABORTED, Cause.ABORTED, str(event.get("says") or "aborted")))
     if end is not None and end.get("reason") == "aborted":
-        reasons.append(Reason(Outcome.ABORTED, "The run was aborted"))
+        reasons.append(Reason(Outcome.ABORTED, Cause.ABORTED, "The run was aborted"))
     return reasons
 
 
@@ -296,45 +299,26 @@ def _clean(record: Record) -> bool | None:
 # -- the findings --------------------------------------------------------------------------------
 
 
-OF_LOAD: dict[str, Callable[[Record, str, Span], Measure]] = {
-    "regained": regained.measure,
-    "outage": outage.measure,
-    "uptime": availability.measure_uptime,
-    "worst_10s": availability.measure_worst,
-}
-OF_COPIES = ("shards.moved",)
-"""Metrics of where copies are: spoiled by a machine that made nodes leave, and by no other business of it."""
-OF_CLUSTER: dict[str, Callable[[Record, Span], Measure]] = {
-    "shards.moved": movement.measure,
-    "failovers": failovers.count,
-    "cpu.survivors": headroom.measure,
-    "cluster.recovered": recovered.measure,
-}
-OF_MOMENTS = ("recovery.", "visible.", "cluster.recovered")
-"""Beginnings of metrics that are times until something was seen."""
+def _reason(finding: Finding) -> Reason | None:
+    """A finding as a reason, where it is one."""
+    if finding.counts_as in (Counts.PASS, Counts.KNOWN_WEAKNESS):
+        return None
+    on_data = catalogue.rests_on(finding.metric, Rests.DATA)
+    cause = Cause.DATA if on_data else Cause.USERS if finding.op else Cause.FINDING
+    if finding.counts_as is Counts.UNEXPECTED_PASS:
+        cause = Cause.NOTE
+    outcome = Outcome.INCONCLUSIVE if finding.counts_as is Counts.INCONCLUSIVE else Outcome.WEAKNESS
+    return Reason(outcome, cause, f"{finding.title}: {finding.says}", finding.id)
 
 
-def _measure(record: Record, expectation: Expectation, span: Span) -> Measure:
-    op = expectation.op
-    if op is not None:
-        if op not in record.arrivals:
-            return Measure.missing("count", f"the load has no {op}s")
-        if expectation.quantity == "good":
-            return good.measure(record, op, span, expectation.comparison, expectation.value)
-        if expectation.quantity == "slices":
-            return availability.measure_slices(record, op, span, expectation.comparison, expectation.value)
-        if expectation.quantity in OF_LOAD:
-            return OF_LOAD[expectation.quantity](record, op, span)
-        if expectation.quantity in latency.QUANTILES:
-            return latency.measure(record, op, span, expectation.quantity)
-    step = expectation.metric.removeprefix("recovery.")
-    if step != expectation.metric and step in ladder.NAMES:
-        return ladder.measure(record, span, step)
-    if expectation.metric in OF_CLUSTER:
-        return OF_CLUSTER[expectation.metric](record, span)
-    if (on_data := data.of_phase(record, expectation.metric, span)) is not None:
-        return on_data
-    return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
+def _measure(record: Record, expectation: Expected, span: Span | None) -> Measure:
+    """``span`` None: of the whole run."""
+    check = catalogue.of(expectation.metric)
+    if check is None or (check.scope is Scope.RUN) is not (span is None):
+        return Measure.missing("count", f"this version does not know the metric {expectation.metric}")
+    if check.scope is Scope.OPERATION and expectation.op not in record.arrivals:
+        return Measure.missing("count", f"the load has no {expectation.op}s")
+    return check.measure(record, expectation, span)  # type: ignore[arg-type]
 
 
 def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], list[str]]:
@@ -353,11 +337,10 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
         group = []
         for phase in expectation.phases or (None,):
             try:
-                measure, verdict, says = _judged(record, doubt, hopeful, expectation, phase, gaps)
+                judged = _judged(record, doubt, hopeful, expectation, phase, gaps)
             except Exception as error:  # a broken check must not lose the others' findings
                 broken.append(f"the check of {expectation.text} failed: {type(error).__name__}: {error}")
-                measure = Measure.missing("count", broken[-1])
-                verdict, says = Verdict.INCONCLUSIVE, broken[-1]
+                judged = Judged.nothing(broken[-1])
             name = expectation.metric + (f"@{phase}" if phase else "")
             group.append(
                 Finding(
@@ -367,11 +350,12 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
                     op=expectation.op,
                     phase=phase,
                     target=expectation.text.removeprefix(expectation.metric).strip(),
-                    measure=measure,
-                    verdict=verdict,
+                    measure=judged.measure,
+                    verdict=judged.verdict,
                     counts_as=Counts.PASS,
                     known_weakness=expectation.known_weakness,
-                    says=says,
+                    says=judged.says,
+                    because=judged.because,
                 )
             )
         findings += _counted(group)
@@ -379,83 +363,101 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
     return findings, broken
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A measure, what it says about a target, and why it does not count where it does not."""
+
+    measure: Measure
+    verdict: Verdict
+    because: str | None = None
+
+    @property
+    def says(self) -> str:
+        if self.because is None or self.because == self.measure.says:
+            return self.measure.says
+        return f"{self.measure.says}; does not count, because {self.because}"
+
+    @classmethod
+    def nothing(cls, why: str) -> Judged:
+        """Nothing was measured."""
+        return cls(Measure.missing("count", why), Verdict.INCONCLUSIVE, why)
+
+    def spoiled(self, because: str) -> Judged:
+        return Judged(self.measure, Verdict.INCONCLUSIVE, because)
+
+    def undermined(self, span: Span | None, gaps: list[evidence.Gap]) -> Judged:
+        """After the gaps in the evidence have been held against it. ``span`` None: it is of the whole run."""
+        if self.verdict is not Verdict.INCONCLUSIVE:
+            for gap in gaps:
+                if span is None or gap.since is None or span.end > gap.since:
+                    return self.spoiled(gap.says)
+        return self
+
+
 def _judged(
     record: Record,
     doubt: forgiving.Doubt,
     hopeful: Record | None,
-    expectation: Expectation,
+    expectation: Expected,
     phase: str | None,
     gaps: list[evidence.Gap],
-) -> tuple[Measure, Verdict, str]:
+) -> Judged:
+    mine = [gap for gap in gaps if _spoils(gap, expectation.metric)]
+
+    def judged(measure: Measure) -> Judged:
+        return Judged(measure, judge(measure, expectation.comparison, expectation.value))
+
     if phase is None:
         # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault, unless
         # somebody else may have broken it.
-        measure = data.of_run(record, expectation.metric)
-        verdict = judge(measure, expectation.comparison, expectation.value)
-        mine = [gap for gap in gaps if _spoils(gap, expectation.metric)]
-        if verdict is Verdict.FAIL:
-            mine = [gap for gap in mine if gap.third_hand]
-        return _undermined(measure, verdict, None, mine)
+        found = judged(_measure(record, expectation, None))
+        against = [gap for gap in mine if gap.third_hand] if found.verdict is Verdict.FAIL else mine
+        return found.undermined(None, against)
     span = record.span(phase)
     if span is None:
-        return _none(f"the phase {phase} never ran")
+        return Judged.nothing(f"the phase {phase} never ran")
     if not span.complete:
         how = f"ended as {span.reason}" if span.reason else "has no end: the runner died in it"
-        return _none(f"the phase {phase} {how}")
-    measure = _measure(record, expectation, span)
-    verdict = judge(measure, expectation.comparison, expectation.value)
-    of_load = expectation.op in record.arrivals or expectation.metric.startswith(OF_MOMENTS)
-    decided = verdict is not Verdict.INCONCLUSIVE
+        return Judged.nothing(f"the phase {phase} {how}")
+    found = judged(_measure(record, expectation, span))
+    if found.verdict is Verdict.INCONCLUSIVE:
+        return found
+    check = catalogue.of(expectation.metric)
+    late = check is not None and check.late
 
     def same(other: Measure) -> bool:
-        return judge(other, expectation.comparison, expectation.value) is verdict
+        return judged(other).verdict is found.verdict
 
     hangs = None
-    if decided and of_load:
+    if late:
         hangs = doubt.decides(lambda other: _measure(other, expectation, span), same, span)
-    elif decided and expectation.metric == "failovers":
-        hangs = failovers.in_doubt(record, span, same)
+    elif check is not None and check.doubt is not None:
+        hangs = check.doubt(record, span, same)
     if hangs is not None:
-        says = f"{measure.says}; does not count, because it would be {hangs[0].text} {hangs[1]}"
-        return measure, Verdict.INCONCLUSIVE, says
-    if hopeful is not None and of_load and verdict is Verdict.PASS:
+        return found.spoiled(f"it would be {hangs[0].text} {hangs[1]}")
+    if hopeful is not None and late and found.verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if not same(other):
-            says = f"{measure.says}; does not count, because it would be {other.text} if the arrivals were good"
-            return measure, Verdict.INCONCLUSIVE, f"{says} that the driver dropped or recorded no outcome of"
-    if decided and expectation.metric in OF_COPIES and (pushed := leaving.pushed(record, span)):
-        return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {pushed}"
-    if verdict is Verdict.PASS and (unasked := coverage.of_phase(record, expectation.op, expectation.metric, span)):
-        return measure, Verdict.INCONCLUSIVE, f"{unasked}; so {measure.says} does not count"
-    return _undermined(measure, verdict, span, [gap for gap in gaps if _spoils(gap, expectation.metric)])
+            without = "if the arrivals were good that the driver dropped or recorded no outcome of"
+            return found.spoiled(f"it would be {other.text} {without}")
+    if catalogue.rests_on(expectation.metric, Rests.COPIES) and (pushed := leaving.pushed(record, span)):
+        return found.spoiled(pushed)
+    unasked = coverage.of_phase(record, expectation.op, expectation.metric, span)
+    if found.verdict is Verdict.PASS and unasked:
+        return found.spoiled(unasked)
+    return found.undermined(span, mine)
 
 
 def _spoils(gap: evidence.Gap, metric: str) -> bool:
     """Whether a gap takes the worth from this metric."""
     if gap.spoils is evidence.Spoils.TIME:
-        return metric not in data.METRICS and metric not in OF_COPIES
-    return gap.spoils is evidence.Spoils.ALL or metric in data.METRICS
+        return catalogue.rests_on(metric, Rests.TIME)
+    return gap.spoils is evidence.Spoils.ALL or catalogue.rests_on(metric, Rests.DATA)
 
 
 def _concerns(gap: evidence.Gap, findings: list[Finding]) -> bool:
     """Whether a gap takes the worth from the run: one that spoils nothing that was asked for does not."""
     return gap.spoils is evidence.Spoils.ALL or any(_spoils(gap, finding.metric) for finding in findings)
-
-
-def _none(why: str) -> tuple[Measure, Verdict, str]:
-    return Measure.missing("count", why), Verdict.INCONCLUSIVE, why
-
-
-def _undermined(
-    measure: Measure, verdict: Verdict, span: Span | None, gaps: list[evidence.Gap]
-) -> tuple[Measure, Verdict, str]:
-    """The verdict after the gaps in the evidence have been held against it."""
-    if verdict is Verdict.INCONCLUSIVE:
-        return measure, verdict, measure.says
-    for gap in gaps:
-        if span is None or gap.since is None or span.end > gap.since:
-            return measure, Verdict.INCONCLUSIVE, f"{measure.says}; does not count, because {gap.says}"
-    return measure, verdict, measure.says
 
 
 def _counted(group: list[Finding]) -> list[Finding]:
@@ -501,13 +503,13 @@ def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
         condition = text.listed(wanted) or "its condition"
         took = span.seconds - _looked(record, span) if span is not None else 0.0
         if span is None or not span.complete:
-            measure, verdict, says = _none(f"the phase {planned['name']} did not run to its end")
+            judged = Judged.nothing(f"the phase {planned['name']} did not run to its end")
         elif span.reason == "deadline":
             measure = Measure(took, "seconds", f"not {condition} by then", Bound.MORE_THAN)
-            measure, verdict, says = _undermined(measure, Verdict.FAIL, span, gaps)
+            judged = Judged(measure, Verdict.FAIL).undermined(span, gaps)
         else:
             measure = Measure(took, "seconds", f"{condition} after that time")
-            measure, verdict, says = _undermined(measure, Verdict.PASS, span, gaps)
+            judged = Judged(measure, Verdict.PASS).undermined(span, gaps)
         name = planned["name"]
         finding = Finding(
             id=f"until@{name}",
@@ -516,11 +518,12 @@ def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
             op=None,
             phase=name,
             target=f"<= {text.seconds(limit)}",
-            measure=measure,
-            verdict=verdict,
+            measure=judged.measure,
+            verdict=judged.verdict,
             counts_as=Counts.PASS,
             known_weakness=None,
-            says=says,
+            says=judged.says,
+            because=judged.because,
         )
         findings += _counted([finding])
     return findings
@@ -627,12 +630,14 @@ def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
     return row
 
 
-def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
+def _fault_json(record: Record, fault: evidence.FaultRecord) -> FaultItem:
     return {
         "fault": fault.fault,
         "kind": fault.kind,
         "says": fault.says,
         "colour": fault.colour,
+        "provider": fault.provider,
+        "grade": fault.grade,
         "targets": list(fault.targets),
         "links": list(fault.links),
         "phase": fault.phase,
@@ -642,7 +647,7 @@ def _fault_json(record: Record, fault: evidence.FaultRecord) -> dict[str, Any]:
         "gone": record.since_start(fault.gone),
         "proven": fault.proven,
         "gaps": [gap.says for gap in fault.gaps],
-        "vanished": [record.since_start(t) for t in fault.window] if fault.window else None,
+        "vanished": [(t - record.origin) / SECOND for t in fault.window] if fault.window else None,
         "failures": list(fault.failures),
         "stages": {
             stage: {

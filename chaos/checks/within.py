@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chaos.checks.arrivals import Arrivals, Ints
-from chaos.checks.record import OUTCOMES, Operation, Record
+from chaos.checks.record import OUTCOMES, LoadOperation, Record
 
 LIMITS = (0.05, 0.1, 0.25, 0.5, 1.0)
 """Seconds from the intended start. An objective is a column of its own where it is none of them."""
@@ -27,7 +27,7 @@ def table(record: Record) -> dict[str, Any]:
     }
 
 
-def _of(record: Record, operation: Operation, limits: list[float]) -> dict[str, Any]:
+def _of(record: Record, operation: LoadOperation, limits: list[float]) -> dict[str, Any]:
     phases = {}
     for span in record.spans:
         arrivals = record.in_phase(operation.name, span)

@@ -2,9 +2,9 @@
 
 ``acknowledged.lost``: value = lost (on no live copy) + diverged (on some live copies only, or other versions of a
 compare-and-set key on them) + wrong content (:mod:`chaos.checks.contents`). A copy that could not be read can hide a
-loss, so without a complete read-back, or one that looked for fewer writes than the history knows to be acknowledged,
-or one that could not compare contents, the value is only known from below: losses seen stand, no losses seen prove
-nothing. A shard without a live copy is unavailable, which is not lost, and not a pass.
+loss. So can a read-back that looked for fewer writes than the history knows to be acknowledged, or that could not
+compare contents. The value then is only known from below: losses seen stand, no losses seen prove nothing. A shard
+without a live copy is unavailable, which is not lost, and not a pass.
 
 ``documents.unexpected``: value = resurrected (a write that had been refused for sure is there) + unexpected (nobody
 ever sent it) + duplicated (more documents than ids on a copy, or a search for one id that found several). A write
@@ -16,9 +16,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import contents, coverage, text
+from chaos.base import text
+from chaos.base.ids import probe_id
+from chaos.checks import contents, coverage
+from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
+from chaos.checks.words import Item, Tables, Words
 
 SHOWN = 100
 """Ids named in the evidence; the counts are always whole."""
@@ -63,7 +67,7 @@ def measure(record: Record) -> Measure:
         gaps.append("no write was acknowledged, so none could be lost")
     if lost == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
-    gaps += contents.gaps(readback) + coverage.of_data(record, "write") + coverage.unread_copies(record)
+    gaps += contents.gaps(readback) + coverage.of_data(record, *_writers(record)) + coverage.unread_copies(record)
     return _known(lost, found, gaps, evidence)
 
 
@@ -84,7 +88,7 @@ def unexpected(record: Record) -> Measure:
         "recovered_count": int(readback.get("recovered_count") or 0),
         "documents": readback.get("documents"),
     }
-    twice = {f"v-{event['n']}" for event in record.probes if event["kind"] == "seen" and event["hits"] > 1}
+    twice = {probe_id(event["n"]) for event in record.probes if event["kind"] == "seen" and event["hits"] > 1}
     if twice:
         evidence["searched_twice"] = sorted(twice)[:SHOWN]
     total = sum(counts.values()) + len(twice)
@@ -105,8 +109,11 @@ def unexpected(record: Record) -> Measure:
 
 def _recorded(record: Record) -> int:
     """Writes of the load that the history knows to be acknowledged (ok and partial: chaos/observe/written.py)."""
-    writes = record.arrivals.get("write")
-    return 0 if writes is None else int(writes.counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    return sum(int(record.arrivals[op].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum()) for op in _writers(record))
+
+
+def _writers(record: Record) -> tuple[str, ...]:
+    return () if record.writer is None else (record.writer.name,)
 
 
 def _read(readback: dict[str, Any]) -> int:
@@ -121,3 +128,58 @@ def _known(value: int, found: str, gaps: list[str], evidence: dict[str, Any]) ->
     if value == 0:
         return Measure.missing("count", says, **evidence)
     return Measure(float(value), "count", says, Bound.AT_LEAST, evidence)
+
+
+def broken(tables: Tables) -> str | None:
+    """How many acknowledged writes are not as they were acknowledged; None when none is known to be."""
+    writes = tables.get("writes") or {}
+    count = int(writes.get("value") or 0)
+    if not count:
+        return None
+    shown = text.plural(count, "acknowledged write")
+    if (writes.get("differing") or 0) == 0:
+        return f"{shown} {'was' if count == 1 else 'were'} lost"
+    wrong = int(writes.get("wrong") or 0)
+    if wrong == count:
+        return f"{shown} {'has' if count == 1 else 'have'} other content than was sent"
+    if wrong:
+        return f"{shown} are lost, differ between copies or have other content than was sent"
+    return f"{shown} {'is' if count == 1 else 'are'} lost or differ{'s' if count == 1 else ''} between copies"
+
+
+def beyond(item: Item) -> str:
+    """How documents that should not be there read."""
+    shown = "1 document is" if item.get("measured") == 1 else f"{item['measured_text']} documents are"
+    return f"{shown} there that should not be there"
+
+
+CHECKS = (
+    Check(
+        "acknowledged.lost",
+        "count",
+        lambda record, *_: measure(record),
+        Words(
+            lambda item, tables: broken(tables) or f"{item['measured_text']} acknowledged writes were lost",
+            lambda _: "every acknowledged write is there",
+            lambda _: "Every acknowledged write is there",
+            "acknowledged writes lost",
+        ),
+        group="data",
+        scope=Scope.RUN,
+        rests=Rests.DATA,
+    ),
+    Check(
+        "documents.unexpected",
+        "count",
+        lambda record, *_: unexpected(record),
+        Words(
+            lambda item, _: beyond(item),
+            lambda _: "only documents are there that this test wrote",
+            lambda _: "Only documents are there that this test wrote",
+            "documents.unexpected",
+        ),
+        group="data",
+        scope=Scope.RUN,
+        rests=Rests.DATA,
+    ),
+)

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from chaos.access import REFERENCES, Access
-from chaos.errors import InvalidInput
+from chaos.base.access import REFERENCES, Access
+from chaos.base.errors import InvalidInput
 
 User = Annotated[str | None, typer.Option("--user", help="Of basic authentication.", show_default=False)]
 Password = Annotated[

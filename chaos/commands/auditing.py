@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chaos.base.errors import Exit, InvalidInput
 from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, is_url, reached
 from chaos.commands.common import out, refuse_given
-from chaos.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
-    from chaos.audit.facts import Sheet
+    from chaos.programs.audit.facts import Sheet
 
 
 class For(StrEnum):
-    """:class:`chaos.audit.rules.Workload`, which takes longer to load."""
+    """:class:`chaos.programs.audit.rules.Workload`, which takes longer to load."""
 
     SEARCH = "search"
     LOGS = "logs"
@@ -49,9 +49,9 @@ def audit(
 
     Exit code 1 when a rule fails, else 3 when one is unknown (of a topology many are), else 0, warnings or not.
     """
-    from chaos.audit import documentation
-    from chaos.audit.rules import Workload
-    from chaos.audit.rules import audit as held
+    from chaos.programs.audit import documentation
+    from chaos.programs.audit.rules import Workload
+    from chaos.programs.audit.rules import audit as held
 
     if as_markdown:
         others = [each.name for each in context.command.params if each.name and each.name != "as_markdown"]
@@ -81,8 +81,8 @@ def audit(
 
 
 def _sheet(target: str | None, lab: str | None, zone_attribute: str, access: dict[str, Any]) -> Sheet:
-    from chaos.audit import cluster, definition
     from chaos.definitions import load_topology
+    from chaos.programs.audit import cluster, definition
 
     if (target is None) == (lab is None):
         raise InvalidInput(
@@ -93,9 +93,9 @@ def _sheet(target: str | None, lab: str | None, zone_attribute: str, access: dic
     if any(access.values()):
         raise InvalidInput("how to reach a cluster is said of an address only", remedy="write http(s)://HOST:PORT")
     if lab is not None:
-        from chaos.lab import labs
+        from chaos.target.labs import kinds
 
-        return cluster.of_lab(labs.attach(lab), zone_attribute)
+        return cluster.of_lab(kinds.attach(lab), zone_attribute)
     assert target is not None
     return definition.sheet(load_topology(target), zone_attribute)
 

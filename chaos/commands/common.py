@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chaos.console import Console
-from chaos.errors import InvalidInput
+from chaos.base.console import Console
+from chaos.base.errors import ChaosError, InvalidInput
+
+if TYPE_CHECKING:
+    from chaos.checks.models import FindingsFile
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
 
-class Kind(StrEnum):
-    """What labs can be made of (:mod:`chaos.lab.labs`, which takes longer to load)."""
-
-    LOCAL = "local"
-    DOCKER = "docker"
+DEFAULT_LAB = "local"
+"""What a lab is made of where nobody says (:mod:`chaos.target.labs.kinds`, which takes longer to load)."""
 
 
+Definitions = Annotated[list[Path], typer.Argument(help="Experiment files.", metavar="EXPERIMENT...")]
+Home = Annotated[
+    Path | None,
+    typer.Option("--opensearch-home", help="Use this OpenSearch home or .tar.gz instead of assembling one."),
+]
+LabKind = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        metavar="KIND",
+        help="What a lab of its own is made of: local (default), docker, or one that another package brings.",
+        show_default=False,
+    ),
+]
+TopologyOption = Annotated[
+    str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
+]
+Uncontrolled = Annotated[
+    bool, typer.Option("--no-controller", help="Without the experiment's failover controllers, to compare.")
+]
 Objectives = Annotated[
     list[str] | None,
     typer.Option(
@@ -56,11 +76,15 @@ SIGN = {
 }
 
 
-def print_verdict(name: str, folder: Path, findings: dict[str, Any], *, report: bool = True) -> None:
+def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bool = True) -> None:
     """A run's verdict, for the reader and the CI that runs us. ``report`` False: no page shows these findings."""
     from chaos.report import announce
 
-    out.print(f"{name}: {findings['outcome'].upper()}  {findings['summary']}", markup=False)
+    out.print(f"{name}: {findings['outcome'].upper()}  {findings['headline']}", markup=False)
+    if rest := findings["summary"].removeprefix(findings["headline"]).strip():
+        out.print(f"  {rest}", markup=False)
+    for reason in [each for each in findings["reasons"] if not each["finding"]][1:4]:
+        out.print(f"  also            {reason['says']}", markup=False)
     for finding in findings["findings"]:
         line = f"  {SIGN[finding['counts_as']]}  {finding['title']}: {finding['measured_text']}"
         if finding["counts_as"] not in ("pass",):
@@ -72,3 +96,29 @@ def print_verdict(name: str, folder: Path, findings: dict[str, Any], *, report: 
         out.print(f"  report: {folder / 'report.html'}", markup=False)
     for line in announce(folder, findings):
         print(line)
+
+
+def for_each(do: Any, files: list[Any]) -> list[Any]:
+    """Do it for every file, or experiment, and report all errors at once."""
+    results, errors = [], []
+    for file in files:
+        try:
+            results.append(do(file))
+        except InvalidInput as error:
+            errors.append(str(error))
+    if errors:
+        raise InvalidInput("\n".join(errors))
+    return results
+
+
+def findings_name(folder: Path) -> str:
+    return str(json.loads((folder / "plan.json").read_text())["experiment"]["name"])
+
+
+def say(text: str) -> None:
+    out.print(text, markup=False)
+
+
+def say_error(error: ChaosError) -> None:
+    """One line of what went wrong."""
+    print(f"opensearch-chaos: {error}", file=sys.stderr)

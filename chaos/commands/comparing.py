@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from chaos.commands.common import Objectives, out, refuse_given
-from chaos.errors import SEVERITY, Exit, InvalidInput
+from chaos.base.errors import SEVERITY, Exit, InvalidInput
+from chaos.commands.common import DEFAULT_LAB, LabKind, Objectives, out, refuse_given
 
 Sides = Annotated[
     str, typer.Argument(help="A run, a series, a baseline (.json) or an experiment (.yaml).", show_default=False)
@@ -37,15 +37,17 @@ def compare(
         Path | None, typer.Option("--page", "-o", help="Write the comparison as .html or .json.", show_default=False)
     ] = None,
     opensearch_home: Annotated[Path | None, typer.Option("--opensearch-home", help="Use this OpenSearch.")] = None,
+    of_kind: LabKind = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
     objective: Objectives = None,
 ) -> None:
     """Is B worse than A by more than is tolerated? Pass, fail or inconclusive, over runs."""
     from chaos.definitions import objectives
-    from chaos.space import Need, Wanted, refuse_scarce
+    from chaos.registry import GRAMMAR
+    from chaos.run.space import Need, Wanted, refuse_scarce
     from chaos.statistics import compare as comparing
 
-    good = objectives.parse(objective or ())
+    good = objectives.parse(objective or (), GRAMMAR.operations)
     tolerances = comparing.parse_tolerances(tolerance or [])
     refuse_suffix(page)
     experiments = [side.endswith((".yaml", ".yml")) for side in (a, b)]
@@ -55,7 +57,7 @@ def compare(
     if all(experiments):
         _refuse_unknown([*(metric or []), *tolerances], a, b)
         folders, codes, page_there = _made(
-            a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, quiet, good
+            a, b, repeat or DEFAULT_REPEAT, seed, out_folder, opensearch_home, of_kind or DEFAULT_LAB, quiet, good
         )
         page = page or page_there
         if any(folder is None for folder in folders):
@@ -74,7 +76,9 @@ def compare(
                 "--objective is for experiments: these runs are made already",
                 remedy="hold one against another objective: opensearch-chaos judge RUN --objective read=100ms",
             )
-        refuse_given(context, ("out_folder", "opensearch_home"), "it is for experiments: these runs are made already")
+        refuse_given(
+            context, ("out_folder", "opensearch_home", "of_kind"), "it is for experiments: these runs are made already"
+        )
         sides = [side(each) for each in (a, b)]
     found = comparing.compare(sides[0], sides[1], tolerances, metric or [])
     _print(found)
@@ -121,7 +125,7 @@ def refuse_suffix(page: Path | None) -> None:
 
 
 def _write(page: Path, found: Any, draw: Any) -> None:
-    from chaos.places import write_json
+    from chaos.base.paths import write_json
 
     try:
         if page.suffix == ".json":
@@ -140,32 +144,33 @@ def _made(
     seed: int | None,
     folder: Path,
     opensearch_home: Path | None,
+    kind: str,
     quiet: bool,
     good: Mapping[str, Any],
 ) -> tuple[list[Path | None], list[Exit], Path]:
     """Make the runs of two experiments in turn. (series' folders, None where no run was made; exit codes; page)."""
-    from chaos import guards, space
+    from chaos.base.console import Reporter
+    from chaos.campaign import repeat as making
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
-    from chaos.console import Reporter
-    from chaos.definitions import load_experiment
-    from chaos.lab import labs as labs_of
-    from chaos.lab import network
-    from chaos.pool import LabPool
-    from chaos.run import refuse_lacking, refuse_leftovers
-    from chaos.statistics import repeat as making
+    from chaos.registry import PROVIDERS, load_experiment
+    from chaos.run import guards, space
+    from chaos.run.execution import refuse_lacking
+    from chaos.run.leftovers import refuse_leftovers
+    from chaos.run.pool import LabPool
     from chaos.statistics.store import planned_group, refuse_incomparable
+    from chaos.target.labs import kinds as labs_of
 
     loaded = [load_experiment(Path(each), good=good) for each in (a, b)]
     # before an hour of runs that cannot be compared
     refuse_incomparable(*(planned_group(each, label) for each, label in zip(loaded, (a, b), strict=True)))
     for experiment in loaded:
         guards.refuse_unready(experiment.guards)
-        refuse_lacking(experiment)
-    labs_of.refuse_home(labs_of.DEFAULT, opensearch_home)
-    network.require_root()
+        refuse_lacking(experiment, PROVIDERS, kind=kind)
+    labs_of.refuse_home(kind, opensearch_home)
+    labs_of.require(kind)
     refuse_leftovers()
-    space.refuse_scarce(space.wanted(loaded, folder, times=repeat))
+    space.refuse_scarce(space.wanted(loaded, folder, kind=kind, times=repeat))
     first = seed if seed is not None else loaded[0].seed
     arms = [making.arm(each, folder, repeat, first) for each in loaded]
     reporter = Reporter(quiet=quiet)
@@ -176,8 +181,8 @@ def _made(
         print_verdict(name, result.folder, result.findings)
 
     try:
-        labs = LabPool(reporter.line, opensearch_home=opensearch_home, report=reporter.line)
-        made = making.make(arms, repeat, labs, lambda: Reporter(quiet=quiet), done)
+        labs = LabPool(reporter.line, opensearch_home=opensearch_home, kind=kind, report=reporter.line)
+        made = making.make(arms, repeat, labs, PROVIDERS, lambda: Reporter(quiet=quiet), done)
     finally:
         reporter.close()
     codes = ended(made)
@@ -194,7 +199,7 @@ def _refuse_unknown(names: list[str], a: str, b: str) -> None:
 
     Which metrics there are is known when runs are made; what can be told before must not cost an hour.
     """
-    from chaos.definitions import load_experiment
+    from chaos.registry import load_experiment
 
     phases = {phase.name: None for each in (a, b) for phase in load_experiment(Path(each)).phases}
     for name in names:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from chaos.base.errors import InvalidInput
 from chaos.commands.common import out
-from chaos.errors import InvalidInput
 
 
 def export(

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Duration, Malformed
 from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, reached
 from chaos.commands.common import out
-from chaos.definitions.units import Duration, Malformed
-from chaos.errors import InvalidInput
 
 
 def _seconds(value: str, option: str) -> float:
@@ -73,11 +73,11 @@ def failover(
 
     Speaks to OpenSearch's REST API only. Recommends only, unless --act is given.
     """
-    from chaos.failover.controller import Controller
-    from chaos.failover.decide import Policy
-    from chaos.failover.rest import Api, discover
-    from chaos.failover.steering import serve
-    from chaos.failover.watch import Pace
+    from chaos.programs.failover.controller import FailoverController
+    from chaos.programs.failover.decide import Policy
+    from chaos.programs.failover.rest import Api, discover
+    from chaos.programs.failover.steering import serve
+    from chaos.programs.failover.watch import Pace
 
     options: dict[str, Any] = {"user": user, "password": password, "ca": ca, "insecure": insecure}
     nodes_at = [reached(url, **options, certificate=certificate, key=key) for url in urls]
@@ -110,7 +110,7 @@ def failover(
     zones = sorted({node.zone for node in nodes if node.is_data})
     if standby is not None and nodes and standby not in zones:
         raise InvalidInput(f"--standby {standby}: the zones are {', '.join(zones)}", remedy="name one of them")
-    controller = Controller(
+    controller = FailoverController(
         api,
         addresses,
         me=me,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from chaos.base.errors import Exit, InvalidInput
 from chaos.commands.common import Objectives, out, print_verdict
-from chaos.errors import Exit, InvalidInput
 
 
 def judge(
@@ -27,9 +27,10 @@ def judge(
     ] = False,
 ) -> None:
     """Judge an old run by new expectations, or by other objectives; nothing of the run is changed."""
+    from chaos.base.paths import write_atomically, write_json
     from chaos.commands.comparing import refuse_suffix
-    from chaos.definitions import load_experiment, objectives
-    from chaos.places import write_atomically, write_json
+    from chaos.definitions import objectives
+    from chaos.registry import GRAMMAR, load_experiment
     from chaos.report import render_html
     from chaos.statistics.rejudge import rejudge
 
@@ -38,7 +39,7 @@ def judge(
             "judge holds a run against something else than its own experiment",
             remedy="name it: --experiment NEW.yaml, --objective read=100ms, or both",
         )
-    good = objectives.parse(objective or ())
+    good = objectives.parse(objective or (), GRAMMAR.operations)
     refuse_suffix(file)
     if file is None and overwrite:
         raise InvalidInput("--overwrite says what -o may replace", remedy="leave it out, or say -o FILE")

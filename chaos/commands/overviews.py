@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from chaos.base.errors import SEVERITY, Exit, InvalidInput
 from chaos.commands.common import out
-from chaos.errors import SEVERITY, Exit, InvalidInput
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, series, or folders of them.", metavar="RUN...")]
 

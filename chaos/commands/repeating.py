@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from chaos.commands.common import SIGN, out, print_verdict
-from chaos.errors import SEVERITY, Exit
-from chaos.places import write_json
+from chaos.base.errors import SEVERITY, Exit
+from chaos.base.paths import write_json
+from chaos.commands.common import DEFAULT_LAB, SIGN, out, print_verdict
 from chaos.statistics.series import Series
 
 
@@ -28,16 +28,17 @@ def repeated(
     lab: Any,
     opensearch_home: Path | None,
     quiet: bool,
-    kind: str = "local",
+    kind: str = DEFAULT_LAB,
     controlled: bool = True,
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""
-    from chaos import guards, space
-    from chaos.console import Reporter
-    from chaos.lab.labs import require
-    from chaos.pool import LabPool
-    from chaos.run import refuse_leftovers
-    from chaos.statistics import repeat as making
+    from chaos.base.console import Reporter
+    from chaos.campaign import repeat as making
+    from chaos.registry import PROVIDERS
+    from chaos.run import guards, space
+    from chaos.run.leftovers import refuse_leftovers
+    from chaos.run.pool import LabPool
+    from chaos.target.labs.kinds import require
 
     if lab is None:
         require(kind)
@@ -55,7 +56,7 @@ def repeated(
             print_verdict(f"{arm.experiment.name} ({len(arm.runs)} of {arm.planned})", result.folder, result.findings)
 
         try:
-            made = making.make([arm], repeat, labs, lambda: Reporter(quiet=quiet), done)
+            made = making.make([arm], repeat, labs, PROVIDERS, lambda: Reporter(quiet=quiet), done)
         finally:
             reporter.close()
         codes += ended(made)

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import Field, GetJsonSchemaHandler, StrictBool, StrictInt, model_validator
 from pydantic_core import core_schema
 
+from chaos.base.units import Duration
 from chaos.definitions.base import replaced
 from chaos.definitions.steps import Step
-from chaos.definitions.units import Duration
 
 
 class ActionParams(Step):

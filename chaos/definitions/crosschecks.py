@@ -8,24 +8,19 @@ weights are, which zone is decommissioned.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from chaos.base.errors import InvalidInput
+from chaos.base.operations import OperationKind
+from chaos.base.units import Duration
 from chaos.definitions.actions import Decommission, Recommission, Weights
-from chaos.definitions.expectations import NEEDS, OPERATIONS, WHOLE_RUN
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
-from chaos.definitions.faults import FAULTS
-from chaos.definitions.selectors import (
-    LinkSelector,
-    NodeSelector,
-    candidates,
-    resolve_links,
-)
+from chaos.definitions.grammar import Grammar
+from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
 from chaos.definitions.source import Loc, Problem, did_you_mean
 from chaos.definitions.steps import FaultParams, Scene
 from chaos.definitions.topology import AWARENESS, FORCED, Topology, check_weights, unknown_zone
-from chaos.definitions.units import Duration
-from chaos.errors import InvalidInput
 
 
 @dataclass
@@ -33,23 +28,26 @@ class _State:
     """What is so at this point of the experiment."""
 
     topology: Topology
+    faults: Container[str]
+    """The kinds of fault that there are."""
     active: list[FaultParams] = field(default_factory=list)
     weights: dict[str, int] | None = None
     decommissioned: str | None = None
 
 
-def check(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
+def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterator[Problem]:
     """Every contradiction, with the path to it."""
     yield from _load(file, topology)
+    yield from _operations(file, grammar)
     yield from _controller(file, topology)
-    state = _State(topology, weights=dict(topology.weights) if topology.weights is not None else None)
+    state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
     for name, phase in file.phases.items():
         if name == "all":
             yield Problem(("phases", name), 'a phase cannot be named "all", which means every phase', at_key=True)
         yield from _undo(name, phase, state)
         yield from _inject(name, phase, state)
         yield from _do(name, phase, state)
-    yield from _expect(file)
+    yield from _expect(file, grammar.declared(file.load.workload))
     yield from _guards(file)
     yield from _rates(file)
 
@@ -65,6 +63,23 @@ def _load(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
     if not client.verify_health_checks and not topology.security:
         says = f"topology {topology.name} has no certificates: expected security there, or this left out"
         yield Problem(("load", "client", "verify_health_checks"), says)
+
+
+def _operations(file: ExperimentFile, grammar: Grammar) -> Iterator[Problem]:
+    """A workload has the operations that it declares, each of the kinds of request that it declares for it."""
+    workload = file.load.workload
+    declared = grammar.declared(workload)
+    for name, given in file.load.operations.items():
+        if name not in declared:
+            says = f'the workload {workload} has no operation "{name}": expected {" or ".join(declared)}'
+            yield Problem(("load", name), says, at_key=True)
+        elif given.operation is not None and given.operation not in declared[name].requests:
+            expected = " or ".join(declared[name].requests)
+            says = f'in the workload {workload} a {name} is no "{given.operation}": expected {expected}'
+            yield Problem(("load", name, "operation"), says)
+        elif declared[name].requests[given.operation or declared[name].usual] == "get" and not file.load.documents:
+            says = f"a {name} gets documents that are there before, and there are none: expected 1 or more"
+            yield Problem(("load", "documents"), says)
 
 
 def _controller(file: ExperimentFile, topology: Topology) -> Iterator[Problem]:
@@ -89,7 +104,7 @@ def _undo(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
             now = f"active here: {', '.join(labels)}" if labels else "no fault is active here"
             what = "there is nothing to undo" if label == "all" else f"{label} is not active"
             guess = ""
-            if label != "all" and label not in FAULTS and labels:
+            if label != "all" and label not in state.faults and labels:
                 guess = f"; {did_you_mean(label, labels)}" if len(labels) == 1 else ""
             yield Problem(("phases", name, "undo", index), f"{what} in phase {name}: {now}{guess}")
         state.active = [fault for fault in state.active if fault not in gone]
@@ -98,7 +113,7 @@ def _undo(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
 def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
     if phase.inject is None:
         return
-    for kind, index, fault in phase.inject.in_order():  # type: ignore[attr-defined]
+    for kind, index, fault in phase.inject.in_order():
         loc: Loc = ("phases", name, "inject", kind, index)
         problems = [
             problem
@@ -107,7 +122,7 @@ def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
         ]
         problems += [Problem(loc, says) for says in fault.check(state.topology)] if not problems else []
         yield from problems
-        if fault.name is not None and (fault.name in FAULTS or fault.name == "all"):
+        if fault.name is not None and (fault.name in state.faults or fault.name == "all"):
             yield Problem((*loc, "name"), f'the name "{fault.name}" already means something to undo')
         for other in state.active:
             if fault.name is not None and other.name == fault.name:
@@ -191,7 +206,7 @@ def _any_link(selector: LinkSelector, topology: Topology) -> bool:
 def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
     if phase.do is None:
         return
-    for kind, _, action in phase.do.in_order():  # type: ignore[attr-defined]
+    for kind, _, action in phase.do.in_order():
         loc: Loc = ("phases", name, "do", kind)
         if isinstance(action, Weights):
             yield from _weights(action, state, loc)
@@ -215,12 +230,12 @@ def _weights(action: Weights, state: _State, loc: Loc) -> Iterator[Problem]:
 
 
 def _decommission(action: Decommission, state: _State, loc: Loc) -> Iterator[Problem]:
-    """OpenSearch's preconditions (opensearch-ha notes, section 3.2)."""
+    """OpenSearch's preconditions (``DecommissionController``, ``DecommissionService`` of 3.8.0)."""
     zone, topology = action.zone, state.topology
     if not topology.awareness():
         yield Problem(
             loc,
-            f"decommission needs forced awareness of the zone, which topology {topology.name} has not: "
+            f"decommission needs forced awareness of the zone, and topology {topology.name} does not set it: "
             f"expected {AWARENESS} and {FORCED} in its settings",
         )
     if state.decommissioned is not None:
@@ -257,25 +272,25 @@ def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Pro
 # ------------------------------------------------------------------------------- expectations, guards
 
 
-def _expect(file: ExperimentFile) -> Iterator[Problem]:
-    loads = [op for op in OPERATIONS if getattr(file.load, op) is not None]
+def _expect(file: ExperimentFile, declared: Mapping[str, OperationKind]) -> Iterator[Problem]:
+    loads = list(file.load.operations)
     seen: dict[tuple[str, str, str], int] = {}
     for index, given in enumerate(file.expect):
-        metric: str = given.metric  # type: ignore[attr-defined]
+        metric = given.metric
         loc: Loc = ("expect", index)
-        op = metric.partition(".")[0]
-        if op in OPERATIONS and op not in loads:
+        op = given.grammar.operation
+        if op is not None and op not in loads:
             yield Problem(
                 (*loc, metric),
                 f"{metric} needs a {op} load, and there is none: expected load.{op}, or a metric of "
                 f"{' or '.join(loads)}",
                 at_key=True,
             )
-        needs = NEEDS.get(metric, ())
+        needs = given.grammar.needs
         if needs and not any(getattr(file.load, name) for name in needs):
             wanted = " or ".join(f"load.{name}" for name in needs)
             yield Problem((*loc, metric), f"{metric} needs what is not in the load: expected {wanted}", at_key=True)
-        phases: tuple[str, ...] = given.phase  # type: ignore[attr-defined]
+        phases = given.phase
         known = [*file.phases, "all"]
         bad = [phase for phase in phases if phase not in known]
         for position, phase in enumerate(phases):
@@ -283,13 +298,13 @@ def _expect(file: ExperimentFile) -> Iterator[Problem]:
                 yield Problem((*loc, "phase", position), f'there is no phase "{phase}": {did_you_mean(phase, known)}')
         if bad:
             continue
-        judged = judged_in(metric, phases, file)
+        judged = judged_in(given, file)
         if metric == "cluster.recovered":
             yield from _recovered(judged, phases, file, loc)
         if metric.startswith("recovery."):
-            yield from _recovery(metric, judged, file, loc)
-        text = given.wanted.text  # type: ignore[attr-defined]
-        for phase in judged if metric not in WHOLE_RUN else ("",):
+            yield from _recovery(metric, judged, file, loc, declared)
+        text = given.wanted.text
+        for phase in judged if not given.grammar.whole_run else ("",):
             first = seen.setdefault((metric, phase, text), index)
             if first != index:
                 where = f" in phase {phase}" if phase else ""
@@ -311,7 +326,9 @@ def _recovered(judged: tuple[str, ...], phases: tuple[str, ...], file: Experimen
             )
 
 
-def _recovery(metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: Loc) -> Iterator[Problem]:
+def _recovery(
+    metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: Loc, declared: Mapping[str, OperationKind]
+) -> Iterator[Problem]:
     """A step of a recovery has a start to count from, and the load that it is seen by."""
     given = {name: file.phases[name] for name in judged}
     if not given:
@@ -325,10 +342,10 @@ def _recovery(metric: str, judged: tuple[str, ...], file: ExperimentFile, loc: L
                 f"{metric} counts from a phase's first command, and phase {name} commands nothing: "
                 "expected a phase with inject, undo or do",
             )
-    if metric == "recovery.first_writes" and file.load.write is None:
-        yield Problem(
-            (*loc, metric), f"{metric} needs a write load, and there is none: expected load.write", at_key=True
-        )
+    writers = [kind.name for kind in declared.values() if kind.writes]
+    if metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
+        wanted = " or ".join(f"load.{name}" for name in writers) or "a workload that writes"
+        yield Problem((*loc, metric), f"{metric} needs a write load, and there is none: expected {wanted}", at_key=True)
 
 
 def _guards(file: ExperimentFile) -> Iterator[Problem]:
@@ -340,8 +357,8 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
             f"the phases with `for` take {timed.text}, and guards.max ends the run after "
             f"{file.guards.max.text}: expected more than {timed.text}",
         )
-    for operation in ("read", "write"):
-        if getattr(file.guards, f"{operation}_good") is not None and getattr(file.load, operation) is None:
+    for operation in file.guards.floors:
+        if operation not in file.load.operations:
             yield Problem(
                 ("guards", f"{operation}.good"),
                 f"the load has no {operation}s to guard: expected load.{operation}, or no {operation}.good here",
@@ -351,7 +368,7 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
 def _rates(file: ExperimentFile) -> Iterator[Problem]:
     """A rate is of a fault that this experiment injects, and the faults of one phase are one event."""
     phases = {
-        name: list(dict.fromkeys(step.label for _, _, step in phase.inject.in_order()))  # type: ignore[attr-defined]
+        name: list(dict.fromkeys(step.label for _, _, step in phase.inject.in_order()))
         for name, phase in file.phases.items()
         if phase.inject is not None
     }

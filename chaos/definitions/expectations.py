@@ -4,72 +4,33 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import core_schema
 
+from chaos.base.units import Duration, Malformed, Percent
 from chaos.definitions.base import OneOrMore, Strict
-from chaos.definitions.units import Duration, Malformed, Percent
 
 Unit = Literal["percent", "duration", "count"]
-OPERATIONS = ("read", "write")
-_PER_OPERATION: dict[str, Unit] = {
-    "good": "percent",
-    "regained": "duration",
-    "outage": "duration",
-    "p50": "duration",
-    "p90": "duration",
-    "p99": "duration",
-    "p99.9": "duration",
-    "slices": "percent",
-    "uptime": "percent",
-    "worst_10s": "percent",
-}
-RECOVERY = (
-    "in_effect",
-    "impact",
-    "noticed",
-    "decided",
-    "acted",
-    "node_left",
-    "leader_elected",
-    "primaries_promoted",
-    "first_writes",
-    "regained",
-    "green",
-    "latency",
-)
-"""The steps of a recovery on one timeline, each counted from the phase's first command."""
-METRICS: dict[str, Unit] = {
-    **{f"{op}.{quantity}": unit for op in OPERATIONS for quantity, unit in _PER_OPERATION.items()},
-    "shards.moved": "count",
-    "failovers": "count",
-    "cpu.survivors": "percent",
-    "acknowledged.lost": "count",
-    "documents.unexpected": "count",
-    "cas.violations": "count",
-    "stale.reads": "count",
-    "dirty.reads": "count",
-    "visible.p50": "duration",
-    "visible.p90": "duration",
-    "visible.p99": "duration",
-    "cluster.recovered": "duration",
-    **{f"recovery.{step}": "duration" for step in RECOVERY},
-}
-"""Every metric that an expectation can name, and its unit."""
 
-WHOLE_RUN = frozenset({"acknowledged.lost", "documents.unexpected", "cas.violations", "stale.reads", "dirty.reads"})
-"""Metrics of the whole run: they take no phase."""
 
-NEEDS: dict[str, tuple[str, ...]] = {
-    "cas.violations": ("cas",),
-    "stale.reads": ("cas", "visibility"),
-    "dirty.reads": ("cas", "visibility"),
-    **{f"visible.{quantile}": ("visibility",) for quantile in ("p50", "p90", "p99")},
-}
-"""Metrics that stand on operations of their own: one of these must be in the load."""
+@dataclass(frozen=True)
+class Metric:
+    """What an expectation may name. ``whole_run``: of the run and no phase.
+
+    ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
+    for a metric of the cluster.
+    """
+
+    name: str
+    unit: Unit
+    whole_run: bool = False
+    needs: tuple[str, ...] = ()
+    operation: str | None = None
+
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -178,7 +139,12 @@ _TYPES: dict[Unit, Any] = {
 }
 
 
-class _ExpectationBase(Strict):
+class ExpectationFile(Strict):
+    """One line of `expect`: exactly one metric, where it is judged, a note if it is known to fail."""
+
+    metrics: ClassVar[Mapping[str, Metric]] = {}
+    """Those that it may name."""
+
     phase: OneOrMore[str] = Field(
         default=("all",), description="a phase, a list of phases, or all; each is judged on its own"
     )
@@ -189,12 +155,12 @@ class _ExpectationBase(Strict):
     )
 
     @model_validator(mode="after")
-    def _one_metric(self) -> _ExpectationBase:
+    def _one_metric(self) -> ExpectationFile:
         named = self.named
         if len(named) != 1:
             got = f"got {len(named)}: {', '.join(named)}" if named else "got none"
-            raise ValueError(f"expected exactly one metric, {got}; the metrics are {', '.join(METRICS)}")
-        if named[0] in WHOLE_RUN and "phase" in self.model_fields_set:
+            raise ValueError(f"expected exactly one metric, {got}; the metrics are {', '.join(self.metrics)}")
+        if self.metrics[named[0]].whole_run and "phase" in self.model_fields_set:
             raise ValueError(f"{named[0]} is of the whole run: expected no phase")
         return self
 
@@ -209,6 +175,11 @@ class _ExpectationBase(Strict):
         return self.named[0]
 
     @property
+    def grammar(self) -> Metric:
+        """What its metric is."""
+        return self.metrics[self.metric]
+
+    @property
     def wanted(self) -> Comparison:
         fields = type(self).model_fields
         found = next(name for name in fields if fields[name].alias and getattr(self, name))
@@ -216,28 +187,28 @@ class _ExpectationBase(Strict):
         return comparison
 
 
-def _exactly_one(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": [metric]} for metric in METRICS]
-    for metric in sorted(WHOLE_RUN):
-        schema.setdefault("dependentSchemas", {})[metric] = {"not": {"required": ["phase"]}}
+def expectation_file(metrics: Mapping[str, Metric]) -> type[ExpectationFile]:
+    """The model of a line of `expect` that may name these metrics."""
 
+    def exactly_one(schema: dict[str, Any]) -> None:
+        schema["oneOf"] = [{"required": [metric]} for metric in metrics]
+        for metric in sorted(name for name, each in metrics.items() if each.whole_run):
+            schema.setdefault("dependentSchemas", {})[metric] = {"not": {"required": ["phase"]}}
 
-ExpectationFile = create_model(
-    "ExpectationFile",
-    __base__=_ExpectationBase,
-    __doc__="One line of `expect`: exactly one metric, where it is judged, a note if it is known to fail.",
-    **{  # type: ignore[call-overload]
-        re.sub(r"[^a-z0-9]", "_", metric): (_TYPES[unit] | None, Field(default=None, alias=metric))
-        for metric, unit in METRICS.items()
-    },
-)
-ExpectationFile.model_config["json_schema_extra"] = _exactly_one
+    fields: dict[str, Any] = {
+        re.sub(r"[^a-z0-9]", "_", metric): (_TYPES[each.unit] | None, Field(default=None, alias=metric))
+        for metric, each in metrics.items()
+    }
+    made = create_model("ExpectationFile", __base__=ExpectationFile, __doc__=ExpectationFile.__doc__, **fields)
+    made.metrics = metrics
+    made.model_config["json_schema_extra"] = exactly_one
+    return made
 
 
 class Expectation(Strict):
     """An expectation, resolved: every phase that it is judged in by name.
 
-    ``op`` is ``read`` or ``write``, or None for a metric of the cluster; ``quantity`` is the metric
+    ``op`` is an operation of the load, or None for a metric of the cluster; ``quantity`` is the metric
     without the operation. ``value`` is a fraction, seconds or a count, as ``unit`` says.
     ``phases`` is empty for a metric of the whole run.
     """

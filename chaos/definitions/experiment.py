@@ -23,21 +23,15 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StrictBool,
     StrictInt,
+    ValidationInfo,
     WithJsonSchema,
-    create_model,
     field_serializer,
     model_serializer,
     model_validator,
 )
 
-from chaos.definitions.actions import ACTIONS, ActionParams
-from chaos.definitions.base import API_VERSION, OneOrMore, Strict
-from chaos.definitions.expectations import WHOLE_RUN, Expectation, ExpectationFile
-from chaos.definitions.faults import FAULTS
-from chaos.definitions.selectors import NAME
-from chaos.definitions.steps import FaultParams, Step
-from chaos.definitions.topology import Topology
-from chaos.definitions.units import (
+from chaos.base.operations import USUAL, WRITE, OperationKind
+from chaos.base.units import (
     NORMAL_FORM,
     Duration,
     Malformed,
@@ -47,6 +41,12 @@ from chaos.definitions.units import (
     PositiveRate,
     Rate,
 )
+from chaos.definitions.actions import ActionParams
+from chaos.definitions.base import API_VERSION, OneOrMore, Strict
+from chaos.definitions.expectations import Expectation, ExpectationFile
+from chaos.definitions.selectors import NAME
+from chaos.definitions.steps import FaultParams, Step
+from chaos.definitions.topology import Topology
 
 # ------------------------------------------------------------------------------------------------ load
 
@@ -79,20 +79,12 @@ _RATE = Field(description="arrivals per second, open loop, for example 100/s")
 _WHAT_IS_GOOD = Field(description="for example 'ok within 100ms'")
 
 
-class ReadFile(Strict):
-    """The reading half of the load."""
+class OperationFile(Strict):
+    """One operation of the load as written. The grammar makes one of each that a workload declares."""
 
     rate: PositiveRate = _RATE
     good: Objective = _WHAT_IS_GOOD
-    operation: Literal["search", "get"] = "search"
-
-
-class WriteFile(Strict):
-    """The writing half of the load."""
-
-    rate: PositiveRate = _RATE
-    good: Objective = _WHAT_IS_GOOD
-    operation: Literal["index"] = "index"
+    operation: str | None = Field(default=None, description="the kind of request; default the workload's usual one")
 
 
 class Client(Strict):
@@ -157,11 +149,13 @@ class Visibility(Strict):
 Arrivals = Literal["uniform", "poisson"]
 
 
+DOCUMENTS = "documents"
+"""The workload of every experiment that names no other."""
+
+
 class LoadFile(Strict):
     """The load as written."""
 
-    read: ReadFile | None = Field(default=None, description="searches or gets")
-    write: WriteFile | None = Field(default=None, description="index requests")
     cas: CompareAndSet | None = Field(
         default=None, description="compare-and-set on a few documents, for example {rate: 10/s, keys: 5}"
     )
@@ -169,46 +163,91 @@ class LoadFile(Strict):
         default=None, description="how soon written documents are found, for example {rate: 2/s}"
     )
     arrivals: Arrivals = Field(default="uniform", description="uniform or poisson")
+    workload: Annotated[str, Field(pattern=f"^{NAME}$")] = Field(
+        default=DOCUMENTS, description="what the documents are and how they are asked for"
+    )
     documents: StrictInt = Field(default=2000, ge=0, description="how many are there before the load starts")
     client: Client = Field(default_factory=Client, description="default a load balancer")
 
+    @property
+    def operations(self) -> dict[str, OperationFile]:
+        """Those that are asked for, by name, in the order in which workloads declare them."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: given for name, given in fields.items() if isinstance(given, OperationFile)}
+
     @model_validator(mode="after")
     def _something(self) -> LoadFile:
-        if self.read is None and self.write is None:
+        if not self.operations:
             raise ValueError("a load without operations: expected read, write or both")
         return self
 
 
 class Operation(Strict):
-    """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds."""
+    """One open-loop stream of requests. ``rate`` per second, ``good_within`` in seconds.
 
-    name: Literal["read", "write"]
+    ``operation``: the kind of request. ``writes``: whether each arrival writes a document of its own.
+    """
+
+    name: str
     rate: Rate
     good_within: Duration
-    operation: Literal["search", "get", "index"]
+    operation: str
+    writes: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, data: Any) -> Any:
+        """In a normal form only an operation whose name does not say it says whether it writes."""
+        return {"writes": data.get("name") == WRITE.name, **data} if isinstance(data, dict) else data
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "writes" or value != (self.name == WRITE.name)}
 
 
 class Load(Strict):
-    """The load, resolved."""
+    """The load, resolved. In its normal form each operation stands under its name, and the usual ones always do."""
 
-    read: Operation | None = None
-    write: Operation | None = None
+    operations: tuple[Operation, ...] = ()
     cas: CompareAndSet | None = None
     visibility: Visibility | None = None
     arrivals: Arrivals = "uniform"
+    workload: str = DOCUMENTS
     documents: int = 2000
     client: Client = Field(default_factory=Client)
 
+    def operation(self, name: str) -> Operation | None:
+        """The operation of this name; None when the load has none."""
+        return next((operation for operation in self.operations if operation.name == name), None)
+
     @property
-    def operations(self) -> tuple[Operation, ...]:
-        """Those that there are, read first."""
-        return tuple(operation for operation in (self.read, self.write) if operation is not None)
+    def writer(self) -> Operation | None:
+        """The operation that writes documents, if there is one. A workload declares one at most."""
+        return next((operation for operation in self.operations if operation.writes), None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        """Reads a normal form back: what is no field of the load is an operation."""
+        if not isinstance(data, dict) or "operations" in data:
+            return data
+        named = [key for key in data if key not in cls.model_fields]
+        rest = {key: value for key, value in data.items() if key in cls.model_fields}
+        return {**rest, "operations": [data[key] for key in named if data[key] is not None]}
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An experiment without checks on data keeps the normal form, and so the hash, that it always had."""
+        """An experiment without checks on data, on the usual documents, keeps the normal form that it always had.
+
+        So it keeps its hash.
+        """
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if value is not None or key not in ("cas", "visibility")}
+        operations = {operation["name"]: operation for operation in data.pop("operations")}
+        data = {**dict.fromkeys(kind.name for kind in USUAL), **operations, **data}
+        off = {key for key in ("cas", "visibility") if data.get(key) is None}
+        off |= {"workload"} if self.workload == DOCUMENTS else set()
+        return {key: value for key, value in data.items() if key not in off}
 
 
 # ---------------------------------------------------------------------------------------------- phases
@@ -231,14 +270,14 @@ class Until(Strict):
         return self
 
 
-class _Ordered(Strict):
+class Ordered(Strict):
     """A mapping of kind to parameters that remembers the order in which the kinds were written."""
 
     _order: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
     @classmethod
-    def _remember(cls, value: Any, handler: ModelWrapValidatorHandler[_Ordered]) -> _Ordered:
+    def _remember(cls, value: Any, handler: ModelWrapValidatorHandler[Ordered]) -> Ordered:
         made = handler(value)
         if isinstance(value, dict):
             if not value:
@@ -246,8 +285,8 @@ class _Ordered(Strict):
             made._order = tuple(value)
         return made
 
-    def in_order(self) -> tuple[tuple[str, int, Step], ...]:
-        """Kind, index within the kind, parameters; as written."""
+    def in_order(self) -> tuple[tuple[str, int, Any], ...]:
+        """Kind, index within the kind, parameters (FaultParams of faults, ActionParams of actions); as written."""
         fields = {field.alias: name for name, field in type(self).model_fields.items()}
         steps = []
         for kind in self._order:
@@ -255,34 +294,6 @@ class _Ordered(Strict):
             listed = given if isinstance(given, tuple) else (given,)
             steps += [(kind, index, step) for index, step in enumerate(listed)]
         return tuple(steps)
-
-
-def _python_name(kind: str) -> str:
-    return kind.replace(".", "_")
-
-
-_AT_LEAST_ONE = {"minProperties": 1}
-
-InjectFile = create_model(
-    "InjectFile",
-    __base__=_Ordered,
-    __doc__="Faults to inject: kind to parameters, or to a list of them.",
-    **{  # type: ignore[call-overload]
-        _python_name(kind): (OneOrMore[model] | None, Field(default=None, alias=kind))  # type: ignore[valid-type]
-        for kind, model in FAULTS.items()
-    },
-)
-InjectFile.model_config["json_schema_extra"] = _AT_LEAST_ONE
-
-DoFile = create_model(
-    "DoFile",
-    __base__=_Ordered,
-    __doc__="Actions to take: kind to parameters.",
-    **{  # type: ignore[call-overload]
-        _python_name(kind): (model | None, Field(default=None, alias=kind)) for kind, model in ACTIONS.items()
-    },
-)
-DoFile.model_config["json_schema_extra"] = _AT_LEAST_ONE
 
 
 def _for_or_until(schema: dict[str, Any]) -> None:
@@ -297,12 +308,8 @@ class PhaseFile(Strict):
     for_: PositiveDuration | None = Field(default=None, alias="for", description="how long, for example 30s")
     until: Until | None = Field(default=None, description="a condition with a deadline, instead of for")
     undo: OneOrMore[str] = Field(default=(), description="fault kinds or names to undo, or all")
-    inject: InjectFile | None = Field(  # type: ignore[valid-type]
-        None, description="faults, for example {node.kill: {target: zone c}}"
-    )
-    do: DoFile | None = Field(  # type: ignore[valid-type]
-        None, description="actions, for example {recommission: {zone: c}}"
-    )
+    inject: Ordered | None = Field(None, description="faults, for example {node.kill: {target: zone c}}")
+    do: Ordered | None = Field(None, description="actions, for example {recommission: {zone: c}}")
     scripted_wait: StrictBool = Field(
         default=False, description="this phase waits on purpose; its outage seconds are shown apart"
     )
@@ -315,17 +322,17 @@ class PhaseFile(Strict):
         return self
 
 
-def _step(kinds: Mapping[str, type[Step]]) -> BeforeValidator:
+KINDS = "kinds"
+"""In the context of a validation: kind → class of every step, to read a normal form back."""
+
+
+def _read(value: Any, info: ValidationInfo) -> Any:
     """Reads a step's normal form back into the class of its kind."""
-
-    def read(value: Any) -> Any:
-        if isinstance(value, dict) and value.get("kind") in kinds:
-            kind = kinds[value["kind"]]
-            rest = {key: item for key, item in value.items() if key != "kind"}
-            return kind.model_validate(rest, context={NORMAL_FORM: True})
-        return value
-
-    return BeforeValidator(read)
+    kinds = (info.context or {}).get(KINDS, {})
+    if isinstance(value, dict) and value.get("kind") in kinds:
+        rest = {key: item for key, item in value.items() if key != "kind"}
+        return kinds[value["kind"]].model_validate(rest, context={NORMAL_FORM: True})
+    return value
 
 
 class Phase(Strict):
@@ -335,8 +342,8 @@ class Phase(Strict):
     duration: Duration | None = None
     until: Until | None = None
     undo: tuple[str, ...] = ()
-    inject: tuple[Annotated[SerializeAsAny[FaultParams], _step(FAULTS)], ...] = ()
-    do: tuple[Annotated[SerializeAsAny[ActionParams], _step(ACTIONS)], ...] = ()
+    inject: tuple[Annotated[SerializeAsAny[FaultParams], BeforeValidator(_read)], ...] = ()
+    do: tuple[Annotated[SerializeAsAny[ActionParams], BeforeValidator(_read)], ...] = ()
     scripted_wait: bool = False
 
     @property
@@ -398,6 +405,28 @@ class Guards(Strict):
     )
     max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the phases take longer")
 
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan's hash does not change with a package that is installed and not used."""
+        data: dict[str, Any] = handler(self)
+        off = {name for name, value in data.items() if value is None and name not in Guards.model_fields}
+        return {name: value for name, value in data.items() if name not in off}
+
+    @property
+    def floors(self) -> dict[str, GoodFloor]:
+        """The floors that are asked for, by operation."""
+        given = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
+        return {key.partition(".")[0]: floor for key, floor in given.items() if isinstance(floor, GoodFloor)}
+
+
+GUARDS = "guards"
+"""In the context of a validation: the class of a grammar's guards, to read a normal form back."""
+
+
+def _read_guards(value: Any, info: ValidationInfo) -> Any:
+    made: type[Guards] = (info.context or {}).get(GUARDS, Guards)
+    return made.model_validate(value, context=info.context) if isinstance(value, dict) else value
+
 
 # ---------------------------------------------------------------------------------------- controller
 
@@ -427,7 +456,7 @@ class Controller(Strict):
 
 WORD = r"^[a-z][a-z0-9_-]*$"
 """Names of phases and tags."""
-_Word = Annotated[str, Field(pattern=WORD)]
+Word = Annotated[str, Field(pattern=WORD)]
 
 
 class ExperimentFile(Strict):
@@ -439,12 +468,12 @@ class ExperimentFile(Strict):
         description="small letters, digits and dashes, for example zone-network-slowdown"
     )
     description: str = Field(default="", description="one or two lines for people")
-    tags: tuple[_Word, ...] = Field(default=(), description="for choosing among experiments")
+    tags: tuple[Word, ...] = Field(default=(), description="for choosing among experiments")
     seed: StrictInt = Field(default=1, ge=0, description="decides everything that is drawn")
     topology: str = Field(min_length=1, description="a topology's name or its file's path")
     load: LoadFile = Field(description="read, write or both, for example {read: {rate: 100/s, good: ok within 100ms}}")
-    phases: dict[_Word, PhaseFile] = Field(min_length=1, description="at least one, in order")
-    expect: tuple[ExpectationFile, ...] = Field(  # type: ignore[valid-type]
+    phases: dict[Word, PhaseFile] = Field(min_length=1, description="at least one, in order")
+    expect: tuple[ExpectationFile, ...] = Field(
         min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
     )
     guards: Guards = Field(default_factory=Guards, description="for example {cluster.red: 20s, max: 8m}")
@@ -470,10 +499,10 @@ class Experiment(Strict):
     load: Load
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...]
-    guards: Guards = Field(default_factory=Guards)
+    guards: Annotated[SerializeAsAny[Guards], BeforeValidator(_read_guards)] = Field(default_factory=Guards)
     controller: Controller | None = None
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
-    good_in_file: dict[Literal["read", "write"], Duration] = Field(default_factory=dict)
+    good_in_file: dict[str, Duration] = Field(default_factory=dict)
     """What the file says of objectives (s) that were given on the command line instead; ``load`` has those in force."""
 
     @model_serializer(mode="wrap")
@@ -511,23 +540,28 @@ class Experiment(Strict):
         return self.model_dump(mode="json")
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Experiment:
-        """From :meth:`to_json`, as it stands in a run's ``plan.json``."""
-        return cls.model_validate(data, context={NORMAL_FORM: True})
+    def from_json(
+        cls, data: Mapping[str, Any], kinds: Mapping[str, type[Step]], guards: type[Guards] = Guards
+    ) -> Experiment:
+        """From :meth:`to_json`, as it stands in a run's ``plan.json``.
+
+        ``kinds`` and ``guards`` are those of a grammar; :meth:`.Grammar.experiment` hands them in.
+        """
+        return cls.model_validate(data, context={NORMAL_FORM: True, KINDS: kinds, GUARDS: guards})
 
 
-def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
-    """The experiment that a valid file means, on this topology."""
-    operations = {
-        name: Operation(
-            name=name,  # type: ignore[arg-type]
+def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapping[str, OperationKind]) -> Experiment:
+    """The experiment that a valid file means, on this topology. ``declared``: the operations of its workload."""
+    operations = tuple(
+        Operation(
+            name=name,
             rate=given.rate,
             good_within=given.good,
-            operation=given.operation,
+            operation=given.operation or declared[name].usual,
+            writes=declared[name].writes,
         )
-        for name, given in (("read", file.load.read), ("write", file.load.write))
-        if given is not None
-    }
+        for name, given in file.load.operations.items()
+    )
     return Experiment(
         name=file.name,
         description=file.description,
@@ -536,10 +570,11 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path) -> Experiment:
         file=path,
         topology=topology,
         load=Load(
-            **operations,
+            operations=operations,
             cas=file.load.cas,
             visibility=file.load.visibility,
             arrivals=file.load.arrivals,
+            workload=file.load.workload,
             documents=file.load.documents,
             client=file.load.client,
         ),
@@ -564,16 +599,17 @@ def _phase(name: str, file: PhaseFile) -> Phase:
 
 
 def _steps(file: BaseModel | None) -> tuple[Any, ...]:
-    return tuple(step for _, _, step in file.in_order()) if isinstance(file, _Ordered) else ()
+    return tuple(step for _, _, step in file.in_order()) if isinstance(file, Ordered) else ()
 
 
-def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tuple[str, ...]:
+def judged_in(given: ExpectationFile, file: ExperimentFile) -> tuple[str, ...]:
     """The phases that an expectation means, by name: "all" expanded, in the experiment's order.
 
     ``cluster.recovered`` counts from a phase's undo, so "all" means those that undo something;
     ``recovery.*`` counts from a phase's first command, so "all" means those that command something.
     """
-    if metric in WHOLE_RUN:
+    metric, phases = given.metric, given.phase
+    if given.grammar.whole_run:
         return ()
     if "all" not in phases:
         return phases
@@ -588,14 +624,14 @@ def judged_in(metric: str, phases: tuple[str, ...], file: ExperimentFile) -> tup
 def _expectation(given: Any, file: ExperimentFile) -> Expectation:
     metric, wanted = given.metric, given.wanted
     op, _, quantity = metric.partition(".")
-    if op not in ("read", "write"):
+    if given.grammar.operation is None:
         op, quantity = None, metric
     return Expectation(
         metric=metric,
         op=op,
         quantity=quantity,
         unit=wanted.unit,
-        phases=judged_in(metric, given.phase, file),
+        phases=judged_in(given, file),
         comparison=wanted.comparison,
         value=wanted.value,
         text=f"{metric} {wanted.text}",

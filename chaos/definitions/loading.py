@@ -10,15 +10,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import chaos
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
-from chaos.definitions.experiment import WORD, Experiment, ExperimentFile
+from chaos.definitions.experiment import WORD, Experiment
+from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Loc, Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import VERSION, Topology, TopologyFile
-from chaos.definitions.units import Duration
-from chaos.errors import InvalidInput
 
 _M = TypeVar("_M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
@@ -26,12 +27,13 @@ SUFFIXES = (".yaml", ".yml")
 
 def load_experiment(
     path: str | Path,
+    grammar: Grammar,
     *,
     topology: str | Path | Topology | None = None,
     controlled: bool = True,
     good: Mapping[str, Duration] | None = None,
 ) -> Experiment:
-    """Read an experiment with its topology.
+    """Read an experiment with its topology. ``grammar``: what it may name.
 
     ``topology`` (a name, a path, or one that is already loaded) replaces the one that the file names. ``controlled``
     False: without its failover controllers. ``good``: objectives that replace the file's
@@ -40,7 +42,7 @@ def load_experiment(
     """
     path = Path(path)
     source = Source.read(path)
-    file = _validated(source, ExperimentFile, "experiment")
+    file = _validated(source, grammar.experiment_file, "experiment")
     errors: list[str] = []
     found: Topology | None = None
     named = topology if topology is not None else source.data.get("topology")
@@ -60,7 +62,7 @@ def load_experiment(
             except InvalidInput as error:
                 errors.append(error.message)
     if file is not None and found is not None:
-        source.add(crosschecks.check(file, found))
+        source.add(crosschecks.check(file, found, grammar))
     errors = source.errors() + errors
     if errors or file is None or found is None:
         raise InvalidInput("\n".join(errors))
@@ -68,7 +70,8 @@ def load_experiment(
         if file.controller is None:
             raise InvalidInput(f"{path}: there are no controllers to leave out", remedy="leave out --no-controller")
         file = file.model_copy(update={"controller": None})
-    return objectives.override(experiments.resolve(file, found, path), good or {})
+    resolved = experiments.resolve(file, found, path, grammar.declared(file.load.workload))
+    return objectives.override(resolved, good or {})
 
 
 def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> Topology:
@@ -171,6 +174,8 @@ def _validated(source: Source, model: type[_M], kind: str) -> _M | None:
 def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
     for detail in error.errors(include_url=False):
         loc: Loc = tuple(detail["loc"])
+        if detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]:
+            continue  # as many as there must be: it is short of those that are wrong, each of which is told
         if loc and loc[-1] == "[key]":  # a mapping's key that does not fit
             yield Problem(loc[:-1], f"{_name(loc[:-1])}{_says(detail)}", at_key=True)
         elif detail["type"] == "extra_forbidden":

@@ -6,19 +6,19 @@ The experiment that comes out is the one that is planned, run and judged; what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from chaos.base.errors import InvalidInput
+from chaos.base.units import Duration
 from chaos.definitions.experiment import Experiment, Operation
-from chaos.definitions.units import Duration
-from chaos.errors import InvalidInput
 
-OPERATIONS = ("read", "write")
 OPTION = "--objective"
 
 
-def parse(given: Iterable[str], option: str = OPTION) -> dict[str, Duration]:
+def parse(given: Iterable[str], operations: Sequence[str], option: str = OPTION) -> dict[str, Duration]:
     """What the option's values say: operation, or ``""`` for whatever the load has, to seconds.
 
+    ``operations``: those that a grammar knows.
     Raises :class:`InvalidInput` for an unknown operation, a wrong duration, or two values for one operation.
     """
     found: dict[str, Duration] = {}
@@ -26,9 +26,9 @@ def parse(given: Iterable[str], option: str = OPTION) -> dict[str, Duration]:
         name, equals, duration = text.partition("=")
         if not equals:
             name, duration = "", text
-        if equals and name not in OPERATIONS:
+        if equals and name not in operations:
             raise InvalidInput(
-                f"{option} {text}: there is no operation {name!r}", remedy=f"expected {' or '.join(OPERATIONS)}"
+                f"{option} {text}: there is no operation {name!r}", remedy=f"expected {' or '.join(operations)}"
             )
         if name in found or (found and "" in (name, *found)):
             raise InvalidInput(f"{option} {text}: an objective is given twice", remedy="give one for each operation")
@@ -47,25 +47,22 @@ def override(experiment: Experiment, given: Mapping[str, Duration], option: str 
     Raises :class:`InvalidInput` for an operation that the load does not have.
     """
     for name in given:
-        if name and getattr(experiment.load, name) is None:
+        if name and experiment.load.operation(name) is None:
             raise InvalidInput(
                 f"{option} {name}={given[name].text}: the load of {experiment.file} has no {name}s",
                 remedy=f"leave {name}= out",
             )
-    changed: dict[str, Operation] = {}
+    changed: list[Operation] = []
     stated = dict(experiment.good_in_file)
     for operation in experiment.load.operations:
-        wanted = given.get(operation.name, given.get(""))
-        if wanted is None or wanted == operation.good_within:
-            continue
-        changed[operation.name] = operation.model_copy(update={"good_within": wanted})
-        if stated.setdefault(operation.name, operation.good_within) == wanted:
+        wanted = given.get(operation.name, given.get("", operation.good_within))
+        changed.append(operation.model_copy(update={"good_within": wanted}))
+        if wanted != operation.good_within and stated.setdefault(operation.name, operation.good_within) == wanted:
             del stated[operation.name]
-    if not changed:
+    if tuple(changed) == experiment.load.operations:
         return experiment
-    return experiment.model_copy(
-        update={"load": experiment.load.model_copy(update=changed), "good_in_file": stated},
-    )
+    load = experiment.load.model_copy(update={"operations": tuple(changed)})
+    return experiment.model_copy(update={"load": load, "good_in_file": stated})
 
 
 def options(experiment: Experiment) -> list[str]:

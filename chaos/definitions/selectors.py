@@ -24,10 +24,10 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from chaos.base.errors import FaultError, InvalidInput
+from chaos.base.units import Malformed
 from chaos.definitions.base import Strict, replaced
 from chaos.definitions.source import did_you_mean
-from chaos.definitions.units import Malformed
-from chaos.errors import FaultError, InvalidInput
 
 NAME = r"[a-z0-9](?:[a-z0-9_.-]*[a-z0-9])?"
 """Names of zones, groups and nodes; also DNS-safe enough for a namespace's name."""
@@ -86,7 +86,7 @@ class NodeSelector(Strict):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From a sentence. Raises :class:`~chaos.definitions.units.Malformed`."""
+        """From a sentence. Raises :class:`~chaos.base.units.Malformed`."""
         rest = " ".join(text.split())
         found: dict[str, Any] = {}
         if match := re.match(r"(one|[1-9][0-9]*) of ", rest):
@@ -176,7 +176,7 @@ class HostSelector(Strict):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From a sentence. Raises :class:`~chaos.definitions.units.Malformed`."""
+        """From a sentence. Raises :class:`~chaos.base.units.Malformed`."""
         rest = " ".join(text.split())
         if rest.startswith("(") and rest.endswith(")"):
             rest = rest[1:-1].strip()
@@ -231,7 +231,7 @@ class LinkSelector(Strict):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From a sentence. Raises :class:`~chaos.definitions.units.Malformed`."""
+        """From a sentence. Raises :class:`~chaos.base.units.Malformed`."""
         words = " ".join(text.split())
         verb, _, rest = words.partition(" ")
         if verb == "from" and (sides := _split(rest, "to")):

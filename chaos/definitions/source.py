@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from chaos.errors import InvalidInput
+from chaos.base.errors import InvalidInput
 
 _TAG = "tag:yaml.org,2002:"
 _TYPED = {f"{_TAG}{name}" for name in ("int", "float", "bool")}

@@ -1,7 +1,6 @@
 """Steps of a phase: what every fault and every action shares, and what a fault is resolved against.
 
-The kinds of fault themselves are in ``chaos.faults.catalogue``, one file a family, parameters and mechanism together;
-this module is what they build on, and it knows none of them.
+Files name steps by their kinds. Which kinds there are, a :class:`.grammar.Grammar` is told; this module knows none.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import (
     Field,
@@ -20,19 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from chaos.base.units import Duration, PositiveDuration
 from chaos.definitions.base import Strict
 from chaos.definitions.selectors import NAME, LinkSelector, NodeSelector, fixed, resolve_links, resolve_nodes
 from chaos.definitions.topology import Topology
-from chaos.definitions.units import Duration, PositiveDuration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from chaos.faults.evidence import Evidence
-    from chaos.faults.fault import Fault
-    from chaos.faults.moves import Reversible
-    from chaos.lab.wiring import Wiring
-
 
 T = TypeVar("T")
 
@@ -116,23 +106,21 @@ class Flap(Strict):
 
 
 class FaultParams(Step):
-    """What every fault takes, and what every kind of fault says of itself.
+    """What every fault takes, and what every kind of fault says of itself. How it is made, its providers say.
 
-    ``family``: the heading in the catalogue. ``mechanism``: the technique, for plan, report and catalogue.
-    ``needs``: the lab capabilities without which it cannot be. ``undoing``: what its undo does, for the catalogue.
-    ``proof``: what its evidence measures, for the catalogue. ``holding``: how it is looked at between its proof and its
-    undo, for the catalogue. ``examples``: parameters that work on the topology
-    3az-standby (three zones, one manager and one data node each) or, where a kind needs more, on ``example_topology``;
-    the catalogue shows them, the conformance suite runs them and the random mode draws from them. ``lasting``: what it
-    does to data cannot be undone.
+    ``family``: the heading in the catalogue. ``sees``: the capabilities of a target without which it cannot be proven.
+    ``made_of``: the kind that it is another name for, whose providers carry it out too. ``proof``: what its evidence
+    measures, for the catalogue. ``holding``: how it is looked at between its proof and its undo, for the catalogue.
+    ``examples``: parameters that work on the topology 3az-standby (three zones, one manager and one data node each) or,
+    where a kind needs more, on ``example_topology``; the catalogue shows them, the conformance suite runs them and the
+    random mode draws from them. ``lasting``: what it does to data cannot be undone.
     """
 
     family: ClassVar[str]
-    mechanism: ClassVar[str]
-    undoing: ClassVar[str]
     proof: ClassVar[str]
     holding: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
+    sees: ClassVar[tuple[str, ...]] = ()
+    made_of: ClassVar[str | None] = None
     colour: ClassVar[str] = "#9b2c2c"
     examples: ClassVar[tuple[dict[str, Any], ...]]
     example_topology: ClassVar[str] = "3az-standby"
@@ -181,63 +169,3 @@ class FaultParams(Step):
     def claims(self, scene: Scene) -> frozenset[str]:
         """What it holds while it is active; two faults never hold the same. In words, for people."""
         return frozenset()
-
-    def build(self, id: str, scene: Scene, wiring: Wiring) -> Fault:
-        """The fault, ready to go: moves and evidence, from data alone."""
-        raise NotImplementedError
-
-    def made(
-        self,
-        id: str,
-        scene: Scene,
-        moves: Iterable[Reversible],
-        evidence: Callable[[], Evidence],
-        *,
-        nodes: tuple[str, ...] = (),
-        **more: Any,
-    ) -> Fault:
-        """The fault of this kind: what the class says of itself, with these moves, this evidence and ``more``."""
-        from chaos.faults.fault import Fault
-
-        given: dict[str, Any] = {
-            "says": f"{self.describe()} ({', '.join(nodes)})" if nodes else self.describe(),
-            "mechanism": self.mechanism,
-            "links": (),
-            "needs": self.needs,
-            "colour": self.colour,
-            "claims": self.claims(scene),
-        }
-        return Fault(id=id, kind=self.kind, targets=nodes, moves=tuple(moves), evidence=evidence, **{**given, **more})
-
-
-def link_claims(links: frozenset[tuple[str, str]]) -> frozenset[str]:
-    """A directed link has one owner at a time."""
-    return frozenset(f"the link {a} → {b}" for a, b in links)
-
-
-def process_claims(nodes: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(f"the process of {node}" for node in nodes)
-
-
-class NetworkFault(FaultParams):
-    """A fault on directed links."""
-
-    family = "network"
-    links: LinkSelector = Field(description="which directed links, for example 'to zone c'")
-    flap: Flap | None = Field(default=None, description="come and go, for example {down: 2s, up: 3s}")
-
-    def claims(self, scene: Scene) -> frozenset[str]:
-        return link_claims(scene.links(self.links))
-
-    def flapping(self, says: str) -> str:
-        return f"{says} ({self.flap.describe()})" if self.flap else says
-
-
-class NodeFault(FaultParams):
-    """A fault on whole nodes."""
-
-    family = "node"
-    target: NodeSelector = Field(description="which nodes, for example 'node c-data'")
-
-    def claims(self, scene: Scene) -> frozenset[str]:
-        return process_claims(scene.nodes(self.target))

@@ -20,10 +20,10 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from chaos.base.units import Malformed, Size
 from chaos.definitions.base import API_VERSION, Strict
 from chaos.definitions.selectors import NAME, client_host
 from chaos.definitions.source import Problem, did_you_mean
-from chaos.definitions.units import Malformed, Size
 
 Scalar = str | int | float | bool
 Role = Literal["cluster_manager", "data", "ingest", "remote_cluster_client", "search", "warm"]
@@ -459,7 +459,7 @@ def _check_copies(topology: Topology) -> Iterator[Problem]:
     """Copies that can never all be placed: the cluster would never be green.
 
     With forced awareness a zone takes at most ceil(copies / values) copies of a shard, the values
-    being those forced and those alive (opensearch-ha notes, section 5).
+    being those forced and those alive (``AwarenessAllocationDecider`` of 3.8.0).
     """
     replicas = topology.settings.index.get("number_of_replicas", 1)
     if isinstance(replicas, bool) or not isinstance(replicas, int):
@@ -490,7 +490,7 @@ def _check_copies(topology: Topology) -> Iterator[Problem]:
 
 
 def check_weights(weights: Mapping[str, int], topology: Topology, loc: tuple[str | int, ...]) -> Iterator[Problem]:
-    """What OpenSearch's weighted routing refuses (opensearch-ha notes, section 2.1)."""
+    """What OpenSearch's weighted routing refuses (``WeightedRoutingService`` of 3.8.0)."""
     for zone, weight in weights.items():
         if zone not in topology.zones:
             yield Problem((*loc, zone), unknown_zone(zone, topology), at_key=True)

@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from chaos.base.operations import USUAL
 from chaos.definitions.base import API_VERSION
-from chaos.definitions.expectations import WHOLE_RUN, Expectation
+from chaos.definitions.expectations import Expectation
 from chaos.definitions.experiment import Experiment, Load, Phase
 from chaos.definitions.steps import Step
 
@@ -98,16 +99,16 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
 
 
 def _load(load: Load) -> Iterator[str]:
+    usual = {kind.name: kind.usual for kind in USUAL}
     for operation in load.operations:
         written = {"rate": operation.rate, "good": f"ok within {operation.good_within.text}"}
-        default = "search" if operation.name == "read" else "index"
-        if operation.operation != default:
+        if operation.operation != usual.get(operation.name):
             written["operation"] = operation.operation
         yield f"  {operation.name}: {flow(written)}"
     for name, check in (("cas", load.cas), ("visibility", load.visibility)):
         if check is not None:
             yield f"  {name}: {flow(check)}"
-    for name in ("arrivals", "documents", "client"):
+    for name in ("arrivals", "workload", "documents", "client"):
         if name in load.model_fields_set and getattr(load, name) != type(load).model_fields[name].get_default(
             call_default_factory=True
         ):
@@ -140,7 +141,7 @@ def _by_kind(steps: Iterable[Step]) -> dict[str, Any]:
 
 def _expectation(expectation: Expectation) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    if expectation.metric not in WHOLE_RUN:
+    if expectation.phases:
         written["phase"] = list(expectation.phases) if len(expectation.phases) > 1 else expectation.phases[0]
     wanted = expectation.text.removeprefix(expectation.metric).strip()
     exact = wanted.removeprefix("= ")

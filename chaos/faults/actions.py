@@ -5,12 +5,12 @@ A run that dies between decommission and recommission must not leave a zone out 
 
 from __future__ import annotations
 
+from chaos.base.errors import ChaosError
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
-from chaos.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.moves import Events, Move, Reversible
-from chaos.lab.protocol import Lab
-from chaos.observe import administration
+from chaos.opensearch import administration
+from chaos.target.protocol import Lab
 
 
 def reversible(action: ActionParams, lab: Lab) -> Reversible:

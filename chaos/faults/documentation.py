@@ -1,14 +1,14 @@
 """What the catalogue says of itself: for ``opensearch-chaos faults`` and for ``docs/faults.md``, from one source.
 
-Everything here is read from the kinds' classes: docstring, fields and class variables. What a lab can do on this
-machine is asked of the lab's kind, without starting one; it is no part of the documentation, which is the same
-everywhere.
+Everything here is read from the kinds' classes (docstring, fields, class variables) and from what providers offer of
+them. What a lab can do on this machine is asked of the lab's kind, without starting one; it is no part of the
+documentation, which is the same everywhere.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -16,11 +16,11 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from chaos.definitions.faults import FAULTS
 from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams
 from chaos.definitions.writing import flow
-from chaos.lab.protocol import CAPABILITIES
+from chaos.faults.offers import Providers
+from chaos.target.protocol import CAPABILITIES
 
 FILE = Path(__file__).parents[2] / "docs" / "faults.md"
 COMMAND = "opensearch-chaos faults --markdown"
@@ -43,24 +43,33 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of fault, described."""
+class Way:
+    """How one provider carries a kind out."""
+
+    provider: str
+    mechanism: str
+    undoing: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Described:
+    """One kind of fault, described. ``ways``: of its providers, the one that is preferred first; at least one."""
 
     kind: str
     family: str
     says: str
     parameters: tuple[Parameter, ...]
-    needs: tuple[str, ...]
-    mechanism: str
+    ways: tuple[Way, ...]
     proof: str
     holding: str
-    undoing: str
     lasting: bool
     examples: tuple[str, ...]
     example_topology: str
 
     def to_json(self, reasons: list[str]) -> dict[str, Any]:
-        """``reasons``: why it cannot be had here; empty where it can."""
+        """``reasons``: why it cannot be had here; empty where it can. Of the first way, which there may not be."""
+        way = self.ways[0] if self.ways else Way("", "", "", ())
         return {
             "kind": self.kind,
             "family": self.family,
@@ -69,11 +78,12 @@ class Kind:
                 {"name": each.name, "says": each.says, "required": each.required, "default": each.default}
                 for each in self.parameters
             ],
-            "needs": {need: CAPABILITIES.get(need, need) for need in self.needs},
-            "mechanism": self.mechanism,
+            "needs": {need: CAPABILITIES.get(need, need) for need in way.needs},
+            "mechanism": way.mechanism,
             "proof": self.proof,
             "holding": self.holding,
-            "undo": self.undoing,
+            "undo": way.undoing,
+            "providers": [way.provider for way in self.ways],
             "lasting": self.lasting,
             "examples": list(self.examples),
             "example_topology": self.example_topology,
@@ -82,35 +92,30 @@ class Kind:
         }
 
 
-def described(fault: type[FaultParams]) -> Kind:
-    """A kind from its class."""
-    return Kind(
+def described(fault: type[FaultParams], providers: Providers) -> Described:
+    """A kind from its class, with its ways."""
+    return Described(
         kind=fault.kind,
         family=fault.family,
         says=" ".join((fault.__doc__ or "").strip().partition("\n\n")[0].split()),
         parameters=tuple(_parameters(fault)),
-        needs=tuple(fault.needs),
-        mechanism=fault.mechanism,
+        ways=tuple(
+            Way(offer.provider, offer.mechanism, offer.undoing, offer.needs) for offer in providers.of(fault.kind)
+        ),
         proof=fault.proof,
         holding=fault.holding,
-        undoing=fault.undoing,
         lasting=fault.lasting,
         examples=tuple(f"{fault.kind}: {flow(example)}" for example in fault.examples),
         example_topology=fault.example_topology,
     )
 
 
-def catalogue() -> dict[str, list[Kind]]:
+def catalogue(providers: Providers) -> dict[str, list[Described]]:
     """Every kind by family, in the catalogue's order."""
-    families: dict[str, list[Kind]] = {}
-    for fault in FAULTS.values():
-        families.setdefault(fault.family, []).append(described(fault))
+    families: dict[str, list[Described]] = {}
+    for fault in providers.kinds.values():
+        families.setdefault(fault.family, []).append(described(fault, providers))
     return families
-
-
-def reasons(needs: tuple[str, ...], lacks: Callable[[str], str | None]) -> list[str]:
-    """Why a lab that ``lacks`` (capability → reason or None) cannot do what is needed; empty: it can."""
-    return list(dict.fromkeys(reason for need in needs if (reason := lacks(need))))
 
 
 def _parameters(model: type[BaseModel], prefix: str = "") -> Iterator[Parameter]:
@@ -147,20 +152,22 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 # ---- as text -------------------------------------------------------------------------------------------
 
 
-def text(unavailable: Mapping[str, list[str]]) -> Iterator[str]:
+def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator[str]:
     """Lines for people. ``unavailable``: kind → why it cannot be had here, for those that cannot."""
-    for family, kinds in catalogue().items():
+    for family, kinds in catalogue(providers).items():
         yield family
         for kind in kinds:
             why = unavailable.get(kind.kind)
             yield f"  {kind.kind}   {kind.says}"
             for each in kind.parameters:
                 yield f"    {each.name}{_must(each)}: {each.says}"
-            yield f"    mechanism: {kind.mechanism}"
             yield f"    proof: {kind.proof}"
             yield f"    until its undo: {kind.holding}"
-            yield f"    undo: {kind.undoing}{'; what it does to data stays' if kind.lasting else ''}"
-            yield f"    needs: {_needs(kind)}"
+            for way in kind.ways:
+                yield f"    provider: {way.provider}"
+                yield f"    mechanism: {way.mechanism}"
+                yield f"    undo: {way.undoing}{'; what it does to data stays' if kind.lasting else ''}"
+                yield f"    needs: {_needs(way)}"
             yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
         yield ""
     yield f"Every kind takes name: {_says(FaultParams.model_fields['name'])}."
@@ -173,20 +180,20 @@ def _must(parameter: Parameter) -> str:
     return f" (default {parameter.default})" if parameter.default is not None else ""
 
 
-def _needs(kind: Kind) -> str:
-    return "; ".join(f"{need} ({CAPABILITIES.get(need, need)})" for need in kind.needs) or "a cluster that answers"
+def _needs(way: Way) -> str:
+    return "; ".join(f"{need} ({CAPABILITIES.get(need, need)})" for need in way.needs) or "a cluster that answers"
 
 
 # ---- as the page ---------------------------------------------------------------------------------------
 
 
-def markdown() -> str:
+def markdown(providers: Providers) -> str:
     """The content of docs/faults.md."""
-    return "\n".join(_page()) + "\n"
+    return "\n".join(_page(providers)) + "\n"
 
 
-def _page() -> Iterator[str]:
-    families = catalogue()
+def _page(providers: Providers) -> Iterator[str]:
+    families = catalogue(providers)
     yield "# The catalogue of faults"
     yield ""
     yield f"Made by `{COMMAND}` from the code; a test fails when it is not current."
@@ -209,7 +216,7 @@ def _page() -> Iterator[str]:
             yield from _section(kind)
 
 
-def _section(kind: Kind) -> Iterator[str]:
+def _section(kind: Described) -> Iterator[str]:
     yield f"### {kind.kind}"
     yield ""
     yield kind.says
@@ -220,11 +227,13 @@ def _section(kind: Kind) -> Iterator[str]:
         default = "required" if each.required else f"`{each.default}`" if each.default is not None else ""
         yield f"| `{each.name}` | {_cell(each.says)} | {_cell(default)} |"
     yield ""
-    yield f"- Mechanism: {kind.mechanism}"
     yield f"- Proof: {kind.proof}"
     yield f"- Until its undo: {kind.holding}"
-    yield f"- Undo: {kind.undoing}{'. What it does to data stays.' if kind.lasting else ''}"
-    yield f"- Needs: {_needs(kind)}"
+    for way in kind.ways:
+        yield f"- Provider `{way.provider}`"
+        yield f"    - Mechanism: {way.mechanism}"
+        yield f"    - Undo: {way.undoing}{'. What it does to data stays.' if kind.lasting else ''}"
+        yield f"    - Needs: {_needs(way)}"
     yield ""
     yield f"Examples, on the topology {kind.example_topology}:"
     yield ""
@@ -237,7 +246,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def as_json(topology: str | None, unavailable: Mapping[str, list[str]]) -> str:
+def as_json(topology: str | None, unavailable: Mapping[str, list[str]], providers: Providers) -> str:
     """The catalogue with its availability, as JSON."""
-    listed = [kind.to_json(unavailable.get(kind.kind, [])) for kinds in catalogue().values() for kind in kinds]
+    kinds = [kind for family in catalogue(providers).values() for kind in family]
+    listed = [kind.to_json(unavailable.get(kind.kind, [])) for kind in kinds]
     return json.dumps({"topology": topology, "faults": listed, "left_out": [CLOCKS]}, indent=1, ensure_ascii=False)

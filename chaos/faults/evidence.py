@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import urllib3
 
 from chaos.faults.probes import ENDED, Echo, Line, Pair, Reply, at_rest, direct, together
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 SILENCE_SECONDS = 1.0
 """No answer for this long, where the baseline was milliseconds, counts as silence."""

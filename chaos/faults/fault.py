@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from chaos.definitions.steps import Flap
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.moves import Reversible
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 Link = tuple[str, str]
+
+
+class Grade(StrEnum):
+    """How sure a proof is."""
+
+    PATH = "path"
+    """The thing itself, asked by us: bytes through the very link, the process's own state, a blocked fsync; of a
+    setting what each node goes by, of a burden that the runner makes what each node counts of it."""
+    EFFECT = "effect"
+    """What neighbours, clients or the cluster see, and did not see before."""
+    REPORTED = "reported"
+    """The provider says so, which counts for nothing alone."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,7 @@ class Fault:
     what it holds while active: two faults never hold the same. Moves on different hosts are made at once, unless
     ``in_order``. ``worker`` starts after the moves and ends before their undo. ``read``, where an inverse needs values
     of the moment, makes the moves from the lab right before they are written down; ``moves`` then is what a plan can
-    know of them.
+    know of them. ``provider`` carries it out, and its proof is of this ``grade``.
     """
 
     id: str
@@ -66,3 +79,5 @@ class Fault:
     pulse: Pulse | None = None
     worker: Worker | None = None
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
+    provider: str = ""
+    grade: Grade = Grade.PATH

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from chaos.errors import ChaosError
+from chaos.base.errors import ChaosError
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.moves import Move, said
 from chaos.faults.patience import patiently
 from chaos.faults.probes import Pair
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 LOOK_SECONDS = 2.0
 """From one round of cheap looks to the next."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos import places
-from chaos.errors import FaultError
-from chaos.faults.moves import Move, Reversible
-from chaos.places import ProcessIdentity
+from chaos.base import paths
+from chaos.base.errors import FaultError
+from chaos.base.paths import ProcessIdentity
+from chaos.faults.moves import Move, Reversible, known
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,20 @@ class Ledger:
         self._lock = threading.Lock()
         self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        if places.ends_in_half_a_line(path):
+        if paths.ends_in_half_a_line(path):
             self._file.write(b"\n")  # what a dead writer left must not swallow the next row
-        places.fsync_folder(path.parent)
+        paths.fsync_folder(path.parent)
 
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
         """Write down all these moves, in the order in which they will be made, with one fsync.
 
-        Raises FaultError when the disk does not take it: then nothing may be injected.
+        Raises FaultError when the disk does not take it, or when nobody could carry out a move or its inverse: then
+        nothing may be injected.
         """
+        for each in moves:
+            known(each.move.operation)
+            if each.inverse is not None:
+                known(each.inverse.operation)
         with self._lock:
             entries = [Entry(self._next + i, fault, each.move, each.inverse) for i, each in enumerate(moves)]
             self._next += len(entries)
@@ -149,10 +154,10 @@ class Registration:
 
     @property
     def file(self) -> Path:
-        return places.registry() / f"{self.run}.json"
+        return paths.registry() / f"{self.run}.json"
 
     def write(self) -> None:
-        places.write_json(
+        paths.write_json(
             self.file,
             {
                 "format": 1,
@@ -170,7 +175,7 @@ class Registration:
 def registrations() -> list[Registration]:
     """Every registered run, dead or alive. A half-written file (there is none: writes are atomic) is skipped."""
     found = []
-    for file in sorted(places.registry().glob("*.json")):
+    for file in sorted(paths.registry().glob("*.json")):
         try:
             data = json.loads(file.read_text())
             found.append(

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from chaos.errors import FaultError
+from chaos.base.errors import FaultError
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.fault import Fault
 from chaos.faults.holding import (
@@ -40,7 +40,7 @@ from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import CLUSTER, Events, Reversible, apply_moves, said
 from chaos.faults.patience import patiently
 from chaos.faults.pulsing import Pulsing
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 STOPPED_SECONDS = 5.0
 """How long proof of the end is still awaited after a stop was asked for."""
@@ -185,6 +185,8 @@ class Lifecycle:
             fault_kind=fault.kind,
             says=fault.says,
             mechanism=fault.mechanism,
+            provider=fault.provider,
+            grade=fault.grade.value,
             colour=fault.colour,
             targets=list(fault.targets),
             links=[list(link) for link in fault.links],

@@ -7,31 +7,19 @@ inverse is idempotent.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from chaos.errors import ChaosError, FaultError
-from chaos.lab.protocol import Lab
-from chaos.observe import administration
+from chaos.base.errors import ChaosError, FaultError, InvalidInput
+from chaos.base.logs import LOG
+from chaos.opensearch import administration
+from chaos.target.protocol import Lab
 
 _OPERATIONS: dict[str, Callable[..., None]] = {
     "nothing": lambda lab, **a: None,
-    "toxic.add": lambda lab, **a: lab.add_toxic(**a),
-    "toxic.remove": lambda lab, **a: lab.remove_toxic(**a),
-    "proxy.disable": lambda lab, **a: lab.set_proxy(**a, enabled=False),
-    "proxy.enable": lambda lab, **a: lab.set_proxy(**a, enabled=True),
-    "neighbour.block": lambda lab, **a: lab.block_neighbour(**a),
-    "neighbour.restore": lambda lab, **a: lab.restore_neighbour(**a),
-    "node.kill": lambda lab, **a: lab.kill_node(**a),
-    "node.stop": lambda lab, **a: lab.stop_node(**a),
-    "node.start": lambda lab, **a: lab.start_node(**a),
-    "node.pause": lambda lab, **a: lab.pause_node(**a),
-    "node.resume": lambda lab, **a: lab.resume_node(**a),
-    "node.wipe": lambda lab, **a: lab.wipe_node(**a),
-    "node.version": lambda lab, **a: lab.set_version(**a),
     "zone.decommission": administration.decommission,
     "zone.recommission": administration.recommission,
     "zone.weights": administration.set_weights,
@@ -42,25 +30,45 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
 
 
 Operation = Callable[..., None]
+"""(target, **arguments) carries a move out."""
 CLUSTER = "cluster"
 """Where a move happens that is asked of the cluster as a whole."""
 
 
-def operation(name: str) -> Callable[[Operation], Operation]:
-    """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError."""
+Setting = tuple[str, str]
+"""(``cluster`` or ``index``, full name): one of the cluster, or of the load's index."""
+Sets = Callable[..., Mapping[Setting, Any]]
+_SETS: dict[str, Sets] = {}
+
+
+def operation(name: str, *, sets: Sets | None = None) -> Callable[[Operation], Operation]:
+    """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError.
+
+    ``sets``: (**arguments) → the settings that such a move changes, with the value that each then has (None: none).
+    What no move has set is somebody else's doing, and ends a run.
+    """
 
     def register(function: Operation) -> Operation:
+        other = _OPERATIONS.get(name)
+        if other is not None and other.__module__ != function.__module__:
+            raise InvalidInput(
+                f"{function.__module__} brings a move '{name}', which is one of {other.__module__}",
+                remedy="give it a name of its own: a ledger finds what undoes a move by its name",
+            )
         _OPERATIONS[name] = function
+        if sets is not None:
+            _SETS[name] = sets
         return function
 
     return register
 
 
-def _known(name: str) -> Operation:
+def known(name: str) -> Operation:
+    """What carries moves of this name out. Raises FaultError where nobody here can."""
     if name not in _OPERATIONS:
-        importlib.import_module("chaos.definitions.faults")  # the catalogue registers the moves of its own
-    if name not in _OPERATIONS:
-        raise ValueError(f"unknown move {name}")
+        raise FaultError(
+            f"nobody here can make the move {name}", remedy="use the version, and the providers, that wrote it down"
+        )
     return _OPERATIONS[name]
 
 
@@ -72,31 +80,42 @@ class Events(Protocol):
 
 @dataclass(frozen=True)
 class Move:
-    """One change. ``operation`` is a key of the applier's table; ``arguments`` are JSON values."""
+    """One change. ``operation`` names what carries it out, ``arguments`` are JSON values.
+
+    A move can be read wherever a ledger is; it is carried out where the provider of its operation is.
+    """
 
     operation: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        _known(self.operation)
-
     def apply(self, lab: Lab) -> None:
         """Carry it out. Raises ChaosError."""
-        _known(self.operation)(lab, **self.arguments)
+        began = time.monotonic()
+        try:
+            known(self.operation)(lab, **self.arguments)
+        except Exception as error:
+            LOG.warning("%s: failed after %.3f s: %s", self, time.monotonic() - began, said(error))
+            raise
+        LOG.debug("%s: %.3f s", self, time.monotonic() - began)
 
     def to_json(self) -> dict[str, Any]:
         return {"operation": self.operation, "arguments": self.arguments}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Move:
-        """Raises FaultError for a move that this version does not know: it cannot be undone by it."""
+        """Raises FaultError for what is no move."""
         try:
             return cls(data["operation"], data["arguments"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise FaultError(
                 f"a ledger holds a move that this version cannot read ({error})",
                 remedy="use the version of opensearch-chaos that wrote it",
             ) from None
+
+    @property
+    def sets(self) -> Mapping[Setting, Any]:
+        """The settings that it changes, with the value that each then has."""
+        return _SETS[self.operation](**self.arguments) if self.operation in _SETS else {}
 
     @property
     def where(self) -> str:
@@ -146,33 +165,6 @@ def apply_moves(
 def said(error: Exception) -> str:
     """An exception in a few words; of ours, its own."""
     return str(error) if isinstance(error, ChaosError) else f"{type(error).__name__}: {error}"
-
-
-def toxic(host: str, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> Reversible:
-    return Reversible(
-        Move(
-            "toxic.add",
-            {
-                "host": host,
-                "proxy": proxy,
-                "toxic": name,
-                "kind": kind,
-                "stream": stream,
-                "attributes": attributes,
-            },
-        ),
-        Move("toxic.remove", {"host": host, "proxy": proxy, "toxic": name}),
-    )
-
-
-def refuse(host: str, proxy: str) -> Reversible:
-    where = {"host": host, "proxy": proxy}
-    return Reversible(Move("proxy.disable", where), Move("proxy.enable", where))
-
-
-def block(host: str, peer: str) -> Reversible:
-    where = {"host": host, "peer": peer}
-    return Reversible(Move("neighbour.block", where), Move("neighbour.restore", where))
 
 
 def on_node(operation: str, inverse: str | None, node: str) -> Reversible:

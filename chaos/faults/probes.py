@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from chaos.faults.echoes import ALIKE, Http, Transport
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 PING = b"ES\xff\xff\xff\xff"
 HTTP_PING = "/?filter_path=version.number"
@@ -55,7 +55,7 @@ class Echo:
     reply: Reply
     seconds: float | None = None
     relayed: bool = False
-    """Seen through a relay (:attr:`chaos.lab.protocol.Lab.relayed`): a refusal, a reset and a close look alike."""
+    """Seen through a relay (:attr:`chaos.target.protocol.Lab.relayed`): a refusal, a reset and a close look alike."""
 
     def __str__(self) -> str:
         if self.seconds is not None:

@@ -17,7 +17,7 @@ from chaos.faults.holding import Holding
 from chaos.faults.ledger import Entry
 from chaos.faults.moves import Events, apply_moves
 from chaos.faults.patience import patiently
-from chaos.lab.protocol import Lab
+from chaos.target.protocol import Lab
 
 LONG_SECONDS = 10.0
 """A time that lasts so long is proven once more before it ends: a proof holds for its moment …"""

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from chaos.definitions.steps import LOAD_INDEX, FaultParams, Scene
 from chaos.faults.fault import Fault
-from chaos.lab.protocol import Lab
+from chaos.faults.kind import built
+from chaos.faults.offers import Offers
+from chaos.target.protocol import Lab
 
 
-def ready(id: str, params: FaultParams, lab: Lab, *, seed: int, elected: str | None, index: str = LOAD_INDEX) -> Fault:
+def ready(
+    id: str,
+    params: FaultParams,
+    lab: Lab,
+    offers: Offers,
+    *,
+    seed: int,
+    elected: str | None,
+    index: str = LOAD_INDEX,
+) -> Fault:
     """Resolve targets or links now. The draw depends on the seed and the fault's id only. ``index``: the load's.
 
-    Raises InvalidInput when nothing matches, FaultError when the elected manager is asked for and there is none.
+    Raises InvalidInput when nothing matches, Lacking when nobody can carry it out here, FaultError when the elected
+    manager is asked for and there is none.
     """
-    return params.build(id, Scene.of(lab.topology, seed, id, elected, index), lab.wiring)
+    return built(params, id, Scene.of(lab.topology, seed, id, elected, index), lab.wiring, offers.chosen(params.kind))

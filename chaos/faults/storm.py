@@ -19,8 +19,8 @@ from typing import NamedTuple
 import urllib3
 
 from chaos.faults.evidence import Look, Probe
-from chaos.lab.protocol import Lab
-from chaos.netsock import Client
+from chaos.opensearch.rest import NodeClient
+from chaos.target.protocol import Lab
 
 ENOUGH = 0.8
 """The share of the asked rate that a storm must reach to count as one."""
@@ -151,7 +151,7 @@ class Storm:
         return None if self._over.wait(max(0.0, due - time.monotonic())) else number
 
     def _send(self, lab: Lab) -> None:
-        clients: dict[str, Client] = {}
+        clients: dict[str, NodeClient] = {}
         while (number := self._take()) is not None:
             node = self.nodes[number % len(self.nodes)]
             if node not in clients:
@@ -170,7 +170,7 @@ class Storm:
         return Tally(0.0, now.sent + sent, now.well + well, max(now.slowest, slowest), now.refusal or refusal)
 
     @staticmethod
-    def _all(client: Client, requests: Sequence[Ask]) -> str | None:
+    def _all(client: NodeClient, requests: Sequence[Ask]) -> str | None:
         """None when all were answered well."""
         for method, path, body in requests:
             try:

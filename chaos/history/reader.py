@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaos.errors import HistoryError
+from chaos.base.errors import HistoryError
+from chaos.base.paths import fsync_folder
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
+from chaos.history.models import Plan
 from chaos.history.writer import (
     ARRIVALS,
     AUDIT,
@@ -41,7 +43,6 @@ from chaos.history.writer import (
     TABLES,
 )
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
-from chaos.places import fsync_folder
 
 OUTCOMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 """The names of the outcomes, as in the column ``outcome``; the position is the number."""
@@ -70,8 +71,9 @@ class PhaseSpan:
 class History:
     """Everything that one run left behind. Parts are read when they are first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, plan: Plan | None = None) -> None:
+        """``plan``: to be taken instead of the one in the folder, whose file stays as it is."""
+        self.folder, self._plan = folder, plan
 
     @classmethod
     def open(cls, run_folder: Path | str) -> Self:
@@ -85,9 +87,13 @@ class History:
             raise HistoryError(f"{folder} holds history format {tables.get('format')!r}; this reads {HISTORY_VERSION}")
         return history
 
+    def planned_as(self, plan: Plan) -> Self:
+        """The same history, as if this had been its plan."""
+        return type(self)(self.folder, plan)
+
     @cached_property
-    def plan(self) -> dict[str, Any]:
-        return _object(self.folder / "plan.json")
+    def plan(self) -> Plan:
+        return cast(Plan, _object(self.folder / "plan.json")) if self._plan is None else self._plan
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
@@ -233,7 +239,7 @@ class History:
         intended, end = arrivals["intended"].to_numpy(), arrivals["end"].to_numpy()
         starts = np.array([span.start_ns for span in spans], dtype=np.int64)
         ends = np.array([span.end_ns for span in spans], dtype=np.int64)
-        position = (np.searchsorted(starts, intended, side="right") - 1).astype(np.int16)
+        position: np.ndarray = (np.searchsorted(starts, intended, side="right") - 1).astype(np.int16)
         position[(position < 0) | (intended >= ends[np.maximum(position, 0)])] = -1
         within = None
         for number, command in self._first_commands:
@@ -257,7 +263,8 @@ class History:
             objectives = objectives_of(self.plan)
         op = arrivals["op"].cat
         table = np.array([int(objectives.get(name, 0.0) * 1e9) for name in op.categories] + [0], dtype=np.int64)
-        return table[op.codes.to_numpy()]
+        by_row: np.ndarray = table[op.codes.to_numpy()]
+        return by_row
 
     def _last_moment(self) -> int:
         times = [event["t"] for event in self.events[-1:]] + [event["t"] for event in self.driver[-1:]]
@@ -335,7 +342,7 @@ def _join(scheduled: _Rows, finished: _Rows, first: int, end: int, stopped: int 
     return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
 
-def objectives_of(plan: Mapping[str, Any]) -> dict[str, float]:
+def objectives_of(plan: Plan) -> dict[str, float]:
     """The latency objective of each operation in seconds, from a plan's ``experiment.load``."""
     load = plan.get("experiment", {}).get("load", {})
     return {

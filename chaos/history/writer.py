@@ -22,8 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from chaos.base.paths import ends_in_half_a_line, write_json
 from chaos.history.format import HISTORY_VERSION
-from chaos.places import ends_in_half_a_line, write_json
 
 ARRIVALS = "arrivals.bin"
 SCHEDULED = "scheduled.bin"
@@ -42,7 +42,7 @@ STALE = "stale.jsonl"
 ECHO = "echo.jsonl"
 """What the echo beside the nodes took, written by :mod:`chaos.observe.echoing`, where its lines are described."""
 AUDIT = "audit.json"
-"""In the run's folder itself: the availability audit, as :mod:`chaos.audit.documentation` makes it."""
+"""In the run's folder itself: the availability audit, as :mod:`chaos.programs.audit.documentation` makes it."""
 
 
 Broken = Callable[[str], None]

@@ -24,14 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from chaos.base.ids import cas_id
 from chaos.history.format import Outcome
 from chaos.history.writer import CAS, Broken
 from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
 from chaos.load.turns import order
-from chaos.load.workload import cas_id, cas_source
+from chaos.load.workload import Workload
 
-_READ = "?filter_path=found,_seq_no,_primary_term,_source.seq"
+_READ = "?filter_path=found,_seq_no,_primary_term,_source."
 _WRITE = "filter_path=result,_shards,_seq_no,_primary_term"
 _TURNS = {"read": 1000, "cas": 1001}
 _ZONES = 3000
@@ -48,6 +49,7 @@ class CompareAndSet(Paced):
     def __init__(
         self,
         config: CasConfig,
+        workload: Workload,
         *,
         index: str,
         out: Path,
@@ -60,7 +62,7 @@ class CompareAndSet(Paced):
     ) -> None:
         super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS, broken=broken)
         self._seed = seed
-        self._keys = config.keys
+        self._keys, self._workload = config.keys, workload
         self._index = index
         self._zones, self._nodes = zones, nodes
         self._sender = sender
@@ -83,7 +85,7 @@ class CompareAndSet(Paced):
         self, op: int, process: int, f: str, key: str, zone: int, read: dict[str, Any] | None = None
     ) -> dict[str, Any] | None:
         """Carry out one operation and write it down. What a get has read, None when it has read no document."""
-        path, body, said = f"/{self._index}/_doc/{key}{_READ}", None, {}
+        path, body, said = f"/{self._index}/_doc/{key}{_READ}{self._workload.value}", None, {}
         if read is not None:
             value = process + 1  # 0 is there before the load
             said = {
@@ -93,11 +95,11 @@ class CompareAndSet(Paced):
             }
             condition = f"if_seq_no={read['seq_no']}&if_primary_term={read['primary_term']}"
             path = f"/{self._index}/_doc/{key}?{condition}&{_WRITE}"
-            body = json.dumps(cas_source(key, value), separators=(",", ":"))
+            body = json.dumps(self._workload.content(key, value), separators=(",", ":"))
         self.note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
         method, shape = ("GET", "get") if read is None else ("PUT", "index")
         answer = ask(self._sender(zone, f, process), shape, method, path, body, self._timeout_s)
-        kind, found = (of_read if read is None else of_write)(answer)
+        kind, found = of_read(answer, self._workload.value) if read is None else of_write(answer)
         outcome = Outcome.GARBLED if kind != "ok" and answer.outcome is Outcome.OK else Outcome(answer.outcome)
         node = None if answer.node is None else self._nodes[answer.node]
         self.note(kind, op=op, outcome=outcome.name.lower(), status=answer.status, node=node, **found)
@@ -123,14 +125,14 @@ def turn_of(f: str, number: int) -> int:
     return 2 * _TURNS[f] + number % 2
 
 
-def of_read(answer: Answer) -> tuple[str, dict[str, Any]]:
+def of_read(answer: Answer, field: str) -> tuple[str, dict[str, Any]]:
     """What a get says: ok with a document, ok with none (``value`` None), or fail."""
     data = answer.data if isinstance(answer.data, dict) else {}
     try:
         if data["found"] is False:
             return "ok", {"value": None}
         if data["found"] is True:
-            return "ok", {"value": _whole_number(data["_source"]["seq"]), **_version(data)}
+            return "ok", {"value": _whole_number(data["_source"][field]), **_version(data)}
     except (KeyError, TypeError):
         pass
     return "fail", {}

@@ -17,10 +17,11 @@ from opensearchpy.connection import Connection
 from opensearchpy.connection_pool import RoundRobinSelector
 from opensearchpy.serializer import JSONSerializer
 
-from chaos.access import Access
+from chaos.base.access import Access
+from chaos.base.netsock import Namespace
 from chaos.load.config import Target
 from chaos.load.network import connection_class
-from chaos.netsock import LibraryConnection, Namespace
+from chaos.opensearch.rest import LibraryConnection
 
 
 class Trace(dict[str, str]):

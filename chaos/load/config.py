@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from chaos.access import PLAIN, Access
+from chaos.base.access import PLAIN, Access
+from chaos.base.operations import Answer
 
 FEWEST_AT_ONCE = 2000
 """Requests that the driver can have under way, at least."""
@@ -19,15 +27,27 @@ class _Data(BaseModel):
 
 
 class OperationConfig(_Data):
-    """One kind of request. ``rate``: arrivals per second over all clients together.
+    """One operation. ``rate``: arrivals per second over all clients together. ``kind``: of its requests.
 
+    ``answer``: how its answers are judged; by default as the kind's name says.
     ``good_within_s``: for the status stream's count of good ones; None: every ok is good.
     """
 
     name: str
-    kind: Literal["search", "get", "index"]
+    kind: str
+    answer: Answer
     rate: float = Field(gt=0)
     good_within_s: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_named(cls, data: Any) -> Any:
+        return {"answer": data.get("kind"), **data} if isinstance(data, dict) else data
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "answer" or value != self.kind}
 
 
 class ProbeConfig(_Data):
@@ -123,6 +143,7 @@ class DriverConfig(_Data):
     out: Path
     """The run's ``history`` folder."""
     index: str = "chaos"
+    workload: str = "documents"
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
@@ -149,6 +170,6 @@ class DriverConfig(_Data):
         nodes = [target.node for target in self.targets]
         if self.client.kind == "pinned" and self.client.node not in nodes:
             raise ValueError(f"the client is pinned to {self.client.node!r}, which is not among {nodes}")
-        if self.documents == 0 and any(operation.kind == "get" for operation in self.operations):
+        if self.documents == 0 and any(operation.answer == "get" for operation in self.operations):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from chaos.errors import ChaosError
+from chaos.base.errors import ChaosError
+from chaos.base.paths import ProcessIdentity
 from chaos.load.config import DriverConfig
-from chaos.places import ProcessIdentity
 
 _READY_S = 30.0
 SILENT_SECONDS = 10.0

@@ -28,9 +28,10 @@ from gevent.event import Event
 from gevent.pool import Pool
 from urllib3.exceptions import HTTPError
 
-from chaos.errors import HistoryError
+from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
+from chaos.load import workloads
 from chaos.load.balancer import Balancer
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
@@ -43,7 +44,6 @@ from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
-from chaos.load.workload import Requests
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,8 @@ class Engine:
         self._rows = RowWriter(out / ARRIVALS, self._broken)
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
-        self._requests = Requests(config.index, config.documents)
+        self._workload = workloads.named(config.workload)
+        self._requests = self._workload.requests(config.index, config.documents)
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
@@ -186,6 +187,7 @@ class Engine:
             checks.append(
                 CompareAndSet(
                     config.cas,
+                    self._workload,
                     index=config.index,
                     out=Path(config.out),
                     zones=zones,
@@ -209,6 +211,7 @@ class Engine:
             checks.append(
                 Visibility(
                     config.visibility,
+                    self._workload,
                     index=config.index,
                     out=Path(config.out),
                     zones=zones,
@@ -377,12 +380,12 @@ class Engine:
         timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
         try:
             zone = self._zones[client]
-            kind = self._config.operations[op].kind
-            request = self._requests.of(kind, k)
+            operation = self._config.operations[op]
+            request = self._requests.of(operation.kind, k)
             status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
             length = len(text)
-            outcome = of_answer(kind, status, text, least_hits=request.least_hits)
-            if outcome == _PARTIAL and is_stale(kind, status, text, least_hits=request.least_hits):
+            outcome = of_answer(operation.answer, status, text, least_hits=request.least_hits)
+            if outcome == _PARTIAL and is_stale(operation.answer, status, text, least_hits=request.least_hits):
                 self._note_stale(k, op, trace)
         except Timeout as fired:
             if fired is not timer:

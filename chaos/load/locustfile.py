@@ -58,7 +58,7 @@ class Control:
             logging.debug("the parent does not listen")
 
 
-class OpenLoop(User):  # type: ignore[misc]
+class OpenLoop(User):
     """The one user: its task is the whole schedule."""
 
     fixed_count = 1
@@ -72,7 +72,7 @@ class OpenLoop(User):  # type: ignore[misc]
 
 
 def _die_with(parent: dict[str, Any]) -> None:
-    """Ask the kernel for a signal when the parent dies: a belt to the socket's braces.
+    """Ask the kernel for a signal when the parent dies, in case the end of the socket is not noticed.
 
     Only where the parent started us from its main thread, for the kernel means the death of that thread.
     """
@@ -82,7 +82,7 @@ def _die_with(parent: dict[str, Any]) -> None:
         os._exit(3)
 
 
-@events.init.add_listener
+@events.init.add_listener  # type: ignore[untyped-decorator]
 def _begin(environment: Environment, **_: Any) -> None:
     global _engine
     control = Control(int(os.environ["OPENSEARCH_CHAOS_CONTROL"]))
@@ -123,7 +123,7 @@ def _begin(environment: Environment, **_: Any) -> None:
         fire = environment.events.request.fire
 
         def report(operation: str, name: str, ms: float, length: int, error: BaseException | None) -> None:
-            fire(
+            fire(  # type: ignore[no-untyped-call]
                 request_type=operation,
                 name=name,
                 response_time=ms,
@@ -165,7 +165,7 @@ def _get_ready(control: Control, engine: Engine, fail: Callable[[Exception], Non
     control.say({"says": "ready"})
 
 
-@events.quitting.add_listener
+@events.quitting.add_listener  # type: ignore[untyped-decorator]
 def _end(**_: Any) -> None:
     if _engine is not None:
         _engine.close("terminated")

@@ -15,8 +15,9 @@ import gevent
 from urllib3 import HTTPResponse
 from urllib3.connection import HTTPConnection
 
-from chaos import netsock
-from chaos.errors import LabError
+from chaos.base import netsock
+from chaos.base.errors import LabError
+from chaos.opensearch import rest
 
 
 def namespace(path: Path | str | None) -> netsock.Namespace | None:
@@ -40,11 +41,11 @@ def connection_class(
 ) -> type[HTTPConnection]:
     """urllib3's connection for the driver, making its sockets in ``namespace``.
 
-    ``text``: a body that is no UTF-8 is :class:`netsock.Garbled`. opensearch-py finds that out too, but forgets the
+    ``text``: a body that is no UTF-8 is :class:`rest.Garbled`. opensearch-py finds that out too, but forgets the
     status over it, and takes lone surrogates for text.
     """
 
-    class DriverConnection(netsock.connection_class(namespace, tls=tls)):  # type: ignore[misc]
+    class DriverConnection(rest.connection_class(namespace, tls=tls)):  # type: ignore[misc]
         def between_pieces(self) -> None:
             """A flood is always readable: without a pause no other request would go on, and no timer fire."""
             gevent.sleep(0)
@@ -76,7 +77,7 @@ def connection_class(
             try:
                 response.data.decode()
             except UnicodeDecodeError as error:
-                raise netsock.Garbled(f"no UTF-8: {error.reason} at byte {error.start}", response.status) from error
+                raise rest.Garbled(f"no UTF-8: {error.reason} at byte {error.start}", response.status) from error
             return response
 
     return TextConnection

@@ -20,9 +20,9 @@ from opensearchpy.exceptions import ConnectionError as NoConnection
 from opensearchpy.exceptions import ConnectionTimeout, TransportError
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProtocolError, ReadTimeoutError, SSLError
 
-from chaos.access import distrust
+from chaos.base.access import distrust
 from chaos.history.format import Outcome
-from chaos.netsock import UNREADABLE, Garbled
+from chaos.opensearch.rest import UNREADABLE, Garbled
 
 _OWN_FAULT = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EPERM}
 """The driver's own machine could not open a socket: no word on the cluster."""
@@ -122,6 +122,9 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
 
     A conflict (409) is ``unknown``: ids are ours alone, so the write met an earlier try of its own, which nobody
     acknowledged. OpenSearch's ConcurrentSeqNoVersioningIT says why a 409 is no definite failure.
+
+    A block (403 with ``cluster_block_exception``: OpenSearch's ClusterBlockException and ``IndexMetadata``'s blocks) is
+    a server error. The cluster says that it takes no such request now, whoever asks; nothing is wrong with the request.
     """
     if isinstance(error, ConnectionTimeout):
         return Outcome.TIMEOUT, 0
@@ -138,6 +141,8 @@ def of_error(error: BaseException) -> tuple[Outcome, int]:
             return Outcome.UNKNOWN, status
         if status == 404 and isinstance(error.info, dict) and error.info.get("found") is False:
             return Outcome.PARTIAL, status  # the load asks only for documents that are there: this copy lacks one
+        if status == 403 and error.error == "cluster_block_exception":
+            return Outcome.SERVER_ERROR, status
         return of_status(status), status
     if isinstance(error, Garbled):
         return Outcome.GARBLED, error.status

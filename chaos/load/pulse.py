@@ -25,9 +25,9 @@ from typing import Any
 import gevent
 from gevent import monkey
 
+from chaos.base.netsock import Endpoint
 from chaos.load.config import Instrument
 from chaos.load.network import namespace
-from chaos.netsock import Endpoint
 
 BEAT_S = 0.02
 EACH = 5

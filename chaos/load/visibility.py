@@ -29,12 +29,13 @@ from typing import Any
 import gevent
 from gevent.event import Event
 
+from chaos.base.ids import probe_id
 from chaos.history.format import Outcome
 from chaos.history.writer import PROBES, Broken
 from chaos.load.config import VisibilityConfig
 from chaos.load.exchange import Paced, Send, ask
 from chaos.load.turns import at, mixed
-from chaos.load.workload import body, probe_id
+from chaos.load.workload import Workload
 
 _EARLY_S = (0.002, 0.01, 0.05, 0.25)
 """Pauses between gets while the write is under way; the last again and again."""
@@ -62,6 +63,7 @@ class Visibility(Paced):
     def __init__(
         self,
         config: VisibilityConfig,
+        workload: Workload,
         *,
         index: str,
         out: Path,
@@ -79,7 +81,7 @@ class Visibility(Paced):
             file=out / PROBES,
             broken=broken,
         )
-        self._within_s = config.within_s
+        self._within_s, self._workload = config.within_s, workload
         self._index = index
         self._zones, self._nodes = zones, nodes
         self._sender, self._direct = sender, direct
@@ -94,7 +96,7 @@ class Visibility(Paced):
         id = probe_id(number)
         self.note("write", n=number, id=id, zone=self._zones[zone])
         path = f"/{self._index}/_doc/{id}?filter_path=result,_shards"
-        answer = ask(self._sender(zone), "index", "PUT", path, body(id), self._timeout_s)
+        answer = ask(self._sender(zone), "index", "PUT", path, self._workload.body(id), self._timeout_s)
         written.acknowledged = answer.outcome is Outcome.OK
         self.note(
             "written",

@@ -1,169 +1,37 @@
-"""The load's index, its documents and its requests: small, synthetic, and checkable one by one.
+"""A workload: what the load's documents are, how they are asked for, and what the read-back may expect of them.
 
-Every document's content follows from its id alone, so that the final read-back can tell a wrong document
-from a right one without having kept any. Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are
-``p-<n>``, those of the probes of visibility ``v-<n>``. Only the documents ``c-<n>``, for compare-and-set, change:
-their ``seq`` is the value that they hold, and ``check`` follows from id and value. The mapping is strict: a
-document of another shape would be refused, not absorbed. Texts are made of a few words (:data:`WORDS`), so that
-by which of them a document is found can be asked of all documents at once.
+One file each, in :mod:`chaos.load.workloads` or in another package. Ids are the load's own (:mod:`chaos.base.ids`).
+What a document must be follows from its id, and of a key of compare-and-set from the value that it holds: so the final
+read-back tells a wrong document from a right one without having kept any.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import OpenSearchException
 from opensearchpy.helpers import bulk
 
-from chaos.errors import LabError
-from chaos.netsock import UNREADABLE
+from chaos.base.errors import InvalidInput, LabError
+from chaos.base.ids import cas_id, is_key, preload_id, probe_id, write_id
+from chaos.base.operations import USUAL, Answer, OperationKind
+from chaos.opensearch.rest import UNREADABLE
 
-INDEX = "chaos"
-GROUPS = 100
-HITS = 10
-"""How many documents a search asks for."""
-
-MAPPING: dict[str, Any] = {
-    "dynamic": "strict",
-    "properties": {
-        "seq": {"type": "long"},
-        "group": {"type": "integer"},
-        "check": {"type": "long"},
-        "text": {"type": "text"},
-    },
-}
-
-WORDS = (
-    "amber",
-    "basin",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "heron",
-    "inlet",
-    "jetty",
-    "knoll",
-    "larch",
-    "meadow",
-    "north",
-    "orchard",
-    "prairie",
-    "quarry",
-    "ridge",
-    "spruce",
-    "tundra",
-    "upland",
-    "valley",
-    "willow",
-    "yarrow",
-)
-"""Every text is made of these, in the order of the alphabet. A document without text has none of them."""
-
-
-def write_id(k: int) -> str:
-    """The id of the document that arrival ``k`` writes."""
-    return f"w-{k}"
-
-
-def preload_id(n: int) -> str:
-    return f"p-{n}"
-
-
-def probe_id(n: int) -> str:
-    """The id of the document that probe ``n`` of visibility writes."""
-    return f"v-{n}"
-
-
-def cas_id(n: int) -> str:
-    """The id of key ``n`` of compare-and-set."""
-    return f"c-{n}"
-
-
-def cas_source(doc_id: str, value: int) -> dict[str, Any]:
-    """The content of a key of compare-and-set that holds ``value``. No search of the load asks for its group."""
-    return {**numbers(doc_id, value), "text": ""}
-
-
-def check_of(doc_id: str, seq: int) -> int:
-    """What the field ``check`` of a document must hold whose ``seq`` is this: both say so for a key that changes."""
-    return check_value(f"{doc_id}:{seq}" if doc_id.startswith("c-") else doc_id)
-
-
-def check_value(doc_id: str) -> int:
-    """What the field ``check`` of a document must hold: 63 bits of the id's BLAKE2b hash."""
-    return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big") >> 1
-
-
-def numbers(doc_id: str, value: int = 0) -> dict[str, int]:
-    """The fields of a document that are numbers; of a key of compare-and-set those with which it holds ``value``.
-
-    Raises ``ValueError`` for an id that is none of ours.
-    """
-    kind, _, number = doc_id.partition("-")
-    if kind == "c":
-        return {"seq": value, "group": -1, "check": check_of(doc_id, value)}
-    if kind not in ("w", "p", "v"):
-        raise ValueError(f"{doc_id!r} is not the id of a document of the load")
-    seq = int(number)
-    return {"seq": seq, "group": seq % GROUPS, "check": check_value(doc_id)}
-
-
-def source(doc_id: str) -> dict[str, Any]:
-    """The whole content of a document that never changes. Raises ``ValueError`` for an id of no such document."""
-    if doc_id.startswith("c-"):
-        raise ValueError(f"{doc_id!r} is not the id of a document whose content follows from it")
-    fields = numbers(doc_id)
-    text = " ".join(WORDS[(fields["check"] >> (5 * place)) % len(WORDS)] for place in range(12))
-    return {**fields, "text": text}
-
-
-def content(doc_id: str, value: int = 0) -> dict[str, Any]:
-    """The whole content of any document of the load; of a key of compare-and-set the one with which it holds ``value``.
-
-    Raises ``ValueError`` for an id that is none of ours.
-    """
-    return cas_source(doc_id, value) if doc_id.startswith("c-") else source(doc_id)
-
-
-def document(k: int) -> dict[str, Any]:
-    """The document that arrival ``k`` writes."""
-    return source(write_id(k))
-
-
-def body(doc_id: str) -> str:
-    """A document as it goes over the wire."""
-    return json.dumps(source(doc_id), separators=(",", ":"))
-
-
-def search_body(group: int) -> str:
-    """A search for the documents of one group, best first by a word that many have."""
-    return json.dumps(
-        {
-            "size": HITS,
-            "query": {
-                "bool": {
-                    "filter": [{"term": {"group": group}}],
-                    "should": [{"match": {"text": WORDS[group % len(WORDS)]}}],
-                }
-            },
-        },
-        separators=(",", ":"),
-    )
-
-
-def least_hits(group: int, documents: int) -> int:
-    """How many preloaded documents a search for ``group`` must at least find."""
-    return documents // GROUPS + (1 if group < documents % GROUPS else 0)
+MOST_WORDS = 500
+"""Words of all texts: a search has a clause for each and one for each gap between, and 1,024 at most."""
+MOST_IN_TEXT = 25
+"""Words of one text: whole texts are asked for by forty in one search."""
+TRIED = 50
+"""Documents of each kind of id that are looked at before a workload is taken."""
 
 
 class Request(NamedTuple):
-    """One request of the load, as it goes over the wire. ``least_hits``: see :func:`least_hits`."""
+    """One request of the load, as it goes over the wire. ``least_hits``: what a search must find at least."""
 
     method: str
     path: str
@@ -171,56 +39,121 @@ class Request(NamedTuple):
     least_hits: int = 0
 
 
-class Requests:
-    """Makes the request of each arrival from its number alone; what repeats is made once."""
-
-    def __init__(self, index: str, documents: int) -> None:
-        self._index = index
-        self._documents = documents
-        # only what the outcome needs comes back, and the ids of the hits: less to decode per request
-        path = f"/{index}/_search?filter_path=timed_out,_shards,hits.total,hits.hits._id"
-        self._searches = [
-            Request("POST", path, search_body(group), least_hits(group, documents)) for group in range(GROUPS)
-        ]
+class Requests(Protocol):
+    """Makes the request of each arrival from its number alone."""
 
     def of(self, kind: str, k: int) -> Request:
-        """The request of arrival ``k``. ``kind``: ``search``, ``get`` or ``index``."""
-        if kind == "index":
-            doc_id = write_id(k)
-            # index, not create: ids are ours alone, and a create that the cluster itself repeats after a
-            # failover meets its own first try (seen: ten 409 in one decommission), which index does not mind
-            return Request("PUT", f"/{self._index}/_doc/{doc_id}?filter_path=result,_shards", body(doc_id))
-        scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
-        if kind == "search":
-            return self._searches[scattered % GROUPS]
-        return Request("GET", f"/{self._index}/_doc/{preload_id(scattered % self._documents)}", None)
+        """The request of arrival ``k``. ``kind``: one of those that the workload's operations are made of."""
 
 
-def preload(client: OpenSearch, documents: int, index: str = INDEX, *, keys: int = 0) -> None:
-    """Write ``p-0`` to ``p-<documents - 1>`` and the ``keys`` of compare-and-set, each with the value 0.
+class Workload(ABC):
+    """Documents with some numbers and one text of known words, and requests for them.
 
-    Makes them visible and checks that they are all there. Raises :class:`LabError`.
+    ``operations``: what a load of it may consist of; each is a stream of arrivals with a rate and an objective.
+    Arrival ``k`` of the one that writes makes the document ``w-<k>``, so there is one at most.
+    ``mapping``: of the index; strict, so that a document of another shape is refused. ``fields``: the numbers of every
+    document, whose doc values the read-back compares. ``value``: the one of them in which a key of compare-and-set
+    holds its value. ``unique``: the one that no two documents share, and by which a document can be told to be whole.
+    ``text`` and ``words``: the field of text, and all the words that any text is made of, in alphabetical order.
     """
-    if documents + keys == 0:
-        return
-    actions = _actions(index, documents, keys)
-    documents += keys
-    try:
-        _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60)
-        client.indices.refresh(index=index, request_timeout=60)
-        found = client.count(index=index, request_timeout=60)["count"]
-    except (OpenSearchException, *UNREADABLE) as error:
-        raise LabError(f"the documents of the load could not be written: {type(error).__name__} {error}") from error
-    if failures:
-        raise LabError(f"{len(failures)} of {documents} documents were refused, the first: {failures[0]}")
-    if found < documents:
-        raise LabError(f"{documents} documents were written to {index}, but only {found} are found")
 
+    name: ClassVar[str]
+    says: ClassVar[str]
+    operations: ClassVar[tuple[OperationKind, ...]] = USUAL
+    mapping: ClassVar[Mapping[str, Any]]
+    fields: ClassVar[tuple[str, ...]]
+    value: ClassVar[str]
+    unique: ClassVar[str]
+    text: ClassVar[str]
+    words: ClassVar[tuple[str, ...]]
 
-def _actions(index: str, documents: int, keys: int) -> Iterable[dict[str, Any]]:
-    for n in range(documents):
-        doc_id = preload_id(n)
-        yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": source(doc_id)}
-    for n in range(keys):
-        doc_id = cas_id(n)
-        yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": cas_source(doc_id, 0)}
+    def answer(self, operation: str, kind: str) -> Answer:
+        """How answers to an operation's requests of this kind are judged. Raises ``KeyError`` for what is not there."""
+        return {each.name: each for each in self.operations}[operation].requests[kind]
+
+    @abstractmethod
+    def requests(self, index: str, documents: int) -> Requests:
+        """The requests of a run. ``documents``: how many were preloaded."""
+
+    @abstractmethod
+    def numbers(self, doc_id: str, value: int = 0) -> dict[str, int]:
+        """The :attr:`fields` of a document; of a key those with which it holds ``value``.
+
+        Raises ``ValueError`` for an id that is none of ours.
+        """
+
+    @abstractmethod
+    def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
+        """The whole content of a document; of a key the one with which it holds ``value``. Raises as above."""
+
+    def body(self, doc_id: str) -> str:
+        """A document as it goes over the wire."""
+        return json.dumps(self.content(doc_id), separators=(",", ":"))
+
+    def believed(self, doc_id: str, found: Mapping[str, Any]) -> int | None:
+        """The value that the source of a key says it holds, where its unique number agrees with that; else None."""
+        value = found.get(self.value)
+        if type(value) is not int:
+            return None
+        return value if found.get(self.unique) == self.numbers(doc_id, value)[self.unique] else None
+
+    def preload(self, client: OpenSearch, documents: int, index: str, *, keys: int = 0) -> None:
+        """Write ``p-0`` to ``p-<documents - 1>`` and the ``keys`` of compare-and-set, each with the value 0.
+
+        Makes them visible and checks that they are all there. Raises :class:`LabError`.
+        """
+        if documents + keys == 0:
+            return
+        actions = self._actions(index, documents, keys)
+        documents += keys
+        try:
+            _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60)
+            client.indices.refresh(index=index, request_timeout=60)
+            found = client.count(index=index, request_timeout=60)["count"]
+        except (OpenSearchException, *UNREADABLE) as error:
+            raise LabError(f"the documents of the load could not be written: {type(error).__name__} {error}") from error
+        if failures:
+            raise LabError(f"{len(failures)} of {documents} documents were refused, the first: {failures[0]}")
+        if found < documents:
+            raise LabError(f"{documents} documents were written to {index}, but only {found} are found")
+
+    def refuse_unfit(self) -> None:
+        """Raises InvalidInput where the read-back could not rest on it, and would call right documents wrong.
+
+        Looked at are its words, its mapping, and some documents of each kind of id.
+        """
+        try:
+            wrong = next(self._unfit(), None)
+        except Exception as error:
+            wrong = f"its documents cannot be made: {type(error).__name__}: {error}"
+        if wrong is not None:
+            raise InvalidInput(f"the workload '{self.name}': {wrong}", remedy="see 'A workload' in CONTRIBUTING.md")
+
+    def _unfit(self) -> Iterator[str]:
+        properties = self.mapping["properties"]
+        if self.mapping.get("dynamic") != "strict":
+            yield "its mapping is not strict, so a document of another shape would be taken"
+        if {self.value, self.unique} - set(self.fields) or {*self.fields, self.text} - set(properties):
+            yield "its fields and its text are not all in its mapping, or value and unique are none of its fields"
+        words = list(self.words)
+        if words != sorted(set(words)) or not all(re.fullmatch("[a-z]+", word) for word in words):
+            yield "its words are not small letters alone, each once, in the order of the alphabet"
+        if not 1 <= len(words) <= MOST_WORDS:
+            yield f"it has {len(words)} words: expected 1 to {MOST_WORDS}, for one search asks for all of them"
+        seen: dict[int, str] = {}
+        keys = [(cas_id(n), value) for n in range(TRIED) for value in (0, 7)]
+        for doc_id, value in [(make(n), 0) for make in (preload_id, write_id, probe_id) for n in range(TRIED)] + keys:
+            found, numbers = self.content(doc_id, value), self.numbers(doc_id, value)
+            if {name: found.get(name) for name in self.fields} != numbers or set(found) - set(properties):
+                yield f"the content of {doc_id} does not have its numbers, or more than the mapping"
+            if is_key(doc_id) and numbers[self.value] != value:
+                yield f"{doc_id} with the value {value} says {numbers[self.value]} in {self.value}"
+            if (other := seen.setdefault(numbers[self.unique], f"{doc_id}={value}")) != f"{doc_id}={value}":
+                yield f"{other} and {doc_id}={value} have the same {self.unique}, which is to be unique"
+            text = str(found[self.text]).split()
+            if len(text) > MOST_IN_TEXT or set(text) - set(words):
+                yield f"the text of {doc_id} has other words than its words, or more than {MOST_IN_TEXT}"
+
+    def _actions(self, index: str, documents: int, keys: int) -> Iterable[dict[str, Any]]:
+        for doc_id in (*map(preload_id, range(documents)), *map(cas_id, range(keys))):
+            yield {"_op_type": "create", "_index": index, "_id": doc_id, "_source": self.content(doc_id)}

@@ -18,15 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from chaos.errors import LabError
+from chaos.base.errors import LabError
 from chaos.faults.ledger import moves
 from chaos.faults.moves import Events, Move
 from chaos.history import configuration
-from chaos.lab.processes import wait_until
-from chaos.lab.protocol import Lab
-from chaos.observe import administration
-from chaos.observe.administration import Text
-from chaos.observe.cluster import elected
+from chaos.opensearch import administration
+from chaos.opensearch.administration import Text
+from chaos.opensearch.views import elected
+from chaos.target.labs.processes import wait_until
+from chaos.target.protocol import Lab
 
 LOOK_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
@@ -80,11 +80,8 @@ def ours(made: Iterable[Move]) -> tuple[set[tuple[Fact, str | None]], set[Fact]]
     given: set[tuple[Fact, str | None]] = set()
     steered: set[Fact] = set()
     for move in made:
-        if move.operation in ("settings.change", "settings.restore"):
-            scope = "cluster" if move.arguments["index"] is None else "index"
-            values = move.arguments["settings" if move.operation == "settings.change" else "before"]
-            given |= {((scope, key), _said(value)) for key, value in values.items()}
-        elif move.operation in STEERING:
+        given |= {(setting, _said(value)) for setting, value in move.sets.items()}
+        if move.operation in STEERING:
             steered |= {("zones", name) for name in configuration.ZONES}
     return given, steered
 

@@ -4,13 +4,13 @@ A document lives three times in a copy, and a search or a get looks at one of th
 indexed from it, and the columns by which one sorts and aggregates. What each must be follows from the id (and from
 the value, for a key of compare-and-set). What is shown, on the very copy:
 
-* **doc values**: of every document, all three numbers, while all ids are enumerated.
+* **doc values**: of every document, all numbers, while all ids are enumerated.
 * **source**: every field, with its type, and no field more. Of all documents, or of a sample.
 * **index**, of the same documents: each is found by each word of its text and by no other word, known or not (a
   query for each word and one for all terms between them, asked of each document). It is found by its id, and by each
-  of its numbers: counts are compared, and only where they differ the ids. ``seq`` and ``group`` are asked for in sets
-  that differ in one bit of the value's rank, so that no number can stand for another; all values of ``check`` at
-  once, because none of them is any other document's. Two faults in numbers that make up for each other in every
+  of its numbers: counts are compared, and only where they differ the ids. Numbers are asked for in sets that differ in
+  one bit of the value's rank, so that none can stand for another; of the workload's unique one all values at once,
+  because none of them is any other document's. Two faults in numbers that make up for each other in every
   count would be overlooked.
 * **positions**: the whole text of some documents of each copy, as a phrase.
 
@@ -30,9 +30,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from chaos.load.workload import WORDS, check_of, content, numbers
+from chaos.base.ids import is_key
+from chaos.load import workloads
+from chaos.load.workload import Workload
 from chaos.observe.copies import CopySearch, NotRead
-from chaos.routing import shard_of
+from chaos.opensearch.routing import shard_of
 
 WHOLE = 20_000
 """Documents of a shard that are all compared in full; of more, so many are drawn."""
@@ -42,7 +44,6 @@ PHRASES = 100
 """Documents of a copy that are looked for by their whole text."""
 AT_ONCE = 40
 """Phrases in one search: with their words below the 1024 clauses that a search may have."""
-NUMBERS = ("seq", "group", "check")
 WAYS = ("source", "index", "doc_values")
 """Where a document can be wrong."""
 CLIPPED = 48
@@ -61,6 +62,7 @@ class Contents:
     :data:`WAYS`), in words. ``error``: why there is no more.
     """
 
+    workload: Workload = field(default_factory=lambda: workloads.named(workloads.DEFAULT))
     values: dict[str, int] = field(default_factory=dict)
     held: dict[str, dict[str, Any]] = field(default_factory=dict)
     wanted: int = 0
@@ -75,11 +77,11 @@ class Contents:
 
     def numbers(self, id: str, fields: Mapping[str, Any]) -> None:
         """Compare the doc values of a document: lists by field, as OpenSearch gives them."""
-        held = {name: _only(fields[name]) for name in NUMBERS if name in fields}
-        if id.startswith("c-") and type(value := held.get("seq")) is int:
+        held = {name: _only(fields[name]) for name in self.workload.fields if name in fields}
+        if is_key(id) and type(value := held.get(self.workload.value)) is int:
             self.values[id] = value
         try:
-            right = numbers(id, self.values.get(id, 0))
+            right = self.workload.numbers(id, self.values.get(id, 0))
         except ValueError:  # nobody's: there is nothing that it should be
             self.held[id] = held
             return
@@ -89,12 +91,12 @@ class Contents:
 
     def right(self, id: str) -> dict[str, Any]:
         """What a document must be. Raises ``ValueError`` when it is none of ours."""
-        return content(id, self.values.get(id, 0))
+        return self.workload.content(id, self.values.get(id, 0))
 
     def expected(self, id: str, name: str) -> Any:
         """The number by which a document must be found: the right one, or of others what the doc values hold."""
         try:
-            return numbers(id, self.values.get(id, 0))[name]
+            return self.workload.numbers(id, self.values.get(id, 0))[name]
         except ValueError:
             return self.held[id].get(name)
 
@@ -117,7 +119,7 @@ def drawn(ids: Collection[str], seed: int, most: int) -> list[str]:
     salt = str(seed).encode()
 
     def place(id: str) -> tuple[bool, bytes]:
-        return not id.startswith("c-"), hashlib.blake2b(id.encode(), digest_size=8, salt=salt[:16]).digest()
+        return not is_key(id), hashlib.blake2b(id.encode(), digest_size=8, salt=salt[:16]).digest()
 
     return sorted(ids, key=place)[:most]
 
@@ -135,15 +137,15 @@ def look_inside(copy: CopySearch, ids: Collection[str], wanted: Collection[str],
     if not here:
         return
     try:
-        for hit in _hits(copy, here, everything=2 * len(here) >= len(ids)):
+        for hit in _hits(copy, here, inside.workload, everything=2 * len(here) >= len(ids)):
             if hit["_id"] in known:
                 _judge(hit, inside)
         if gone := len(here) - len(inside.compared):
             inside.error = f"{gone} documents did not come again when their source was asked for"
         _ids(copy, here, inside)
-        for name in NUMBERS:
+        for name in inside.workload.fields:
             _points(copy, ids, here, name, inside)
-        _phrases(copy, drawn([id for id in here if inside.right(id)["text"]], seed, PHRASES), inside)
+        _phrases(copy, drawn([id for id in here if inside.right(id)[inside.workload.text]], seed, PHRASES), inside)
     except NotRead as error:
         inside.error = str(error)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -153,23 +155,23 @@ def look_inside(copy: CopySearch, ids: Collection[str], wanted: Collection[str],
 # ---- source and words ------------------------------------------------------------------------------------------
 
 
-def _by_words() -> list[dict[str, Any]]:
+def _by_words(workload: Workload) -> list[dict[str, Any]]:
     """A query for each word, named by it, and one for every term between them."""
-    edges = ["", *WORDS, ""]
+    edges = ["", *workload.words, ""]
     gaps = [
-        {"range": {"text": ({"gt": low} if low else {}) | ({"lt": high} if high else {})}}
+        {"range": {workload.text: ({"gt": low} if low else {}) | ({"lt": high} if high else {})}}
         for low, high in pairwise(edges)
     ]
-    known: list[dict[str, Any]] = [{"term": {"text": {"value": word, "_name": word}}} for word in WORDS]
+    known: list[dict[str, Any]] = [{"term": {workload.text: {"value": word, "_name": word}}} for word in workload.words]
     return [*known, {"bool": {"should": gaps, "_name": OTHER}}]
 
 
-def _hits(copy: CopySearch, here: list[str], *, everything: bool) -> Iterator[dict[str, Any]]:
+def _hits(copy: CopySearch, here: list[str], workload: Workload, *, everything: bool) -> Iterator[dict[str, Any]]:
     """The documents with their source and the words that find them. ``everything``: by reading all of the copy."""
     parts = [here] if everything else list(_parts(sorted(here), PAGE))
     for part in parts:
         which: dict[str, Any] = {"match_all": {}} if everything else {"ids": {"values": part}}
-        query = {"bool": {"filter": [which], "should": _by_words()}}
+        query = {"bool": {"filter": [which], "should": _by_words(workload)}}
         for page in copy.pages({"query": query, "_source": True}, PAGE):
             yield from page.hits
 
@@ -177,19 +179,19 @@ def _hits(copy: CopySearch, here: list[str], *, everything: bool) -> Iterator[di
 def _judge(hit: dict[str, Any], inside: Contents) -> None:
     """One document's source and words."""
     id, found = str(hit["_id"]), hit.get("_source")
-    if id.startswith("c-") and isinstance(found, dict):
-        value, believed = found.get("seq"), inside.values.get(id)
+    if is_key(id) and isinstance(found, dict):
+        value, believed = inside.workload.believed(id, found), inside.values.get(id)
         doubtful = id in inside.wrong or believed is None
-        if doubtful and type(value) is int and found.get("check") == check_of(id, value) and value != believed:
+        if doubtful and value is not None and value != believed:
             # the source is at one with itself and the doc values are not: then that is the value
             inside.values[id] = value
             inside.wrong.pop(id, None)
-            inside.blame(id, "doc_values", differs(numbers(id, value), inside.held.get(id)))
+            inside.blame(id, "doc_values", differs(inside.workload.numbers(id, value), inside.held.get(id)))
     right = inside.right(id)
     inside.compared.add(id)
     if not same(right, found):
         inside.blame(id, "source", differs(right, found))
-    words, terms = set(right["text"].split()), {str(name) for name in hit.get("matched_queries") or ()}
+    words, terms = set(right[inside.workload.text].split()), {str(name) for name in hit.get("matched_queries") or ()}
     if words != terms:
         inside.blame(id, "index", _by_which(words - terms, terms - words))
 
@@ -221,15 +223,16 @@ def _points(copy: CopySearch, ids: Collection[str], here: list[str], name: str, 
     """Every document is found by its number, and none by a number that it has not."""
     values = sorted({inside.expected(id, name) for id in here})
     ranks = {value: rank for rank, value in enumerate(values, 1)}
-    holders = here if name == "check" else ids
+    alone = name == inside.workload.unique
+    holders = here if alone else ids
     numbered = {id: inside.expected(id, name) for id in holders}
     holds = {id: ranks[value] for id, value in numbered.items() if type(value) is int and value in ranks}
-    for bit in range(1 if name == "check" else len(values).bit_length()):
-        asked = values if name == "check" else [value for value, rank in ranks.items() if rank >> bit & 1]
+    for bit in range(1 if alone else len(values).bit_length()):
+        asked = values if alone else [value for value, rank in ranks.items() if rank >> bit & 1]
         if not asked:
             continue
         query = {"terms": {name: asked}}
-        wanted = set(holds) if name == "check" else {id for id, rank in holds.items() if rank >> bit & 1}
+        wanted = set(holds) if alone else {id for id, rank in holds.items() if rank >> bit & 1}
         if copy.count(query) == len(wanted):
             continue
         found = _found(copy, query)
@@ -243,7 +246,14 @@ def _phrases(copy: CopySearch, some: list[str], inside: Contents) -> None:
     """Each document is found by its whole text, word after word."""
     for part in _parts(some, AT_ONCE):
         each = [
-            {"bool": {"filter": [{"ids": {"values": [id]}}, {"match_phrase": {"text": inside.right(id)["text"]}}]}}
+            {
+                "bool": {
+                    "filter": [
+                        {"ids": {"values": [id]}},
+                        {"match_phrase": {inside.workload.text: inside.right(id)[inside.workload.text]}},
+                    ]
+                }
+            }
             for id in part
         ]
         found = _found(copy, {"bool": {"should": each}})

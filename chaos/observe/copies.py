@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import urllib3
 
-from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE
-from chaos.observe.cluster import ShardCopy
+from chaos.opensearch.rest import UNREADABLE
+from chaos.opensearch.views import ShardCopy
+from chaos.target.protocol import Lab
 
 TIMEOUT = 30.0
 """Seconds for each search."""
-SORT = ("seq", "check")
-"""By what documents are paged. ``check`` follows from the id, so no two of ours are the same."""
 WANTED = ",".join(
     ["_shards", "timed_out", "hits.total"]
     + [
@@ -42,9 +40,11 @@ class Page(NamedTuple):
 class CopySearch:
     """A copy of a shard that can be searched. Close it when done."""
 
-    def __init__(self, lab: Lab, copy: ShardCopy) -> None:
+    def __init__(self, lab: Lab, copy: ShardCopy, order: Sequence[str]) -> None:
+        """``order``: fields by which all documents can be read page by page; together no two have the same."""
         assert copy.node is not None
         self._client = lab.client(copy.node, timeout=TIMEOUT)
+        self._order = list(order)
         self._path = (
             f"/{copy.index}/_search?preference=_shards:{copy.shard}%7C_only_local&allow_partial_search_results=false"
             f"&request_cache=false&filter_path={WANTED}"
@@ -67,7 +67,7 @@ class CopySearch:
         after: list[Any] | None = None
         while True:
             more = {"search_after": after} if after is not None else {}
-            answer = self.search({**body, "size": size, "sort": list(SORT), "track_total_hits": after is None, **more})
+            answer = self.search({**body, "size": size, "sort": self._order, "track_total_hits": after is None, **more})
             try:
                 hits = list(answer.get("hits", {}).get("hits", []))
                 total = int(answer["hits"]["total"]["value"]) if after is None else None

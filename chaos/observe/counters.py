@@ -10,8 +10,8 @@ from typing import Any
 
 import urllib3
 
-from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE
+from chaos.opensearch.rest import UNREADABLE
+from chaos.target.protocol import Lab
 
 SERVED = (
     "/_nodes/_local/stats/indices,weighted_routing/search,get?filter_path="

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from chaos.errors import ChaosError
+from chaos.base.errors import ChaosError
 from chaos.history.writer import ECHO
-from chaos.lab.base import BaseLab
 from chaos.observe.ends import Ours
+from chaos.target.labs.base import BaseLab
 
 RATE = 20
 """Questions a second, over all zones."""

@@ -2,8 +2,8 @@
 
 A node that dies under a fault is the best find that there is, or a third hand that spoils the run; either way nobody
 may wait for it to come back. The kernel tells of each end by a descriptor (pidfd), so watching costs nothing. How it
-ended comes from whoever was its parent (:mod:`chaos.lab.processes`), from the kernel's count of kills for want of
-memory, from its log and from the JVM's own report. What is written: :mod:`chaos.history.ends`.
+ended comes from whoever was its parent (:mod:`chaos.target.labs.processes`), from the kernel's count of kills for want
+of memory, from its log and from the JVM's own report. What is written: :mod:`chaos.history.ends`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.errors import ChaosError
+from chaos.base.errors import ChaosError
 from chaos.faults.moves import Events
 from chaos.history import ends
-from chaos.lab.base import BaseLab, Resident
-from chaos.lab.processes import wait_until
+from chaos.target.labs.base import BaseLab, Resident
+from chaos.target.labs.processes import wait_until
 
 ASK_AGAIN_SECONDS = 0.2
 """How often a host without a process is looked at for a new one."""

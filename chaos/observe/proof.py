@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import urllib3
 
-from chaos.errors import ChaosError
-from chaos.lab.base import BaseLab
-from chaos.observe import administration
-from chaos.observe.cluster import administer, await_green
+from chaos.base.errors import ChaosError
+from chaos.opensearch import administration
+from chaos.opensearch.views import administer, await_green
+from chaos.target.labs.base import BaseLab
 
 GREEN_SECONDS = 20.0
 

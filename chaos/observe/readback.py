@@ -7,8 +7,8 @@ knows yet. Unless every node of the topology is in the cluster and none has any 
 (``_shard_stores``): then the shard is *destroyed*, and what had been acknowledged in it is lost.
 
 All documents of a copy are enumerated, not only those that are looked for. So a document is *recovered* when its
-write had no clear answer (that is allowed), *resurrected* when its write had been refused for sure, *unexpected* when
-nobody ever sent it, *duplicated* when a copy holds an id more than once or counts more documents than it has ids.
+write had no clear answer, which is allowed. It is *resurrected* when its write had been refused for sure, *unexpected*
+when nobody ever sent it. It is *duplicated* when a copy holds an id more than once or counts more documents than ids.
 
 A document of ours that is there must be right, whether it was acknowledged or not: in its source, in what was indexed
 from it, and in its doc values, on every copy (:mod:`chaos.observe.contents`). Source and index are compared for all
@@ -19,7 +19,7 @@ Copies are only compared when they had time to become equal: with segment replic
 segments after the refresh, and a write that was still under way may arrive late. What differs or is wrong is read
 again after pauses, and only what still is has *diverged* or is wrong.
 
-Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.routing`).
+Which shard an id belongs to follows OpenSearch's routing (:mod:`chaos.opensearch.routing`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from chaos.errors import ChaosError, LabError
-from chaos.lab.protocol import Lab
-from chaos.netsock import UNREADABLE
-from chaos.observe.cluster import ShardCopy, administer, newest, views
-from chaos.observe.contents import NUMBERS, WAYS, WHOLE, Contents, chosen, look_inside
+from chaos.base.errors import ChaosError, LabError
+from chaos.base.ids import is_key
+from chaos.load import workloads
+from chaos.load.workload import Workload
+from chaos.observe.contents import WAYS, WHOLE, Contents, chosen, look_inside
 from chaos.observe.copies import CopySearch, NotRead
 from chaos.observe.written import Written
-from chaos.routing import shard_of
+from chaos.opensearch.rest import UNREADABLE
+from chaos.opensearch.routing import shard_of
+from chaos.opensearch.views import ShardCopy, administer, newest, views
+from chaos.target.protocol import Lab
 
 PAGE = 5000
 NAMED = 1000
@@ -85,11 +88,11 @@ class CopyRead:
         }
 
 
-def _read_copy(lab: Lab, copy: ShardCopy, wanted: Collection[str] = (), seed: int = 0) -> CopyRead:
+def _read_copy(lab: Lab, copy: ShardCopy, workload: Workload, wanted: Collection[str] = (), seed: int = 0) -> CopyRead:
     """All ids of one copy with their doc values, and the whole content of the documents ``wanted``."""
-    result = CopyRead(copy)
-    searched = CopySearch(lab, copy)
-    asked = {"_source": False, "docvalue_fields": list(NUMBERS), "seq_no_primary_term": True}
+    result = CopyRead(copy, inside=Contents(workload))
+    searched = CopySearch(lab, copy, (workload.value, workload.unique))
+    asked = {"_source": False, "docvalue_fields": list(workload.fields), "seq_no_primary_term": True}
     try:
         for page in searched.pages(asked, PAGE):
             result.total = page.total if page.total is not None else result.total
@@ -99,7 +102,7 @@ def _read_copy(lab: Lab, copy: ShardCopy, wanted: Collection[str] = (), seed: in
                     result.twice.add(id)
                 result.ids.add(id)
                 result.inside.numbers(id, hit.get("fields", {}))
-                if id.startswith("c-"):
+                if is_key(id):
                     result.keys[id] = (int(hit["sort"][0]), int(hit["_seq_no"]), int(hit["_primary_term"]))
         look_inside(searched, result.ids, wanted, result.inside, seed)
     except NotRead as error:
@@ -119,15 +122,18 @@ def read_back(
     sleep: Callable[[float], None] = time.sleep,
     *,
     seed: int = 0,
+    workload: Workload | None = None,
 ) -> dict[str, Any]:
     """Read every copy and compare; the answer is the content of ``history/readback.json``.
 
     ``written``: what the load has tried to write, or only the ids that were acknowledged: nothing can be said about
-    other documents then. ``seed``: of the run; it draws the sample where there are too many documents.
+    other documents then. ``seed``: of the run; it draws the sample where there are too many documents. ``workload``:
+    what the documents must be; None: those of experiments that name no other.
 
     Never raises for the cluster's failures: what could not be read makes ``complete`` false, with the reason.
     """
     began = time.monotonic()
+    workload = workload or workloads.named(workloads.DEFAULT)
     fates = written if isinstance(written, Written) else None
     acknowledged: Collection[str] = written.acknowledged if isinstance(written, Written) else written
     empty: dict[str, Any] = {
@@ -149,7 +155,7 @@ def read_back(
     live = [c for c in seen.copies if c.index == index and c.state in ("STARTED", "RELOCATING") and c.node]
     says(f"reading {len(acknowledged)} acknowledged documents back from {len(live)} copies")
     wanted = chosen(_ours(acknowledged, fates), shards, routing_shards, seed)
-    reads = _read(lab, live, wanted, seed)
+    reads = _read(lab, live, workload, wanted, seed)
     missing = set(range(shards)) - {copy.shard for copy in live}
     destroyed: set[int] = set()
     if missing and seen.nodes >= {node.name for node in lab.topology.nodes}:
@@ -170,15 +176,17 @@ def read_back(
             _refresh(lab, index, patient=False)
         except (ChaosError, *UNREADABLE) as error:
             says(f"no refresh before reading again: {error}")
-        again = _read(lab, [copy for copy in live if copy.shard in differing], wanted, seed)
+        again = _read(lab, [copy for copy in live if copy.shard in differing], workload, wanted, seed)
         reads = [read for read in reads if read.copy.shard not in differing] + again
         result = compare(reads, acknowledged, shards, routing_shards, destroyed, fates=fates, seed=seed)
     return {**empty, **result, "seconds": round(time.monotonic() - began, 3)}
 
 
-def _read(lab: Lab, copies: list[ShardCopy], wanted: dict[int, set[str]], seed: int) -> list[CopyRead]:
+def _read(
+    lab: Lab, copies: list[ShardCopy], workload: Workload, wanted: dict[int, set[str]], seed: int
+) -> list[CopyRead]:
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda copy: _read_copy(lab, copy, wanted.get(copy.shard, ()), seed), copies))
+        return list(pool.map(lambda copy: _read_copy(lab, copy, workload, wanted.get(copy.shard, ()), seed), copies))
 
 
 def _ours(acknowledged: Collection[str], fates: Written | None) -> set[str]:

@@ -20,10 +20,10 @@ from itertools import count
 from typing import Any
 
 from chaos.faults.moves import Events
-from chaos.lab.protocol import Lab
 from chaos.observe import counters
-from chaos.observe.cluster import View, another_leader, newest, view
 from chaos.observe.ticks import Ticks
+from chaos.opensearch.views import View, another_leader, newest, view
+from chaos.target.protocol import Lab
 
 PERIOD_SECONDS = 1.0
 TIMEOUT_SECONDS = 1.5

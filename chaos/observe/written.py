@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
+from chaos.base.ids import cas_id, preload_id, write_id
 from chaos.history import History
-from chaos.load.workload import cas_id, preload_id, write_id
+from chaos.history.models import WRITES
 
 
 @dataclass
@@ -29,10 +30,13 @@ class Written:
     probes: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, history: History, *, documents: int, keys: int = 0) -> Self:
-        """From a run's record and the numbers of preloaded documents and compare-and-set keys."""
+    def of(cls, history: History, *, documents: int, keys: int = 0, writer: str | None = WRITES) -> Self:
+        """From a run's record and the numbers of preloaded documents and compare-and-set keys.
+
+        ``writer``: the operation of the load that writes documents; None when there is none.
+        """
         arrivals = history.arrivals
-        writes = arrivals[arrivals["op"] == "write"]
+        writes = arrivals[arrivals["op"] == writer]
         acknowledged = writes["outcome"].isin(["ok", "partial"]).to_numpy()
         refused = ((writes["outcome"] == "refused") & (writes["attempts"] <= 1)).to_numpy()
         never = (writes["outcome"] == "dropped").to_numpy()

@@ -24,8 +24,8 @@ from typing import Any
 
 import urllib3
 
-from chaos import places
-from chaos.errors import ChaosError, ProvisionError
+from chaos.base import paths
+from chaos.base.errors import ChaosError, ProvisionError
 from chaos.provision import fetch, jvm
 from chaos.provision.java import JavaRuntime
 from chaos.provision.opensearch import OpenSearchHome
@@ -62,7 +62,7 @@ def ensure_archive(
     try:
         with fetch.disk_errors("making the class data archive"):
             fetch.open_folder(archives())
-            with places.locked(archives() / ".lock"):
+            with paths.locked(archives() / ".lock"):
                 if not target.is_file():
                     if progress:
                         say("class data archive: made once, it shortens every node's start (about 10 s)")
@@ -74,7 +74,7 @@ def ensure_archive(
 
 
 def archives() -> Path:
-    return places.cache() / "cds"
+    return paths.cache() / "cds"
 
 
 def _key(home: OpenSearchHome, java: JavaRuntime, flags: Sequence[str]) -> str:
@@ -108,7 +108,7 @@ def _make(home: OpenSearchHome, java: JavaRuntime, flags: Sequence[str], target:
         os.replace(ready, target)
         for old in sorted(archives().glob("*.jsa"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
             old.unlink(missing_ok=True)  # a node that runs on it keeps its mapping
-        places.fsync_folder(target.parent)
+        paths.fsync_folder(target.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import psutil
 
-from chaos import places
-from chaos.errors import ChaosError, InvalidInput
-from chaos.provision import cds, given, java, lock, opensearch, toxiproxy
+from chaos.base import paths
+from chaos.base.errors import ChaosError, InvalidInput
+from chaos.provision import cds, given, java, lock, loops, opensearch, toxiproxy
 from chaos.provision.say import say
 from chaos.provision.unprivileged import NODE_UID, obstacle
 
@@ -150,7 +150,7 @@ def _uid() -> list[Prerequisite]:
         taken = f", the user {pwd.getpwuid(NODE_UID).pw_name}"
     except KeyError:
         taken = ", no user of this machine"
-    for folder in (places.cache(), places.state()):
+    for folder in (paths.cache(), paths.state()):
         if blocked := obstacle(_existing(folder)):
             remedy = f"chmod o+x {blocked}, or move the folder with OPENSEARCH_CHAOS_CACHE or _STATE"
             return [
@@ -160,7 +160,7 @@ def _uid() -> list[Prerequisite]:
 
 
 def _memory() -> list[Prerequisite]:
-    available = places.memory_available_bytes()
+    available = paths.memory_available_bytes()
     ok = available >= LAB_MEMORY_BYTES
     found = f"{available / 1e9:.1f} of {psutil.virtual_memory().total / 1e9:.1f} GB available"
     remedy = None if ok else f"free some, or use a topology with fewer nodes (six take {LAB_MEMORY_BYTES / 1e9:.0f} GB)"
@@ -170,8 +170,8 @@ def _memory() -> list[Prerequisite]:
 def _disk() -> list[Prerequisite]:
     found = []
     for what, folder, needed, variable in (
-        ("cache", places.cache(), CACHE_BYTES, "OPENSEARCH_CHAOS_CACHE"),
-        ("labs", places.state(), STATE_BYTES, "OPENSEARCH_CHAOS_STATE"),
+        ("cache", paths.cache(), CACHE_BYTES, "OPENSEARCH_CHAOS_CACHE"),
+        ("labs", paths.state(), STATE_BYTES, "OPENSEARCH_CHAOS_STATE"),
     ):
         place = _existing(folder)
         free = shutil.disk_usage(place).free
@@ -254,16 +254,18 @@ def _toxiproxy() -> list[Prerequisite]:
 
 
 def _loop_disks() -> list[Prerequisite]:
-    from chaos.lab import disks  # the lab reads what is provisioned, not the other way round
-
-    found, _, remedy = (disks.lacking() or "usable").partition(": ")
+    found, _, remedy = (loops.lacking() or "usable").partition(": ")
     return [Prerequisite("disks of the nodes", not remedy, found, remedy or None, "disk faults", optional=True)]
 
 
 def _docker() -> list[Prerequisite]:
-    import docker  # slow to import, and needed for this one question
-    from docker.errors import DockerException
-
+    needed = "the docker lab"
+    try:
+        import docker  # slow to import, and needed for this one question
+        from docker.errors import DockerException
+    except ImportError:
+        remedy = "pip install 'opensearch-chaos[docker]', or use the local lab"
+        return [Prerequisite("Docker", False, "the Python package docker is missing", remedy, needed, optional=True)]
     try:
         client = docker.from_env(timeout=5)
         try:
@@ -272,8 +274,8 @@ def _docker() -> list[Prerequisite]:
             client.close()
     except (DockerException, OSError) as error:
         ok, found = False, f"no engine answers ({str(error).splitlines()[0][:80]})"
-    remedy = None if ok else "install and start the Docker engine, or use the local lab"
-    return [Prerequisite("Docker", ok, found, remedy, "the docker lab", optional=True)]
+    start = None if ok else "install and start the Docker engine, or use the local lab"
+    return [Prerequisite("Docker", ok, found, start, needed, optional=True)]
 
 
 def _existing(folder: Path) -> Path:

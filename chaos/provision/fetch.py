@@ -19,8 +19,8 @@ from pathlib import Path
 
 import requests
 
-from chaos import places
-from chaos.errors import ProvisionError
+from chaos.base import paths
+from chaos.base.errors import ProvisionError
 from chaos.provision.say import Transfer, say
 
 THREADS = 8
@@ -43,7 +43,7 @@ class Wanted:
 
 
 def store() -> Path:
-    return places.cache() / "files"
+    return paths.cache() / "files"
 
 
 def stored(wanted: Wanted) -> Path:
@@ -64,10 +64,10 @@ def disk_errors(what: str) -> Iterator[None]:
     except requests.RequestException:
         raise  # it is an OSError too
     except OSError as error:
-        where = error.filename or places.cache()
+        where = error.filename or paths.cache()
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ProvisionError(
-                f"no space left on the disk of {places.cache()} while {what}",
+                f"no space left on the disk of {paths.cache()} while {what}",
                 remedy="free some space there (1 GB is enough), or set OPENSEARCH_CHAOS_CACHE to another disk",
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

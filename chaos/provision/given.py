@@ -15,8 +15,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from chaos import places
-from chaos.errors import InvalidInput
+from chaos.base import paths
+from chaos.base.errors import InvalidInput
 from chaos.provision import fetch
 
 CORE_JAR = re.compile(r"opensearch-(\d+\.\d+\.\d+(?:-[A-Za-z0-9]+)*)\.jar")
@@ -95,11 +95,11 @@ def unreadable_for_others(home: Path) -> Path | None:
 def _extracted(tarball: Path, by: str) -> Path:
     if not tarfile.is_tarfile(tarball):
         raise InvalidInput(f"{tarball} (given by {by}) is neither a folder nor a tar archive")
-    store = places.cache() / "given"
+    store = paths.cache() / "given"
     with fetch.disk_errors(f"extracting {tarball.name}"):
         fetch.open_folder(store)
         target = store / fetch.sha256(tarball)
-        with places.locked(store / ".lock"):
+        with paths.locked(store / ".lock"):
             if not target.is_dir():
                 _extract(tarball, store, target)
     inside = [path for path in target.iterdir() if path.is_dir()]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.errors import InvalidInput, MissingPrerequisite, ProvisionError
+from chaos.base.errors import InvalidInput, MissingPrerequisite, ProvisionError
 from chaos.provision import pypi
 from chaos.provision.say import say
 from chaos.provision.unprivileged import obstacle

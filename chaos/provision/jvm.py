@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos.errors import InvalidInput
+from chaos.base.errors import InvalidInput
 from chaos.provision.java import JavaRuntime
 from chaos.provision.opensearch import OpenSearchHome
 

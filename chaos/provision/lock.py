@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chaos.errors import InvalidInput, ProvisionError
+from chaos.base.errors import InvalidInput, ProvisionError
 from chaos.provision import maven
 
 FORMAT = 1

@@ -17,7 +17,7 @@ import requests
 from jgo.config import GlobalSettings
 from jgo.maven import Artifact, MavenContext
 
-from chaos.errors import InvalidInput, ProvisionError
+from chaos.base.errors import InvalidInput, ProvisionError
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos import places
-from chaos.errors import InvalidInput, ProvisionError
+from chaos.base import paths
+from chaos.base.errors import InvalidInput, ProvisionError
 from chaos.provision import fetch, lock, maven
 from chaos.provision.given import given_home, version_of
 from chaos.provision.say import say
@@ -95,7 +95,7 @@ class OpenSearchHome:
 
 
 def homes() -> Path:
-    return places.cache() / "opensearch"
+    return paths.cache() / "opensearch"
 
 
 def ensure_opensearch(
@@ -139,7 +139,7 @@ def ensure_opensearch(
         return home
     with fetch.disk_errors(f"preparing {homes()}"):
         fetch.open_folder(homes())
-    with places.locked(homes() / f".{version}.lock"):
+    with paths.locked(homes() / f".{version}.lock"):
         if not _complete(home.path):  # another process may have made it meanwhile
             _assemble(locked, home, plugins, progress=progress)
     return home
@@ -226,7 +226,7 @@ def _assemble(locked: lock.Lock, home: OpenSearchHome, plugins: Collection[str],
             if home.path.exists():
                 shutil.rmtree(home.path)
             os.rename(building, home.path)
-            places.fsync_folder(homes())
+            paths.fsync_folder(homes())
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)
             raise

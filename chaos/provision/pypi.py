@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import places
-from chaos.errors import MissingPrerequisite, ProvisionError
+from chaos.base import paths
+from chaos.base.errors import MissingPrerequisite, ProvisionError
 from chaos.provision import fetch
 from chaos.provision.say import say
 
@@ -29,7 +29,7 @@ INSTALL_TIMEOUT_S = 900
 def folder_of(name: str) -> Path:
     """Where the package of requirements file ``name`` lies, or will lie."""
     digest = hashlib.sha256((FOLDER / f"{name}.txt").read_bytes()).hexdigest()[:12]
-    return places.cache() / "pypi" / f"{name}-{digest}"
+    return paths.cache() / "pypi" / f"{name}-{digest}"
 
 
 def ensure_package(name: str, *, finish: Callable[[Path], None] = lambda folder: None, progress: bool = True) -> Path:
@@ -42,7 +42,7 @@ def ensure_package(name: str, *, finish: Callable[[Path], None] = lambda folder:
         return target
     with fetch.disk_errors(f"installing {name} from PyPI"):
         fetch.open_folder(target.parent)
-        with places.locked(target.parent / f".{name}.lock"):
+        with paths.locked(target.parent / f".{name}.lock"):
             if not target.is_dir():
                 if progress:
                     say(f"{name}: installed from PyPI")

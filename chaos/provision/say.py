@@ -13,7 +13,7 @@ from typing import Self
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from chaos.console import Console
+from chaos.base.console import Console
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 

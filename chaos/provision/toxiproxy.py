@@ -15,8 +15,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import places
-from chaos.errors import MissingPrerequisite, ProvisionError
+from chaos.base import paths
+from chaos.base.errors import MissingPrerequisite, ProvisionError
 from chaos.provision import fetch, pypi
 from chaos.provision.say import say
 from chaos.provision.unprivileged import obstacle
@@ -47,7 +47,7 @@ def ensure_toxiproxy(version: str = VERSION, *, progress: bool = True) -> Toxipr
     target = cached_path(version)
     with fetch.disk_errors("building Toxiproxy"):
         fetch.open_folder(target.parent)
-        with places.locked(target.parent / ".lock"):
+        with paths.locked(target.parent / ".lock"):
             if not target.exists():
                 go, source = _go(progress=progress)
                 if progress:
@@ -68,7 +68,7 @@ def find_toxiproxy(version: str = VERSION) -> ToxiproxyBinary | None:
 
 
 def cached_path(version: str) -> Path:
-    return places.cache() / "toxiproxy" / version / NAME
+    return paths.cache() / "toxiproxy" / version / NAME
 
 
 def reported_version(path: Path) -> str | None:

@@ -1,18 +1,26 @@
 """The first screen's four answers: did it hold, by how much, what broke first, what to do.
 
-Everything is taken from the findings and the record; nothing is judged here. Links are to places in the page.
+Everything is taken from the findings and the record; nothing is judged here. What to do follows from the reason that
+decides (:mod:`chaos.checks.reasons`), and from what users bore where nothing was missed. Links are to places in the
+page.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import ends, text
+from chaos.base import text
+from chaos.checks import ends, plainly, starved, words
+from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
+from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
+from chaos.checks.summary import NOTICED
 from chaos.history import configuration
+from chaos.history.models import Plan
 from chaos.report.meanings import Remedy, group_of, meanings
 
 WORDS = {
@@ -23,7 +31,8 @@ WORDS = {
     "unexpected_pass": ("✗", "held, though known to fail"),
 }
 """A mark and a word for what a finding counts as."""
-MISSED = ("weakness", "unexpected_pass")
+UNMEASURED = (Cause.PROCESS, Cause.DOCUMENTS)
+"""What decides without a target that it could be set against."""
 ENDED = "process.ended"
 """The meaning of an end that nobody had asked for."""
 LAST_LINES = 3
@@ -40,6 +49,14 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """Lines that belong together, under a word of their own."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Answer:
     """One question of the first screen. ``kind`` is an outcome, for the colour; ``sign`` says the same as a shape."""
 
@@ -49,9 +66,10 @@ class Answer:
     answer: str
     details: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
+    lanes: tuple[Lane, ...] = ()
 
 
-def answers(record: Record, findings: dict[str, Any]) -> tuple[Answer, ...]:
+def answers(record: Record, findings: FindingsFile) -> tuple[Answer, ...]:
     """The four, in the order in which they are asked."""
     return (
         _held(findings),
@@ -64,7 +82,7 @@ def answers(record: Record, findings: dict[str, Any]) -> tuple[Answer, ...]:
 # -- did it hold ----------------------------------------------------------------------------------
 
 
-def _held(findings: dict[str, Any]) -> Answer:
+def _held(findings: FindingsFile) -> Answer:
     judged = findings["findings"]
     counted: dict[str, int] = {}
     for item in judged:
@@ -91,7 +109,7 @@ def _held(findings: dict[str, Any]) -> Answer:
 # -- by how much ----------------------------------------------------------------------------------
 
 
-def badness(item: dict[str, Any]) -> float | None:
+def badness(item: FindingItem) -> float | None:
     """How far a finding is from its target, as a factor: above 1 it is missed. None when it cannot be said.
 
     For a share that must be at least t it is the failures over those allowed, (1 - m) / (1 - t); for an upper
@@ -109,27 +127,32 @@ def badness(item: dict[str, Any]) -> float | None:
     return float(value / target)
 
 
-def with_targets(findings: dict[str, Any], plan: dict[str, Any]) -> list[dict[str, Any]]:
+def with_targets(findings: FindingsFile, plan: Plan) -> list[FindingItem]:
     """The findings with ``comparison`` and ``target_value`` of the plan's expectations."""
     known = {item.get("text"): item for item in (plan.get("experiment") or {}).get("expect") or []}
     untils = {item.get("name"): item.get("until") for item in (plan.get("experiment") or {}).get("phases") or []}
-    found = []
+    found: list[FindingItem] = []
     for item in findings["findings"]:
         suffix = f" in {item['phase']}" if item["phase"] else ""
         given = known.get(item["title"].removesuffix(suffix)) or {}
         comparison, value = given.get("comparison"), given.get("value")
         if item["metric"] == "until":
             comparison, value = "<=", (untils.get(item["phase"]) or {}).get("within")
-        found.append(item | {"comparison": comparison, "target_value": value})
+        found.append({**item, "comparison": comparison, "target_value": value})
     return found
 
 
-def _by_how_much(findings: dict[str, Any]) -> Answer:
+def _by_how_much(findings: FindingsFile) -> Answer:
     question = "By how much?"
+    decides = deciding(findings)
+    if findings["outcome"] == "weakness" and decides is not None and decides["cause"] in UNMEASURED:
+        says = plainly.reason(decides, findings["findings"], findings["tables"])
+        place = Link("ends", "its end") if decides["cause"] == Cause.PROCESS else Link("readback", "the read-back")
+        return Answer(question, "weakness", "✗", _upper(says), (), (place,))
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if missed:
         worst = max(missed, key=_rank)
-        more = [f"also {_spoken(item)}: {item['measured_text']}" for item in missed if item is not worst]
+        more = [f"also {plainly.short(item)}: {item['measured_text']}" for item in missed if item is not worst]
         details = [margin(worst, findings["tables"]), *more[:1]]
         if len(more) > 1:
             details.append(f"and {len(more) - 1} more")
@@ -137,11 +160,11 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
             question,
             "weakness",
             "✗",
-            _upper(f"{_spoken(worst)}: {worst['measured_text']}, wanted {_spaced(worst['target'])}"),
+            _upper(f"{plainly.short(worst)}: {worst['measured_text']}, wanted {_spaced(worst['target'])}"),
             tuple(item for item in details if item),
             (Link(f"finding-{findings['findings'].index(worst)}", "the finding"),),
         )
-    harmless = [item for item in findings["findings"] if badness(item) is not None and not _bites(item)]
+    harmless = [item for item in findings["findings"] if badness(item) is not None and not words.bites(item)]
     known = [item for item in harmless if item["counts_as"] == "known_weakness"]
     held = known or [item for item in harmless if item["counts_as"] == "pass"] or harmless
     if not held:
@@ -153,42 +176,19 @@ def _by_how_much(findings: dict[str, Any]) -> Answer:
         question,
         "pass" if counts == "pass" and findings["outcome"] == "pass" else "none",
         "✓" if counts == "pass" else "-",
-        f"{said}: {_spoken(closest)} {closest['measured_text']}, wanted {_spaced(closest['target'])}",
+        f"{said}: {plainly.short(closest)} {closest['measured_text']}, wanted {_spaced(closest['target'])}",
         tuple(item for item in (margin(closest, findings["tables"]),) if item),
         (Link(f"finding-{findings['findings'].index(closest)}", "the finding"),),
     )
 
 
-def _rank(item: dict[str, Any]) -> tuple[int, float]:
+def _rank(item: FindingItem) -> tuple[int, float]:
     """Lost data first, then what users see, then the rest; among alike by how far the target was missed."""
-    return {"data": 2, "reads": 1, "writes": 1}.get(group_of(item["metric"]) or "", 0), badness(item) or 0.0
+    weight = 2 if group_of(item["metric"]) == "data" else 1 if item.get("op") else 0
+    return weight, badness(item) or 0.0
 
 
-def _bites(item: dict[str, Any]) -> bool:
-    """An expectation that the fault hurts: a guard on the experiment, no wish of users."""
-    return item["metric"].endswith(".good") and item.get("comparison") in ("<", "<=")
-
-
-def _spoken(item: dict[str, Any]) -> str:
-    op, _, quantity = item["metric"].partition(".")
-    words = {"good": "good", "regained": "objective regained", "outage": "outage-equivalent time"}.get(
-        quantity, quantity
-    )
-    where = f" in {text.clip(item['phase'], 40)}" if item["phase"] else ""
-    if item["op"]:
-        return f"{op}s {words}{where}"
-    names = {
-        "acknowledged.lost": "acknowledged writes lost",
-        "shards.moved": "shard copies moved",
-        "failovers": "times that a controller led traffic away",
-        "cpu.survivors": "processors used by the busiest zone",
-        "cluster.recovered": "green again",
-        "until": text.clip(item["title"].partition(" within ")[0], 60),
-    }
-    return f"{names.get(item['metric'], item['metric'])}{where}"
-
-
-def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
+def margin(item: FindingItem, tables: dict[str, Any]) -> str:
     """How far from its target, in words; empty when there is nothing to add."""
     factor = badness(item)
     if factor is None:
@@ -198,10 +198,12 @@ def margin(item: dict[str, Any], tables: dict[str, Any]) -> str:
         if not row.get("scheduled"):
             return ""
         bad = row["scheduled"] - row["good"]
-        allowed = math.floor((1 - item["target_value"]) * row["scheduled"] + 1e-6)
+        allowed = math.floor((1 - (item["target_value"] or 0.0)) * row["scheduled"] + 1e-6)
         return (
             f"{text.plural(bad, 'arrival')} not good, {text.count(allowed)} allowed of {text.count(row['scheduled'])}"
         )
+    if item["metric"].endswith(".good"):
+        return ""  # a fault that was to bite: both shares are said already
     if factor >= NO_LIMIT:
         return "nothing was allowed"
     return f"{factor:.1f} times what was wanted" if factor >= 1 else f"{factor * 100:.0f} % of the limit"
@@ -218,8 +220,12 @@ def _spaced(target: str) -> str:
 # -- what broke first -----------------------------------------------------------------------------
 
 
+MOST = 3
+"""Lines of a lane."""
+
+
 def _first(record: Record) -> Answer:
-    """The first bad window of every operation, and what the cluster did around it.
+    """The first bad window of every operation; beside it what was done, and what the cluster did about it.
 
     What was bad before anything was done is told and broke nothing, unless nothing was bad later.
     """
@@ -236,28 +242,72 @@ def _first(record: Record) -> Answer:
         if found and found[:1] != later[:1]:
             early.append((found[0], f"{op.name}s were not good, before anything was done"))
     broken.sort()
-    moments = broken + early
-    broken = broken or sorted(early)
     begins = int(record.spans[0].start)
-    for kind, words in (("cluster.leader", "the cluster manager changed"), ("cluster.node_left", "{node} left")):
-        event = next((each for each in record.of_kind(kind) if int(each["t"]) >= begins), None)
-        if event is not None:
-            moments.append((int(event["t"]), words.format(node=text.clip(str(event.get("node")), 40))))
+    harm = [*early, *broken]
     for end in ends.table(record):
-        moments.append((record.origin + round(end["at"] * SECOND), f"{end['what']} {end['name']} ended {end['how']}"))
+        harm.append((record.origin + round(end["at"] * SECOND), f"{end['what']} {end['name']} ended {end['how']}"))
     red = next(
         (e for e in record.of_kind("cluster.status") if int(e["t"]) >= begins and e.get("status") == "red"), None
     )
     if red is not None:
-        moments.append((int(red["t"]), "the cluster was red"))
-    moments.sort()
-    links = (Link("timeline", "timeline"),)
-    story = [f"{_at(record, at)} {words}" for at, words in moments]
-    if not broken:
-        return Answer(question, "pass", "✓", "Nothing that users would notice", tuple(story[:4]), links)
-    at, words = broken[0]
-    after = "" if broken == sorted(early) else _after(record, at)
-    return Answer(question, "weakness", "✗", f"{_upper(words)}{after}", tuple(story[:4]), links)
+        harm.append((int(red["t"]), "the cluster was red"))
+    lanes = (
+        _lane(record, "What was done", [(int(e["t"]), _done(record, e)) for e in _commands(record)]),
+        _lane(record, "What broke", harm),
+        _lane(record, "What the cluster did", _reactions(record, begins)),
+    )
+    more: dict[str, Any] = {"links": (Link("timeline", "timeline"),), "lanes": tuple(each for each in lanes if each)}
+    first = broken or sorted(early)
+    if not first:
+        return Answer(question, "pass", "✓", "Nothing that users would notice", **more)
+    at, words = first[0]
+    return Answer(question, "weakness", "✗", f"{_upper(words)}{_after(record, at) if broken else ''}", **more)
+
+
+def _lane(record: Record, title: str, moments: list[tuple[int, str]]) -> Lane | None:
+    lines = [f"{_at(record, at)} {words}" for at, words in sorted(moments)]
+    if len(lines) > MOST:
+        lines = [*lines[:MOST], f"and {len(lines) - MOST} more"]
+    return Lane(title, tuple(lines)) if lines else None
+
+
+def _commands(record: Record) -> list[dict[str, Any]]:
+    return [event for event in record.events if event.get("kind") in _COMMANDS]
+
+
+def _done(record: Record, event: dict[str, Any]) -> str:
+    return text.clip(record.words(event), 80)
+
+
+def _reactions(record: Record, begins: int) -> list[tuple[int, str]]:
+    """What the cluster, and controllers, did: who left, whom the others chose, which copies took over."""
+    found: list[tuple[int, str]] = []
+    for event in record.of_kind("cluster.node_left"):
+        if int(event["t"]) >= begins:
+            found.append((int(event["t"]), f"{text.clip(str(event.get('node')), 40)} left{_asked_to(record, event)}"))
+    for event in record.of_kind("cluster.leader"):
+        if int(event["t"]) >= begins and event.get("leader"):
+            found.append((int(event["t"]), f"{text.clip(str(event['leader']), 40)} became cluster manager"))
+    promoted = [event for event in record.of_kind("cluster.primary_promoted") if int(event["t"]) >= begins]
+    if promoted:
+        found.append((int(promoted[0]["t"]), "copies began to take over as primaries"))
+    for event in record.of_kind("failover.done"):
+        found.append((int(event["t"]), f"a controller: {text.clip(str(event.get('says') or event.get('step')), 60)}"))
+    return found
+
+
+def _asked_to(record: Record, event: dict[str, Any]) -> str:
+    """Whether a node left because its zone was decommissioned: that was done, and did not break.
+
+    Once the zone has been taken in again, a node of it that leaves was not asked to.
+    """
+    t, zone = int(event["t"]), str(event.get("zone"))
+    out = False
+    for action in record.of_kind("action.command"):
+        if int(action["t"]) <= t and f"zone {zone} " in f"{record.words(action)} ":
+            kind = action.get("action_kind")
+            out = kind == "decommission" or (out and kind != "recommission")
+    return ", as it was asked to" if out else ""
 
 
 def _at(record: Record, t: int) -> str:
@@ -284,7 +334,7 @@ _COMMANDS = ("fault.command", "action.command", "fault.undo")
 # -- what to do -----------------------------------------------------------------------------------
 
 
-def causes(record: Record, findings: dict[str, Any], phase: str | None) -> list[str]:
+def causes(record: Record, findings: FindingsFile, phase: str | None) -> list[str]:
     """Kinds of the faults and actions that a phase was under, those that began last first. None: the whole run."""
     span = record.span(phase) if phase else None
     start, end = (-math.inf, math.inf)
@@ -303,53 +353,171 @@ def causes(record: Record, findings: dict[str, Any], phase: str | None) -> list[
     return list(dict.fromkeys(kind for _, kind in sorted(found, key=lambda pair: -pair[0])))
 
 
-def advice(record: Record, findings: dict[str, Any], item: dict[str, Any]) -> tuple[Remedy, ...]:
+def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[Remedy, ...]:
     """What may help against one missed finding; nothing for one that expected the fault to hurt."""
-    if _bites(item):
+    if words.bites(item):
         return ()
     return meanings().advice(item["metric"], causes(record, findings, item["phase"]))
 
 
-def _to_do(record: Record, findings: dict[str, Any]) -> Answer:
-    question = "What to do?"
-    outcome = findings["outcome"]
+QUESTION = "What to do?"
+QUIETER = "Run it again on a quieter or larger machine"
+LONGER = "Run it again with longer phases or more load"
+NEXT = {
+    Cause.ERROR: "Look at what failed, then run it again",
+    Cause.RUNNER_DIED: "Look at what failed, clean up (opensearch-chaos recover), then run it again",
+    Cause.REFUSED: "Correct the load: what it asks for is refused as wrong",
+    Cause.CHECK_BROKEN: "Report it: a check of this suite failed",
+    Cause.GUARD: "Look at what stopped it, then run it again",
+    Cause.ABORTED: "Run it again, to its end",
+    Cause.STEP: "Find out why this step did not happen, then run it again",
+    Cause.NEVER_GOOD: "See why this was never good, then run it again",
+    Cause.NEVER_SHOWN: "See why the checks on data were not answered, then run it again",
+    Cause.TOO_LITTLE: LONGER,
+    Cause.PUSHED: QUIETER,
+    Cause.INSTRUMENT: QUIETER,
+    Cause.NOTHING_EXPECTED: "Say in “expect” what users want, then run it again",
+    Cause.NO_READBACK: "Find out why nothing was read back, then run it again",
+}
+"""What follows from a cause alone; of the others it depends on what was found."""
+
+
+def _to_do(record: Record, findings: FindingsFile) -> Answer:
+    decides = deciding(findings)
     if findings["clean"] is False:
-        return Answer(question, "error", "!", "Clean up first: opensearch-chaos recover", links=())
-    if outcome == "error":
+        return Answer(QUESTION, "error", "!", "Clean up first: opensearch-chaos recover", links=())
+    if findings["clean"] is None and (decides is None or decides["cause"] != Cause.RUNNER_DIED):
         return Answer(
-            question, "error", "!", "Look at what failed, then run it again", (_why(findings),), (Link("trust", "why"),)
+            QUESTION, "error", "!", "Nobody knows whether it was cleaned up: opensearch-chaos recover", links=()
         )
-    ended = findings["tables"].get("ends") or []
-    weak = any(end["weakness"] for end in ended)
-    if weak or (ended and outcome == "inconclusive"):
-        return _look_at(ended, "weakness" if weak else "inconclusive")
-    missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
-    if missed:
-        return _try(record, findings, missed)
-    if outcome == "aborted":
-        return Answer(
-            question,
-            "aborted",
-            "■",
-            "Look at what stopped it, then run it again",
-            (_why(findings),),
-            (Link("trust", "why"),),
-        )
+    if decides is None:
+        return _well(record, findings)
+    outcome, cause = findings["outcome"], Cause(decides["cause"])
     if outcome == "weakness":
+        return _against(record, findings, cause)
+    if cause is Cause.PROCESS and (ended := findings["tables"].get("ends")):
+        return _look_at(ended, outcome)
+    mark = {"error": "!", "aborted": "■"}.get(outcome, "?")
+    says = _unsteady(record, findings) if cause is Cause.INSTRUMENT else None
+    says = says or NEXT.get(cause) or _prove(findings, decides, cause)
+    return Answer(QUESTION, outcome, mark, says, (text.clip(decides["says"], 200),), (Link("trust", "why"),))
+
+
+EXPLAINS = 0.05
+"""Share of the phases' time without a free processor below which the machine explains no bad answers."""
+
+
+def _unsteady(record: Record, findings: FindingsFile) -> str | None:
+    """Where nothing but bad answers before the first fault is wrong, and processors were free: no machine is too small.
+
+    None where something else is wrong, or where the machine may explain it.
+    """
+    failed = [check["id"] for check in (findings.get("validity") or {}).get("checks") or () if not check["ok"]]
+    if not failed or not all(str(id).startswith("steady.") for id in failed):
+        return None
+    share, _ = starved.share(record) if starved.applies(record) else (0.0, 1.0)
+    if share is None or share >= EXPLAINS:
+        return None
+    ops = text.listed([f"{str(id).removeprefix('steady.')}s" for id in failed])
+    return f"Find out what made {ops} bad before anything was done to the cluster, then run it again"
+
+
+def _against(record: Record, findings: FindingsFile, cause: Cause) -> Answer:
+    """What may help against a weakness, by what decides it."""
+    if cause is Cause.PROCESS:
+        return _look_at(findings["tables"].get("ends") or [], "weakness")
+    if cause is Cause.NOTE:
         return Answer(
-            question,
+            QUESTION,
             "weakness",
             "✗",
             "Remove the note: a known weakness is gone",
             (),
             (Link("expected", "the finding"),),
         )
-    if outcome == "inconclusive":
-        return Answer(question, "inconclusive", "?", _prove(findings), (_why(findings),), (Link("trust", "why"),))
+    missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
+    if cause is Cause.DOCUMENTS:
+        missed.insert(0, {"metric": "documents.unexpected", "phase": None, "measured": None, "target": "0"})
+    return _try(record, findings, missed)
+
+
+def _well(record: Record, findings: FindingsFile) -> Answer:
+    """Of a run that passed: what is known to be weak, what users bore all the same, what the checklist found."""
     known = [item for item in findings["findings"] if item["counts_as"] == "known_weakness"]
     if known:
         return _try(record, findings, known)
-    return Answer(question, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault")
+    failed = _checklist(record, findings)
+    remedies = _relief(record, findings)
+    if not remedies and not failed:
+        unread = () if record.audit else ("The checklist of the cluster was not read",)
+        return Answer(QUESTION, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault", unread)
+    links = [Link(f"help-{remedy.id}", f"To bear less: {remedy.title}") for remedy in remedies[:2]]
+    if failed:
+        links.append(_audited(failed))
+        found = text.clip(str(failed[0].get("value") or ""), 90)
+        says = f"It held. Now mend what fails on the checklist: “{text.clip(str(failed[0].get('title')), 60)}”"
+        says += f" ({found})" if found else ""
+    else:
+        says = f"It held as was asked. Users bore {_borne(findings)}; less of it: {_lower(remedies[0].title)}"
+    details = [text.clip(str(row.get("remedy") or ""), 160) for row in failed[:1]]
+    return Answer(QUESTION, "pass", "→", says, tuple(each for each in details if each), tuple(links))
+
+
+OF_A_LAB = ("managers.size", "shards.size", "heap", "heap.size", "storage", "storage.zone", "cpu")
+"""Rows of the checklist that say how small the machine of a lab is, on which all nodes are."""
+BEARS_ON = {
+    "detection": ("network.", "zone.", "link."),
+    "detection.stalled": ("disk.", "node.pause"),
+    "awareness.forced": ("node.", "zone.", "decommission"),
+    "awareness": ("node.", "zone."),
+    "zones": ("zone.",),
+    "managers": ("cluster_manager.", "zone."),
+    "replicas": ("node.", "zone.", "disk."),
+    "copies": ("node.", "zone.", "disk."),
+}
+"""Rows of the checklist, or the first words of their names, and the kinds of fault under which they matter most."""
+
+
+def _checklist(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
+    """What fails on the cluster's checklist, and not for the size of a lab; what bears on this run's faults first."""
+    failed = [row for row in (record.audit or {}).get("rows") or [] if row.get("status") == "fail"]
+    if starved.applies(record):
+        failed = [row for row in failed if row.get("id") not in OF_A_LAB]
+    kinds = causes(record, findings, None)
+
+    def far(row: dict[str, Any]) -> bool:
+        id = str(row.get("id"))
+        near = BEARS_ON.get(id) or BEARS_ON.get(id.partition(".")[0]) or ()
+        return not any(kind.startswith(near) for kind in kinds)
+
+    return sorted(failed, key=far)
+
+
+def _audited(failed: Sequence[dict[str, Any]]) -> Link:
+    return Link("audit", f"{text.plural(len(failed), 'row')} of the checklist failed")
+
+
+def _worst(findings: FindingsFile) -> list[tuple[str, str, float]]:
+    """(operation, phase, outage-equivalent seconds) where each bore most, those that noticed it; the worst first."""
+    found = []
+    for op, row in (findings["tables"].get("outage") or {}).items():
+        if row["phases"] and row["total"] >= NOTICED:
+            phase = max(row["phases"], key=lambda name, row=row: float(row["phases"][name]))  # type: ignore[misc]
+            found.append((str(op), str(phase), float(row["total"])))
+    return sorted(found, key=lambda each: -each[2])
+
+
+def _borne(findings: FindingsFile) -> str:
+    return text.listed([f"{text.seconds(round(total, 1))} without {op}s" for op, _, total in _worst(findings)])
+
+
+def _relief(record: Record, findings: FindingsFile) -> list[Remedy]:
+    """What may make the time shorter in which users were not served, though nobody had asked for less."""
+    found: dict[str, Remedy] = {}
+    for op, phase, _ in _worst(findings):
+        for remedy in meanings().advice(f"{op}.outage", causes(record, findings, phase)):
+            found.setdefault(remedy.id, remedy)
+    return list(found.values())
 
 
 def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
@@ -359,7 +527,7 @@ def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
     last = [line for line in [end["fatal"], *end["log_tail"][-LAST_LINES:]] if line]
     again = "" if outcome == "weakness" else ", find out who ended it, and run it again"
     return Answer(
-        "What to do?",
+        QUESTION,
         outcome,
         "→" if outcome == "weakness" else "?",
         f"Read what {who} said last{again}",
@@ -368,7 +536,7 @@ def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
     )
 
 
-def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]]) -> Answer:
+def _try(record: Record, findings: FindingsFile, missed: Sequence[FindingItem]) -> Answer:
     """The first remedy of every missed finding, the worst first; three at most."""
     remedies: dict[str, Remedy] = {}
     chosen = sorted(missed, key=_rank, reverse=True)
@@ -379,7 +547,7 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
                 remedies.setdefault(offered[depth].id, offered[depth])
     if not remedies:
         return Answer(
-            "What to do?",
+            QUESTION,
             "weakness",
             "✗",
             "The fault did less than the experiment expects of it: look at its evidence",
@@ -388,7 +556,7 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
         )
     first, *others = remedies.values()
     return Answer(
-        "What to do?",
+        QUESTION,
         "weakness",
         "→",
         first.title,
@@ -396,26 +564,32 @@ def _try(record: Record, findings: dict[str, Any], missed: list[dict[str, Any]])
         (
             Link(f"help-{first.id}", "How, and at what price"),
             *(Link(f"help-{remedy.id}", f"Or: {remedy.title}") for remedy in others),
+            *([_audited(failed)] if (failed := _checklist(record, findings)) else []),
         ),
     )
 
 
-def _why(findings: dict[str, Any]) -> str:
-    return text.clip(next((r["says"] for r in findings["reasons"] if r["outcome"] == findings["outcome"]), ""), 200)
-
-
-def _prove(findings: dict[str, Any]) -> str:
-    """What would make an inconclusive run a conclusive one."""
-    if any(reason["says"].lower().startswith(configuration.HAND) for reason in findings["reasons"]):
-        return "Find out who else works on the cluster, then run it again"
-    if any(fault.get("vanished") for fault in findings["faults"]):
-        return "Find out who changed the fault while it was to hold, then run it again"
-    if any(not fault["proven"] for fault in findings["faults"]):
+def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
+    """What would make an inconclusive run a conclusive one, where the cause alone does not tell."""
+    says = decides["says"].lower()
+    if cause is Cause.SETTINGS:
+        if says.startswith(configuration.HAND):
+            return "Find out who else works on the cluster, then run it again"
+        return "Find out why nobody watched the cluster's settings, then run it again"
+    if cause is Cause.FAULT:
+        if any(fault.get("vanished") for fault in findings["faults"]):
+            return "Find out who changed the fault while it was to hold, then run it again"
         return "Find out why the fault is not proven, then run it again"
-    if not findings["validity"]["valid"]:
-        return "Run it again on a quieter or larger machine"
-    if any("processors" in reason["says"] for reason in findings["reasons"]):
-        return "Run it again on a quieter or larger machine"
-    if any("arrivals in the phase" in reason["says"] for reason in findings["reasons"]):
-        return "Run it again with longer phases or more load"
+    if cause is Cause.PROCESS:
+        return "Find out why nobody watched the processes, then run it again"
+    if "processors" in says:
+        return QUIETER
+    if "stood still" in says:
+        return "Find out what stopped it, then run it again"
+    if "arrivals in the phase" in says:
+        return LONGER
     return "See what is missing, then run it again"
+
+
+def _lower(words: str) -> str:
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words

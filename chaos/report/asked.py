@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 
 
 def section(tables: dict[str, Any]) -> dict[str, Any] | None:

@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.report import overview
 from chaos.report.overview import LEFT, RIGHT, ROW, WIDTH, Line, Mark
 from chaos.statistics.compare import Comparison, Row, signed, summary_of
 from chaos.statistics.facts import higher_is_better
-from chaos.statistics.series import Finding, Series, percent, shown
+from chaos.statistics.series import Series, SeriesFinding, percent, shown
 
 REACH = 4.0
 """The figure of a comparison shows so many tolerances to either side; what lies beyond is drawn at the edge."""
@@ -140,12 +140,12 @@ def _interval(figures: Any) -> str:
 
 
 def shown_value(value: float, unit: str) -> str:
-    from chaos.statistics.intervals import Range
+    from chaos.base.intervals import Range
 
     return shown(Range.exact(value), unit)
 
 
-def _finding_line(number: int, finding: Finding) -> Line:
+def _finding_line(number: int, finding: SeriesFinding) -> Line:
     """One finding on a scale of its own, from its least to its largest value, target included."""
     figures = finding.figures
     assert figures is not None
@@ -180,7 +180,7 @@ def _finding_line(number: int, finding: Finding) -> Line:
     )
 
 
-def _finding_row(finding: Finding) -> dict[str, Any]:
+def _finding_row(finding: SeriesFinding) -> dict[str, Any]:
     figures = finding.figures
     return {
         "title": finding.title,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 
 WIDTH, LABELS, RIGHT, ROW = 1120.0, 250.0, 120.0, 26.0
 TITLES = {
@@ -24,12 +24,11 @@ TITLES = {
     "green": "green",
     "latency": "latency back to baseline",
 }
-NEEDED = ("name", "after", "bound", "reached")
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the ladder. ``kind``: reached, open (censored: not seen by then) or none (it did not happen)."""
+    """One step of the ladder. ``kind``: reached, open (censored: not seen by then), unneeded or none (not known)."""
 
     title: str
     kind: str
@@ -56,7 +55,7 @@ def ladders(tables: Mapping[str, Any]) -> tuple[Ladder, ...]:
     found = []
     for number, (phase, item) in enumerate((tables.get("ladder") or {}).items()):
         steps = [step for step in item.get("steps") or [] if isinstance(step, dict)]
-        known = [float(step["after"]) for step in steps if step.get("after") is not None]
+        known = [float(step["after"]) for step in steps if step.get("after") is not None and step.get("needed", True)]
         if not known:
             continue
         most = max(max(known), 1e-3)
@@ -67,6 +66,9 @@ def ladders(tables: Mapping[str, Any]) -> tuple[Ladder, ...]:
             name = str(step.get("name"))
             title = TITLES.get(name) or str(step.get("title") or name).replace("_", " ")
             y = 8 + row * ROW
+            if step.get("needed") is False:
+                rungs.append(Rung(title, "unneeded", y, LABELS, "not needed", str(step.get("says") or "")))
+                continue
             if after is None:
                 rungs.append(Rung(title, "none", y, LABELS, "-", str(step.get("says") or "")))
                 continue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.audit.rules import AVAILABILITY, CPU_MOST, CPU_OK, grade
-from chaos.checks import text
+from chaos.base import text
 from chaos.checks.record import Record
+from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, grade
 from chaos.report.audit import MARKS
 
 
@@ -72,7 +72,7 @@ def _before(record: Record, found: dict[str, Any], loss: dict[str, Any]) -> dict
                 f"{text.percent(max(shares))} of its processors; without one zone that would be {now['text']}: "
                 f"{now['word']}"
             )
-            return now | {"says": says}
+            return {**now, "says": says}
     return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from chaos.errors import ChaosError
+from chaos.base.errors import ChaosError
 
 UPLOT = "1.6.32"
 VENDORED = {

@@ -1,18 +1,20 @@
 """JUnit XML: what CI systems show.
 
 One test case per expectation and phase, and one each for the run itself, the proof of the faults, the ends of
-processes and the clean-up, so that nothing which fails the command is invisible. A weakness (also a known one
-that is gone) is a ``failure``: the system under test. Inconclusive, aborted and error are an ``error``: no
-verdict about it. A known weakness is ``skipped`` with its reason, as pytest writes an expected failure.
+processes, documents that should not be there and the clean-up, so that nothing which fails the command is invisible.
+A weakness (also a known one that is gone) is a ``failure``: the system under test. Inconclusive, aborted and error are
+an ``error``: no verdict about it. A known weakness is ``skipped`` with its reason, as pytest writes an expected
+failure.
 """
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.models import FindingsFile
+from chaos.checks.reasons import Cause
 from chaos.report import within
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -21,7 +23,7 @@ LAST_LINES = 5
 """Of the log of a process that ended unasked."""
 
 
-def junit_xml(findings: dict[str, Any]) -> str:
+def junit_xml(findings: FindingsFile) -> str:
     """``findings``: the content of findings.json. Returns the whole file."""
     run = findings.get("run") or {}
     experiment = _clean(run.get("experiment") or run.get("name") or "run")
@@ -51,7 +53,7 @@ def junit_xml(findings: dict[str, Any]) -> str:
     if run.get("started"):
         suite.set("timestamp", _clean(str(run["started"]).rstrip("Z")))
     properties = ET.SubElement(suite, "properties")
-    for name in ("outcome", "clean", "exit_code", "summary"):
+    for name in ("outcome", "clean", "exit_code", "headline", "summary"):
         ET.SubElement(properties, "property", name=name, value=_clean(str(findings.get(name))))
     for name in ("name", "seed", "hash"):
         ET.SubElement(properties, "property", name=f"run.{name}", value=_clean(str(run.get(name))))
@@ -69,17 +71,16 @@ def junit_xml(findings: dict[str, Any]) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _checks(cases: list[ET.Element], experiment: str, findings: dict[str, Any]) -> None:
+def _checks(cases: list[ET.Element], experiment: str, findings: FindingsFile) -> None:
     """The cases that are no expectations."""
     case = _case(cases, experiment, "the run reached its end")
     stopped = [reason for reason in findings["reasons"] if reason["outcome"] in ("error", "aborted")]
     if stopped:
         _add(case, "error", stopped[0]["outcome"], "; ".join(reason["says"] for reason in stopped))
-    titles = [finding["title"] for finding in findings["findings"]]
     gaps = [
         reason["says"]
         for reason in findings["reasons"]
-        if reason["outcome"] == "inconclusive" and not any(reason["says"].startswith(f"{title}: ") for title in titles)
+        if reason["outcome"] == "inconclusive" and not reason["finding"]
     ]
     case = _case(cases, experiment, "faults, steps and instruments are proven")
     if gaps:
@@ -91,6 +92,10 @@ def _checks(cases: list[ET.Element], experiment: str, findings: dict[str, Any]) 
         _add(case, "failure", "weakness", said)
     elif ended:
         _add(case, "error", "inconclusive", said)
+    documents = [reason["says"] for reason in findings["reasons"] if reason["cause"] == Cause.DOCUMENTS]
+    case = _case(cases, experiment, "no documents that should not be there")
+    if documents:
+        _add(case, "failure", "weakness", "; ".join(documents))
     case = _case(cases, experiment, "clean-up")
     if findings["clean"] is not True:
         says = "clean-up failed" if findings["clean"] is False else "nothing says whether clean-up succeeded"

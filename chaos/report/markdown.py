@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.models import FindingsFile
 from chaos.report import within
 from chaos.report.answers import WORDS
 
@@ -23,29 +24,34 @@ MOST = 50
 """Annotations of one run: GitHub shows no more of a job."""
 
 
-def summary(findings: Mapping[str, Any], answers: tuple[Any, ...] = ()) -> str:
+def summary(findings: FindingsFile, answers: tuple[Any, ...] = ()) -> str:
     """The run in Markdown. ``answers``: those of the page's first screen (:func:`chaos.report.answers.answers`)."""
     return "\n".join(_lines(findings, answers)) + "\n"
 
 
-def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[str]:
+def _lines(findings: FindingsFile, answers: tuple[Any, ...]) -> Iterator[str]:
     run = findings.get("run") or {}
     outcome = findings["outcome"]
     clean = {True: "clean", False: "**DIRTY**", None: "clean-up unknown"}[findings.get("clean")]
     yield f"## {SIGNS[outcome]} {escaped(run.get('experiment') or run.get('name') or 'run')}: {outcome}, {clean}"
     yield ""
-    yield escaped(findings["summary"], 700)
+    yield f"**{escaped(findings['headline'], 700)}**"
     yield ""
-    if (repeats := within.second_of(dict(findings))) is not None:
+    if rest := findings["summary"].removeprefix(findings["headline"]).strip():
+        yield escaped(rest, 700)
+        yield ""
+    if (repeats := within.second_of(findings)) is not None:
         yield f"**{escaped(repeats, 700)}**"
         yield ""
-    if given := within.given(dict(findings)):
+    if given := within.given(findings):
         yield from (f"- {escaped(says)}" for says in given)
         yield ""
     for answer in answers:
         details = "; ".join(answer.details)
         said = f"- **{escaped(answer.question)}** {escaped(answer.answer)}"
         yield f"{said} ({escaped(details, 400)})" if details else said
+        for lane in answer.lanes:
+            yield f"  - {escaped(lane.title)}: {escaped('; '.join(lane.lines), 400)}"
     if answers:
         yield ""
     if findings["findings"]:
@@ -69,11 +75,15 @@ def _lines(findings: Mapping[str, Any], answers: tuple[Any, ...]) -> Iterator[st
     if outage:
         shown = ", ".join(f"{op}s {text.seconds(round(row['total'], 3))}" for op, row in outage.items())
         yield f"Outage-equivalent time: {escaped(shown)}."
-    others = [reason["says"] for reason in findings["reasons"] if reason["outcome"] in ("error", "aborted")]
-    for says in others[:5]:
+    for says in unasked(findings)[:5]:
         yield f"- {escaped(says)}"
     yield ""
     yield f"Run `{_code(run.get('name'))}`, seed {escaped(run.get('seed'))}; the whole story is in `report.html`."
+
+
+def unasked(findings: FindingsFile) -> list[str]:
+    """What stands in the way of a pass and is no finding, in words; what decides comes first."""
+    return [f"{reason['outcome']}: {reason['says']}" for reason in findings["reasons"] if not reason["finding"]]
 
 
 def escaped(given: object, limit: int = 300) -> str:
@@ -92,7 +102,7 @@ def _code(given: object) -> str:
 # -- GitHub ---------------------------------------------------------------------------------------
 
 
-def workflow_commands(findings: Mapping[str, Any], file: str | None = None) -> list[str]:
+def workflow_commands(findings: FindingsFile, file: str | None = None) -> list[str]:
     """Workflow commands, one a line: ``::error file=…,title=…::message`` for every finding that did not hold.
 
     ``file``: the definition's path from the repository's root, where the annotation is shown. What fails the run
@@ -107,9 +117,8 @@ def workflow_commands(findings: Mapping[str, Any], file: str | None = None) -> l
             if item["known_weakness"]:
                 says += f" (known: {item['known_weakness']})"
             found.append((level, f"{experiment}: {item['title']}", says))
-    titles = [str(item["title"]) for item in findings["findings"]]
     for reason in findings["reasons"]:
-        if any(reason["says"].startswith(f"{title}: ") for title in titles):
+        if reason["finding"]:
             continue
         level = {"error": "error", "aborted": "error", "weakness": "error"}.get(reason["outcome"], "warning")
         found.append((level, f"{experiment}: {reason['outcome']}", reason["says"]))
@@ -136,7 +145,7 @@ def _property(given: str) -> str:
     return _data(given).replace(":", "%3A").replace(",", "%2C")
 
 
-def announce(run_folder: Path, findings: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> list[str]:
+def announce(run_folder: Path, findings: FindingsFile, environment: Mapping[str, str] | None = None) -> list[str]:
     """Tell the CI that runs us, if one does: append the summary to its page, and return the annotations to print.
 
     Nothing happens outside of CI. A summary file that cannot be written costs the summary, never the run.

@@ -15,29 +15,15 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from chaos.checks import catalogue
+
 FILE = Path(__file__).with_name("meanings.yaml")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "findings.md"
 COMMAND = "python -m chaos.report"
 GROUPS = ("reads", "writes", "data", "movement", "recovery")
 """The kinds of finding that a remedy may be for."""
-_GROUP_OF = {
-    "acknowledged": "data",
-    "data": "data",
-    "documents": "data",
-    "cas": "data",
-    "stale": "data",
-    "dirty": "data",
-    "visible": "data",
-    "shards": "movement",
-    "cluster": "recovery",
-    "failovers": "recovery",
-    "cpu": "recovery",
-    "until": "recovery",
-    "process": "recovery",
-    "recovery": "recovery",
-    "read": "reads",
-    "write": "writes",
-}
+_OTHERS = {"data": "data", "documents": "data", "until": "recovery", "process": "recovery"}
+"""Of findings that no expectation asks for."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +59,11 @@ class Meanings:
 
     def metric(self, name: str) -> Meaning | None:
         """Of a metric as a definition names it (``read.good``); None when nothing is written about it."""
-        return self.metrics.get(name) or self.metrics.get(name.partition(".")[2])
+        written = self.metrics.get(name) or self.metrics.get(name.partition(".")[2])
+        check = catalogue.of(name)
+        if written is None and check is not None and check.meaning:
+            return Meaning(name, check.meaning, "", ())
+        return written
 
     def advice(self, metric: str, causes: Iterable[str]) -> tuple[Remedy, ...]:
         """What to try for a missed metric, first things first.
@@ -96,7 +86,7 @@ class Meanings:
 
 def group_of(metric: str) -> str | None:
     """Which kind of finding a metric is; None when it is not known, and then every remedy may help."""
-    return _GROUP_OF.get(metric.partition(".")[0])
+    return catalogue.group_of(metric) or _OTHERS.get(metric.partition(".")[0])
 
 
 @cache

@@ -6,9 +6,10 @@ prints and needs no script, and a table under each says the same in words.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from urllib.parse import quote
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from chaos.checks import text
-from chaos.places import write_atomically
+from chaos.base import text
+from chaos.base.paths import write_atomically
 from chaos.statistics.facts import Facts, Known
 
 WIDTH, LEFT, RIGHT = 1120.0, 330.0, 24.0
@@ -79,6 +80,7 @@ class Scale:
         return [(self.at(t), text.seconds(t)) for t in TICKS if t <= max(self.most, 1.0)]
 
 
+@functools.cache
 def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("chaos.report"),
@@ -161,7 +163,14 @@ def nines(good: int, scheduled: int) -> str:
 
 def outage(run: Facts) -> dict[str, Known]:
     """The cluster's own outage-equivalent seconds by operation."""
-    return {op: value for op in ("read", "write") if (value := run.metrics.get(f"{op}.outage")) is not None}
+    suffix = ".outage"
+    named = {name.removesuffix(suffix): value for name, value in run.metrics.items() if name.endswith(suffix)}
+    return {op: value for op, value in sorted(named.items()) if value is not None}
+
+
+def operations(runs: Iterable[Facts]) -> list[str]:
+    """The operations whose outage some of these runs know."""
+    return sorted({op for run in runs for op in outage(run)})
 
 
 def recovery(run: Facts) -> Known | None:
@@ -171,6 +180,8 @@ def recovery(run: Facts) -> Known | None:
     found = [
         value
         for name, value in run.metrics.items()
-        if name.partition("@")[0] in ("read.regained", "write.regained") and name.partition("@")[2] not in waits
+        if (parts := name.partition("@"))[0].endswith(".regained")
+        and not parts[0].startswith("recovery.")
+        and parts[2] not in waits
     ]
     return max(found, key=lambda value: (seconds_of(value) or 0.0, not value.range.is_exact), default=None)

@@ -6,21 +6,26 @@ safe. Words are chosen here, so that the template holds no logic beyond loops.
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from chaos.checks import contents, evaluate, text
+from chaos.base import text
+from chaos.base.paths import write_atomically, write_json
+from chaos.checks import contents, evaluate
+from chaos.checks.models import FindingItem, FindingsFile
+from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
+from chaos.checks.summary import NOTICED
+from chaos.history.models import Plan, PlannedStep
 from chaos.history.reader import History
-from chaos.places import write_atomically, write_json
-from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, timeline, within
+from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, promises, timeline, within
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -45,7 +50,7 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
     """Judge the run and write findings.json, report.html, junit.xml and summary.md beside it; returns the page's path.
 
     ``redact``: write them into the folder ``redacted`` instead, without names, addresses and paths of their owner.
-    Raises :class:`chaos.errors.HistoryError` when the folder is no run's folder.
+    Raises :class:`chaos.base.errors.HistoryError` when the folder is no run's folder.
     """
     history = History.open(run_folder)
     folder = run_folder
@@ -57,19 +62,28 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
     write_json(folder / "findings.json", findings)
     write_atomically(folder / "junit.xml", junit_xml(findings))
     record = Record(history)
-    shown = findings | {"findings": answers.with_targets(findings, record.plan)}
+    shown: FindingsFile = {**findings, "findings": answers.with_targets(findings, record.plan)}
     write_atomically(folder / markdown.FILE, markdown.summary(shown, answers.answers(record, shown)))
     page = folder / "report.html"
-    write_atomically(page, _html(record, findings, redact))
+    last = None if redact else promises.earlier(run_folder)  # its words are of other runs, with names of their own
+    write_atomically(page, _html(record, findings, redact, last))
     return page
 
 
-def render_html(history: History, findings: dict[str, Any]) -> str:
+def render_html(history: History, findings: FindingsFile) -> str:
     """The page as text, from a history and its findings."""
     return _html(Record(history), findings, False)
 
 
-def _html(record: Record, findings: dict[str, Any], redact: bool) -> str:
+def _html(record: Record, findings: FindingsFile, redact: bool, last: dict[str, Any] | None = None) -> str:
+    return _templates().get_template("report.html.j2").render(
+        _context(record, findings), promises=promises.section(findings, last, redacted=redact), redacted=redact
+    )
+
+
+@functools.cache
+def _templates() -> Environment:
+    """The templates and their filters, once a process: compiling them costs more than drawing a page."""
     environment = Environment(
         loader=PackageLoader("chaos.report"),
         autoescape=True,  # of every file, whatever its name: tojson escapes what stands inside a script
@@ -85,7 +99,7 @@ def _html(record: Record, findings: dict[str, Any], redact: bool) -> str:
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
     environment.filters["bytes"] = _bytes
     environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
-    return environment.get_template("report.html.j2").render(_context(record, findings), redacted=redact)
+    return environment
 
 
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
@@ -93,9 +107,9 @@ def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
     return lambda value: shown(value) if isinstance(value, int | float) and math.isfinite(value) else "-"
 
 
-def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
     plan = record.plan
-    findings = findings | {"findings": answers.with_targets(findings, plan)}
+    findings = {**findings, "findings": answers.with_targets(findings, plan)}
     mark, word, meaning = OUTCOME_WORDS[findings["outcome"]]
     tables = findings["tables"]
     return {
@@ -103,6 +117,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "mark": mark,
         "word": word,
         "meaning": meaning,
+        "rest": findings["summary"].removeprefix(findings["headline"]).strip(),
         "answers": answers.answers(record, findings),
         "policy": interactive.policy(),
         "script": interactive.script(),
@@ -117,6 +132,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
         "within": within.section(tables),
         "second_of": within.second_of(findings),
         "impact": _impact(tables),
+        "waits": _waits(tables),
         "writes": tables["writes"],
         "expected": [_expected(item, index, record, findings) for index, item in enumerate(findings["findings"])],
         "glossary": _glossary(record, findings),
@@ -157,7 +173,7 @@ def _context(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _clean(findings: dict[str, Any], record: Record) -> dict[str, Any]:
+def _clean(findings: FindingsFile, record: Record) -> dict[str, Any]:
     detail = [str(item) for item in (record.clean or {}).get("detail") or []]
     known = {
         True: ("✓", "Clean", "ok"),
@@ -168,8 +184,8 @@ def _clean(findings: dict[str, Any], record: Record) -> dict[str, Any]:
     return {"mark": mark, "word": word, "kind": kind, "detail": detail}
 
 
-def _facts(plan: dict[str, Any], findings: dict[str, Any]) -> list[tuple[str, str]]:
-    topology, versions, lab = (plan.get(name) or {} for name in ("topology", "versions", "lab"))
+def _facts(plan: Plan, findings: FindingsFile) -> list[tuple[str, str]]:
+    topology, versions, lab = plan.get("topology") or {}, plan.get("versions") or {}, plan.get("lab") or {}
     zones = topology.get("zones") or []
     standby = f", {topology['standby']} on standby" if topology.get("standby") else ""
     where = f"{topology.get('name') or 'unknown'} ({text.plural(len(zones), 'zone')}{standby})"
@@ -208,7 +224,7 @@ def _phases(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
+def _matrix(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
     """Good arrivals: a row per operation, a cell per phase, with its targets."""
     rows = []
     objectives = within.objectives(findings)
@@ -253,7 +269,7 @@ def _matrix(record: Record, findings: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _certain(findings: dict[str, Any], op: str, phase: str) -> str:
+def _certain(findings: FindingsFile, op: str, phase: str) -> str:
     """What the arrivals of a steady phase certify (:mod:`chaos.checks.steady`)."""
     row = ((findings["tables"].get("steady") or {}).get(op) or {}).get(phase)
     return f"; 95 % sure: {text.percent(row['low'])} or more" if row else ""
@@ -290,12 +306,37 @@ def _impact(tables: dict[str, Any]) -> list[dict[str, Any]]:
                 "scripted": text.seconds(round(out["scripted"], 3)),
                 "has_scripted": out["scripted"] > 0.0005,
                 "total": text.seconds(round(out["total"], 3)),
-                "budget": [(name, _share(value)) for name, value in out["budget"].items()],
+                "budget": [
+                    {"of": name, "own": _share(out["budget_own"][name]), "total": _share(value)}
+                    for name, value in out["budget"].items()
+                ],
                 "regained": known[worst]["text"] if worst else text.NO_VALUE,
                 "regained_in": _in_phase(known, worst),
             }
         )
     return rows
+
+
+def _waits(tables: dict[str, Any]) -> str:
+    """What the time costs in which the test waits for somebody to act: that is an assumption, and the reader's to make.
+
+    In a phase that waits on purpose users lose so much a minute; a month's budget is that of :mod:`..checks.outage`.
+    """
+    waiting = {item["name"]: item["end"] - item["start"] for item in tables["phases"] if item["scripted_wait"]}
+    found = []
+    for op, out in tables["outage"].items():
+        seconds = sum(waiting.values())
+        lost = sum(value for name, value in out["phases"].items() if name in waiting)
+        if seconds > 0 and lost > NOTICED:
+            (of, budget), *_ = BUDGETS.items()
+            found.append(f"{_share(60 * lost / seconds / budget)} for {op}s")
+    if not found:
+        return ""
+    took = text.seconds(round(sum(waiting.values())))
+    return (
+        f"The test assumes that somebody acts after {took}. For each minute that your people take, "
+        f"count {text.listed(found)} of a month's budget at {of}."
+    )
 
 
 def _in_phase(known: dict[str, Any], worst: str | None) -> str:
@@ -314,7 +355,7 @@ def _share(value: float) -> str:
     return text.percent(value) if value < 0.1 else f"{value * 100:.0f} %"
 
 
-def _expected(item: dict[str, Any], index: int, record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+def _expected(item: FindingItem, index: int, record: Record, findings: FindingsFile) -> dict[str, Any]:
     mark, word = answers.WORDS[item["counts_as"]]
     metric = item["title"].removesuffix(f" in {item['phase']}") if item["phase"] else item["title"]
     missed = item["counts_as"] in ("weakness", "known_weakness")
@@ -335,12 +376,25 @@ def _evidence(evidence: object) -> list[tuple[str, str]]:
     """What a check noted, as rows; long lists are clipped, the whole is in findings.json."""
     rows = []
     for name, value in (evidence if isinstance(evidence, dict) else {}).items():
-        shown = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
-        rows.append((str(name).replace("_", " "), text.clip(shown.strip('"'), 600)))
+        if value is not None and value != [] and value != {}:
+            rows.append((str(name).replace("_", " "), text.clip(_spelled(value), 600)))
     return rows
 
 
-def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
+def _spelled(value: object) -> str:
+    """A value of JSON for people: no brackets, no quotes."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{str(name).replace('_', ' ')} {_spelled(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ("; " if any(isinstance(item, dict | list) for item in value) else ", ").join(map(_spelled, value))
+    return "none" if value is None else str(value)
+
+
+def _glossary(record: Record, findings: FindingsFile) -> dict[str, Any]:
     """The meanings that this page needs: of its metrics, faults and actions, and of all that may help them."""
     all_ = meanings()
     metrics = {found.id: found for item in findings["findings"] if (found := all_.metric(item["metric"])) is not None}
@@ -371,7 +425,7 @@ def _glossary(record: Record, findings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _settings_here(plan: dict[str, Any]) -> dict[str, str]:
+def _settings_here(plan: Plan) -> dict[str, str]:
     """What the run's topology sets, by full name (an index's with and without ``index.``)."""
     levels = ((plan.get("topology") or {}).get("settings")) or {}
     found = {}
@@ -464,14 +518,14 @@ def _bytes(value: object) -> str:
     return f"{size:.3g} TB"
 
 
-def _tally(findings: list[dict[str, Any]]) -> str:
+def _tally(findings: Sequence[FindingItem]) -> str:
     counted: dict[str, int] = {}
     for item in findings:
         counted[item["counts_as"]] = counted.get(item["counts_as"], 0) + 1
     return ", ".join(f"{counted[kind]} {answers.WORDS[kind][1]}" for kind in reversed(_ORDER) if kind in counted)
 
 
-def _trust(findings: dict[str, Any]) -> list[dict[str, str]]:
+def _trust(findings: FindingsFile) -> list[dict[str, str]]:
     """The short version of why to believe this: one line per fault, one for the driver."""
     lines = []
     for fault in findings["faults"]:
@@ -577,7 +631,7 @@ def _lost(record: Record) -> list[dict[str, Any]]:
     return groups
 
 
-def _step(step: dict[str, Any]) -> dict[str, str]:
+def _step(step: PlannedStep) -> dict[str, str]:
     inverse = step.get("inverse")
     listed = inverse if isinstance(inverse, list) else [inverse]
     return {

@@ -192,6 +192,7 @@ def redacted(history: History) -> tuple[History, Redactor]:
             "readback": redactor.value(history.readback),
             "clean": redactor.value(history.clean),
             "audit": _audit(history.audit, redactor),
+            **{name: redactor.value(getattr(history, name)) for name in ("cas", "probes", "stale", "echo")},
             "arrivals": _renamed(history.arrivals, redactor),
         }
     )

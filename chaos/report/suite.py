@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.report import overview
 from chaos.report.overview import LEFT, RIGHT, ROW, WIDTH, Line, Mark, Scale
 from chaos.statistics.facts import Facts
@@ -59,8 +59,7 @@ def _row(key: tuple[str, str, str], runs: list[Facts], file: Path, again: set[st
     least = min(served, key=lambda pair: pair[0] / pair[1], default=None)
     outages = {
         op: overview.series_text([value for run in runs if (value := overview.outage(run).get(op)) is not None])
-        for op in ("read", "write")
-        if any(op in overview.outage(run) for run in runs)
+        for op in overview.operations(runs)
     }
     return {
         "experiment": key[0],
@@ -105,10 +104,8 @@ def _figure(groups: dict[tuple[str, str, str], list[Facts]]) -> dict[str, Any]:
     scale = Scale(max((overview.seconds_of(v) or 0.0 for v in values), default=1.0), LEFT, WIDTH - RIGHT - 12)
     lines: list[Line] = []
     for key, runs in groups.items():
-        for op in ("read", "write"):
+        for op in overview.operations(runs):
             marked = [(run, value) for run in runs if (value := overview.outage(run).get(op)) is not None]
-            if not marked:
-                continue
             y = 14 + ROW * len(lines)
             marks = tuple(
                 Mark(

@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from chaos.base import text
 from chaos.checks import latency as latency_check
-from chaos.checks import text
-from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Operation, Record
+from chaos.checks.models import FaultItem
+from chaos.checks.record import OUTCOMES, SECOND, Arrivals, LoadOperation, Record
 from chaos.history import configuration, ends
 from chaos.history.format import Outcome
 
@@ -198,21 +199,23 @@ class Timeline:
     """(time, words) of everything in the first figure, for its table."""
 
 
-def build(record: Record, faults: list[dict[str, Any]]) -> Timeline | None:
+def build(record: Record, faults: Sequence[FaultItem]) -> Timeline | None:
     """The geometry of a run's timelines, or None when there is nothing to draw."""
     ends = [span.end for span in record.spans] or [record.last_seen]
     length = (max(ends) - record.origin) / SECOND
     if length <= 0:
         return None
     axis = Axis(length)
-    columns = tuple(_column(axis, record, span) for span in record.spans)
+    columns = (*_warm_up(axis, record), *(_column(axis, record, span) for span in record.spans))
     bands = _bands(axis, faults)
     actions = _place(axis, _actions(record))
     events = _place(axis, _events(record))
     listed = [(item["command"] or 0.0, f"fault commanded: {item['says']}") for item in faults] + [
         (item["gone"], f"fault gone: {item['says']}") for item in faults if item["gone"] is not None
     ]
-    listed += [(item["vanished"][1], f"{_vanished(item)}: {item['says']}") for item in faults if item.get("vanished")]
+    listed += [
+        (gone[1], f"{_vanished(item)}: {item['says']}") for item in faults if (gone := item.get("vanished")) is not None
+    ]
     listed += [(at, full) for at, _, full, _ in (*_actions(record), *_events(record))]
     listed += [(at, f"cluster status {status}") for at, status in _status_changes(record) if at >= 0]
     listed += [
@@ -259,6 +262,20 @@ def _column(axis: Axis, record: Record, span: Any) -> Column:
     )
 
 
+def _warm_up(axis: Axis, record: Record) -> tuple[Column, ...]:
+    """The load before the first phase: it is drawn, and judged by nobody."""
+    first = record.since_start(record.spans[0].start) if record.spans else None
+    if not first or first <= 0:
+        return ()
+    x = axis.x(0.0)
+    width = round(axis.x(first) - x, 1)
+    room = int((width - 10) / 7.2)
+    label = next((words for words in ("warm-up, not judged", "warm-up") if len(words) <= room), "")
+    says = "warm-up: the load before the first phase, which is not judged"
+    shown = text.seconds(round(first, 1)) if width > 44 else ""
+    return (Column(says, label, x, width, shown, scripted_wait=False),)
+
+
 def _label_at(x: float, label: str) -> tuple[float, str, float, float]:
     """(text x, anchor, left edge, right edge) of a label beside x, on the side where it fits."""
     wide = len(label) * CHARACTER + 12
@@ -267,17 +284,17 @@ def _label_at(x: float, label: str) -> tuple[float, str, float, float]:
     return x - 7, "end", x - wide, x + 5
 
 
-def _spread(fault: dict[str, Any]) -> bool:
+def _spread(fault: FaultItem) -> bool:
     return any("spread beyond" in gap for gap in fault["gaps"])
 
 
-def _vanished(fault: dict[str, Any]) -> str:
+def _vanished(fault: FaultItem) -> str:
     """Of a fault that did not hold until its undo: what happened, and the window in which."""
-    first, last = fault["vanished"]
+    first, last = fault["vanished"] or (0.0, 0.0)
     return f"{'spread' if _spread(fault) else 'gone before its time'} between {first:.1f} s and {last:.1f} s"
 
 
-def _bands(axis: Axis, faults: list[dict[str, Any]]) -> tuple[Band, ...]:
+def _bands(axis: Axis, faults: Sequence[FaultItem]) -> tuple[Band, ...]:
     bands: list[Band] = []
     free: list[float] = []
     for index, fault in enumerate(faults):
@@ -480,7 +497,7 @@ def _y_latency(seconds: float) -> float:
     return round(LATENCY_TOP + LATENCY_HEIGHT * (1 - share), 1)
 
 
-def _figure(axis: Axis, record: Record, op: Operation) -> Figure:
+def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
     arrivals = record.arrivals[op.name]
     size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
@@ -586,7 +603,7 @@ def _heat(bins: list[Arrivals], axis: Axis, size: float) -> tuple[tuple[str, ...
     return tuple(paths), f"darkest: {text.plural(most, 'arrival')} in {text.seconds(float(size))}"
 
 
-def _fine(axis: Axis, record: Record, op: Operation, arrivals: Arrivals) -> dict[str, Any]:
+def _fine(axis: Axis, record: Record, op: LoadOperation, arrivals: Arrivals) -> dict[str, Any]:
     """Finer bins for zoom and hover. A quantile is None where nothing was answered or it never came back."""
     least = max(axis.seconds / MOST_FINE_BINS, 5 / op.rate if op.rate > 0 else 1.0)
     size = next((step for step in FINE_STEPS if step >= least), FINE_STEPS[-1])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
 from chaos.report import overview
 from chaos.report.overview import WIDTH, Mark, Scale
 from chaos.statistics.facts import Facts, Known
@@ -32,9 +32,7 @@ def _section(number: int, key: tuple[str, str], runs: list[Facts], file: Path) -
     step = (WIDTH - LEFT - RIGHT) / max(1, len(runs))
     xs = [round(LEFT + step * (i + 0.5), 1) for i in range(len(runs))]
     figures: list[tuple[str, Callable[[Facts], Known | None]]] = [
-        (f"Outage-equivalent time, {op}s", _outage_of(op))
-        for op in ("read", "write")
-        if any(op in overview.outage(run) for run in runs)
+        (f"Outage-equivalent time, {op}s", _outage_of(op)) for op in overview.operations(runs)
     ]
     figures.append(("Longest time to regain the objective", overview.recovery))
     changes = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.models import FindingsFile
 
 MARK = "◆"
 """Beside the share within the objective, the one that is judged."""
@@ -53,7 +54,7 @@ def markdown(tables: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         yield (f"{row['op']}, {row['phase']}", *cells)
 
 
-def objectives(findings: dict[str, Any]) -> dict[str, str]:
+def objectives(findings: FindingsFile) -> dict[str, str]:
     """Operation to its objective in words: ``100 ms``, and where the command line gave it, what the file says."""
     found = {}
     for op, given in ((findings.get("run") or {}).get("objectives") or {}).items():
@@ -63,7 +64,7 @@ def objectives(findings: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def given(findings: dict[str, Any]) -> list[str]:
+def given(findings: FindingsFile) -> list[str]:
     """A sentence for each objective that is not the file's."""
     known = (findings.get("run") or {}).get("objectives") or {}
     return [
@@ -71,7 +72,7 @@ def given(findings: dict[str, Any]) -> list[str]:
     ]
 
 
-def second_of(findings: dict[str, Any]) -> str | None:
+def second_of(findings: FindingsFile) -> str | None:
     """What is said of a run that repeats an inconclusive one; None of any other."""
     first = (findings.get("run") or {}).get("second_of")
     if not isinstance(first, dict):

@@ -1,7 +1,7 @@
 """A and B: is B worse than A by more than is tolerated? The run is the unit.
 
 Per metric the shift from A to B, Hodges and Lehmann's over per-run values with its exact two-sided 95 % interval
-(:mod:`chaos.statistics.intervals`), is held against a tolerance that is stated beforehand:
+(:mod:`chaos.base.intervals`), is held against a tolerance that is stated beforehand:
 
 * pass: the whole interval is no worse than the tolerance;
 * fail: the whole interval is worse than the tolerance;
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.base.errors import Exit, InvalidInput
+from chaos.base.intervals import LEVEL, Interval, Range, Shift, median, shift
 from chaos.checks.measure import Measure, Verdict
-from chaos.errors import Exit, InvalidInput
 from chaos.statistics.facts import Known, higher_is_better
-from chaos.statistics.intervals import LEVEL, Interval, Range, Shift, median, shift
 from chaos.statistics.series import percent, shown
 from chaos.statistics.store import Group, differences, refuse_incomparable
 
@@ -75,7 +75,7 @@ def parse_tolerance(metric: str, given: str) -> Tolerance:
 
     Raises InvalidInput.
     """
-    from chaos.definitions.units import Duration, Malformed, Percent
+    from chaos.base.units import Duration, Malformed, Percent
 
     quantity = metric.partition("@")[0]
     is_share = bool(re.fullmatch(DEFAULTS[0][0], quantity) or quantity in ("good", "slices", "user_uptime"))
@@ -110,7 +110,8 @@ def parse_tolerances(given: Sequence[str]) -> dict[str, Tolerance]:
 
 
 def _tolerance_file(file: Path) -> dict[str, str]:
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         data = YAML(typ="safe").load(file.read_text())
@@ -266,7 +267,7 @@ def deciding(a: Group, b: Group) -> set[str]:
         unit = next((v.unit for side in (a, b) for v in side.values.get(metric, ()) if v is not None), "")
         if unit and (comparison in (">=", ">")) == higher_is_better(unit):
             names.add(metric)
-    names |= {metric for side in (a, b) for metric in side.values if re.fullmatch(r"(read|write)\.outage", metric)}
+    names |= {metric for side in (a, b) for metric in side.values if re.fullmatch(r"[a-z]+\.outage", metric)}
     return names
 
 

@@ -18,12 +18,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.intervals import Range
 from chaos.checks.good import FEWEST as FEWEST_ARRIVALS
 from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.errors import ChaosError, InvalidInput
-from chaos.statistics.intervals import Range
+from chaos.checks.models import FindingItem, FindingsFile
+from chaos.history.models import Plan
 
 RECOVERY = ("regained", "recovered", "until")
 """Quantities that are times until something is over: no mean is taken of them, over runs they have a distribution
@@ -97,8 +99,8 @@ class Facts:
 
     name: str
     folder: Path | None
-    plan: dict[str, Any]
-    findings: dict[str, Any]
+    plan: Plan
+    findings: FindingsFile
     metrics: dict[str, Known] = field(default_factory=dict)
 
     @property
@@ -157,7 +159,7 @@ class Facts:
         return bool(self.unproven)
 
     @cached_property
-    def by_id(self) -> dict[str, dict[str, Any]]:
+    def by_id(self) -> dict[str, FindingItem]:
         return {str(item["id"]): item for item in self.findings.get("findings") or []}
 
     def measured(self, id: str) -> Known | None:
@@ -166,7 +168,7 @@ class Facts:
         return None if item is None else _of_finding(item)
 
 
-def raw_verdict(item: dict[str, Any], comparison: str, target: float) -> Verdict:
+def raw_verdict(item: FindingItem, comparison: str, target: float) -> Verdict:
     """A finding's value against its target alone, whatever was held against it."""
     if item["verdict"] != "inconclusive":
         return Verdict(item["verdict"])
@@ -176,7 +178,7 @@ def raw_verdict(item: dict[str, Any], comparison: str, target: float) -> Verdict
     return judge(Measure(value.low, value.unit, "", value.bound), comparison, target)
 
 
-def unit_of(item: dict[str, Any]) -> str:
+def unit_of(item: FindingItem) -> str:
     """The unit of a finding; of one that does not name it, that of its target."""
     if item.get("unit"):
         return str(item["unit"])
@@ -192,10 +194,11 @@ def of_folder(folder: Path) -> Facts:
     try:
         plan = json.loads((folder / "plan.json").read_text())
         stored = folder / "findings.json"
-        findings = json.loads(stored.read_text()) if stored.is_file() else evaluate(History.open(folder)).to_json()
-        if not isinstance(plan, dict) or not isinstance(findings, dict):
+        found: Any = json.loads(stored.read_text()) if stored.is_file() else evaluate(History.open(folder)).to_json()
+        if not isinstance(plan, dict) or not isinstance(found, dict):
             raise ValueError("not an object")
-        return Facts(folder.name, folder, plan, findings, metrics(findings))
+        findings = cast(FindingsFile, found)
+        return Facts(folder.name, folder, cast(Plan, plan), findings, metrics(findings))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ChaosError) as error:
         raise InvalidInput(
             f"{folder} is no run that can be read ({type(error).__name__}: {error})",
@@ -206,7 +209,7 @@ def of_folder(folder: Path) -> Facts:
 # -- metrics -----------------------------------------------------------------------------------------
 
 
-def metrics(findings: dict[str, Any]) -> dict[str, Known]:
+def metrics(findings: FindingsFile) -> dict[str, Known]:
     """Every number of a run by its name (``read.good@slow``, ``read.outage``), from the tables of findings.json."""
     found = {name: value for name, value in _of_tables(findings.get("tables") or {}) if value is not None}
     gone_over = {name: doubtful(found[name]) for name in _doubtful_names(findings) if name in found}
@@ -217,21 +220,21 @@ def metrics(findings: dict[str, Any]) -> dict[str, Known]:
     return found | gone_over
 
 
-def metric_name(item: dict[str, Any]) -> str:
+def metric_name(item: FindingItem) -> str:
     """A finding's metric with its phase."""
     return str(item["metric"]) + (f"@{item['phase']}" if item.get("phase") else "")
 
 
-def is_doubtful(item: dict[str, Any]) -> bool:
+def is_doubtful(item: FindingItem) -> bool:
     """Exact, so it has a verdict of its own, and yet inconclusive: in a run that counts only what is ours does that."""
     return item["verdict"] == "inconclusive" and item.get("measured") is not None and item.get("bound") == "exact"
 
 
-def _doubtful_names(findings: dict[str, Any]) -> set[str]:
+def _doubtful_names(findings: FindingsFile) -> set[str]:
     return {metric_name(item) for item in findings.get("findings") or [] if is_doubtful(item)}
 
 
-def _of_finding(item: dict[str, Any]) -> Known | None:
+def _of_finding(item: FindingItem) -> Known | None:
     value = known(item.get("measured"), unit_of(item), item.get("bound"))
     return doubtful(value) if value is not None and is_doubtful(item) else value
 
@@ -285,7 +288,7 @@ class Target:
     """Expectations over several phases are one: a known weakness belongs to them as a whole."""
 
 
-def targets(plan: dict[str, Any]) -> tuple[Target, ...]:
+def targets(plan: Plan) -> tuple[Target, ...]:
     """The expectations of a plan, phase by phase, with the ids that :mod:`chaos.checks.verdict` gives them."""
     experiment = plan.get("experiment") or {}
     used: dict[str, int] = {}

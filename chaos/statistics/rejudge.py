@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import evaluate, text
+from chaos.base import text
+from chaos.base.errors import ChaosError, InvalidInput
+from chaos.checks import evaluate
+from chaos.checks.models import FindingsFile
 from chaos.definitions import Duration, Experiment
-from chaos.errors import ChaosError, InvalidInput
-from chaos.history import History
+from chaos.history import History, models
 
 
 def rejudge(
     run: Path, experiment: Experiment | None, good: Mapping[str, Duration] | None = None
-) -> tuple[History, dict[str, Any], list[str]]:
+) -> tuple[History, FindingsFile, list[str]]:
     """(the history with the new expectations in its plan, findings, notes on what differs or cannot be judged).
 
     ``experiment`` None: its own, with the objectives ``good`` (:func:`chaos.definitions.objectives.parse`), which
@@ -31,13 +33,13 @@ def rejudge(
         plan = copy.deepcopy(history.plan)
         old = plan.setdefault("experiment", {})
         for name in good or {}:
-            if name and not (old.get("load") or {}).get(name):
+            if name and name not in models.operations(old.get("load")):
                 raise InvalidInput(f"--objective for {name}s: the load of {run} has none", remedy=f"leave {name}= out")
         new = experiment.to_json() if experiment is not None else _with_objectives(old, good or {})
         notes = _notes(new, old)
         old["expect"] = new.get("expect") or []
         stated = old["good_in_file"] = dict(new.get("good_in_file") or {})
-        for op in ("read", "write"):
+        for op in _both(new, old):
             ours, theirs = ((each.get("load") or {}).get(op) for each in (old, new))
             if ours and theirs:
                 ours["good_within"] = theirs["good_within"]
@@ -46,7 +48,7 @@ def rejudge(
         plan["notes"] = []  # of the run's own objectives
         if experiment is not None:
             plan.pop("judged_by", None)  # a run that was written in Python has expectations now
-        history.__dict__["plan"] = plan  # a cached property: the file stays as it is
+        history = history.planned_as(plan)
         return history, evaluate(history).to_json(), notes
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{run} is no run that can be judged: {type(error).__name__}: {error}") from None
@@ -60,14 +62,19 @@ def _with_objectives(old: dict[str, Any], good: Mapping[str, Duration]) -> dict[
     """The run's own experiment, in normal form, with these objectives."""
     new = copy.deepcopy(old)
     load, stated = new.get("load") or {}, dict(new.get("good_in_file") or {})
-    for op in ("read", "write"):
+    for op in models.operations(load):
         wanted = good.get(op, good.get(""))
-        if wanted is None or not load.get(op):
+        if wanted is None:
             continue
         if stated.setdefault(op, load[op]["good_within"]) == float(wanted):
             del stated[op]
         load[op]["good_within"] = float(wanted)
     return new | {"good_in_file": stated}
+
+
+def _both(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    """The operations that one of two experiments has, or both, in order."""
+    return list(dict.fromkeys(name for each in (old, new) for name in models.operations(each.get("load"))))
 
 
 def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
@@ -78,7 +85,7 @@ def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
         for phase in item["phases"]:
             if phase not in had and had:
                 notes.append(f"{item['text']} in {phase} cannot be judged: the run has no phase {phase}")
-        if item["op"] and not (old.get("load") or {}).get(item["op"]):
+        if item["op"] and item["op"] not in models.operations(old.get("load")):
             notes.append(f"{item['text']} cannot be judged: the run's load has no {item['op']}s")
     for name, phase in wanted.items():
         if name not in had:
@@ -90,7 +97,7 @@ def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
         ]
         if changed:
             notes.append(f"phase {name} ran as the run planned it: {text.listed(changed)} of the new definition differ")
-    for op in ("read", "write"):
+    for op in _both(new, old):
         ours, theirs = ((each.get("load") or {}).get(op) for each in (old, new))
         if not ours or not theirs:
             continue

@@ -1,6 +1,6 @@
 """A series: R runs of one experiment, judged together. The run is the unit, and R is fixed in advance.
 
-The verdict on an expectation over R runs that count (load-and-measurement, section 6):
+The verdict on an expectation over R runs that count (docs/statistics.md):
 
 * A **share or an amount of seconds** (good, outage, latency) is judged by its mean over runs, with Student's t:
   PASS when the one-sided 95 % bound meets the target, FAIL when the opposite bound misses it, else INCONCLUSIVE.
@@ -25,13 +25,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.checks import text
-from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.checks.verdict import Counts, Outcome, exit_code, worst
-from chaos.errors import Exit
-from chaos.statistics import facts as reading
-from chaos.statistics.facts import Facts, Known, Target
-from chaos.statistics.intervals import (
+from chaos.base import text
+from chaos.base.errors import Exit
+from chaos.base.intervals import (
     FEWEST,
     LEVEL,
     Interval,
@@ -42,6 +38,11 @@ from chaos.statistics.intervals import (
     ranked,
     t_interval,
 )
+from chaos.checks.measure import Bound, Measure, Verdict, judge
+from chaos.checks.reasons import Outcome
+from chaos.checks.verdict import Counts, exit_code, worst
+from chaos.statistics import facts as reading
+from chaos.statistics.facts import Facts, Known, Target
 
 VERSION = 1
 
@@ -122,7 +123,7 @@ def shown(value: Range, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class SeriesFinding:
     """One expectation over the series."""
 
     target: Target
@@ -157,7 +158,7 @@ class Series:
 
     runs: tuple[Facts, ...]
     planned: int | None
-    findings: tuple[Finding, ...]
+    findings: tuple[SeriesFinding, ...]
     metrics: dict[str, Figures]
     outcome: Outcome
     clean: bool | None
@@ -226,7 +227,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     if planned is not None and len(runs) < planned:
         gaps.append(f"only {len(runs)} of {planned} runs were made")
     listed = reading.targets(runs[0].plan) if runs else ()
-    groups: dict[int, list[Finding]] = {}
+    groups: dict[int, list[SeriesFinding]] = {}
     for target in listed:
         groups.setdefault(target.group, []).append(_finding(target, runs, counted, gaps))
     findings = tuple(finding for group in groups.values() for finding in _counted(group))
@@ -262,7 +263,7 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     return Series(tuple(runs), planned, findings, over, outcome, clean, tuple(told))
 
 
-def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], gaps: Sequence[str]) -> Finding:
+def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], gaps: Sequence[str]) -> SeriesFinding:
     items = [(run, run.by_id.get(target.id)) for run in counted]
     sure: list[tuple[Facts, Verdict, Known]] = []
     doubt: list[tuple[Facts, Verdict, Known]] = []
@@ -292,7 +293,7 @@ def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], ga
         verdict, says = Verdict.INCONCLUSIVE, f"{says}; does not count, because {holes[0]}"
     if verdict is not Verdict.FAIL and stands:
         says += f"; missed in {text.plural(len(stands), 'run')} by itself"
-    return Finding(
+    return SeriesFinding(
         target=target,
         title=str(any_item["title"]) if any_item else target.id,
         wanted=str(any_item["target"]) if any_item else f"{target.comparison} {target.value:g}",
@@ -394,7 +395,7 @@ def _text(value: float, unit: str) -> str:
     return Measure(max(0.0, min(value, 1.0) if unit == "share" else value), unit, "").text
 
 
-def _counted(group: list[Finding]) -> list[Finding]:
+def _counted(group: list[SeriesFinding]) -> list[SeriesFinding]:
     """As in a single run: a known weakness is over only when every phase of its expectation passes."""
     all_pass = all(finding.verdict is Verdict.PASS for finding in group)
     done = []

@@ -16,10 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.base.errors import InvalidInput
+from chaos.base.paths import write_atomically, write_json
 from chaos.checks.measure import Bound
-from chaos.errors import InvalidInput
-from chaos.places import write_atomically, write_json
+from chaos.definitions.experiment import DOCUMENTS
+from chaos.history import models
+from chaos.history.models import Plan
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known
 
@@ -181,11 +184,11 @@ def group_of(runs: Sequence[Facts], label: str, planned: int | None = None) -> G
 def planned_group(experiment: Any, label: str) -> Group:
     """A side of which no run was made yet, to ask :func:`refuse_incomparable`."""
     data = experiment.to_json()
-    plan = {"experiment": data, "topology": data["topology"]}
+    plan: Plan = {"experiment": data, "topology": data["topology"]}
     return Group(label, _about(plan), _conditions(plan), (), {}, 0.0)
 
 
-def _about(plan: dict[str, Any]) -> dict[str, Any]:
+def _about(plan: Plan) -> dict[str, Any]:
     experiment, topology = plan.get("experiment") or {}, plan.get("topology") or {}
     load = experiment.get("load") or {}
     return {
@@ -203,15 +206,16 @@ def _about(plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _conditions(plan: dict[str, Any]) -> dict[str, Any]:
+def _conditions(plan: Plan) -> dict[str, Any]:
     """What users do, what is done to the cluster, and what is expected: the same, or there is nothing to compare."""
     experiment = plan.get("experiment") or {}
     load = experiment.get("load") or {}
     return {
         "load": {
-            **{op: load[op] for op in ("read", "write") if load.get(op)},
+            **models.operations(load),
             "arrivals": load.get("arrivals"),
             "documents": load.get("documents"),
+            **({"workload": load["workload"]} if load.get("workload", DOCUMENTS) != DOCUMENTS else {}),
         },
         "phases": experiment.get("phases") or [],
         "targets": {target.id: [target.comparison, target.value] for target in reading.targets(plan)},

@@ -5,17 +5,13 @@ from __future__ import annotations
 import functools
 import http.server
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 import synthetic
-from test_report_in_browser import CHROMIUM, browse
+from browser.test_report_in_browser import CHROMIUM, browse
 
 from chaos.report import render
 from chaos.report.compare import compare_page, series_page

@@ -11,10 +11,10 @@ import pytest
 from clusterkit import DATA, ROOT, cli, end_all, kept_lab_id, nothing_left, tidy
 
 from chaos.definitions import load_topology
-from chaos.lab import network, supply, traces
-from chaos.lab.local import LocalLab
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.run.options import new_lab_id
+from chaos.target.labs import network, provisioning, traces
+from chaos.target.labs.local import LocalLab
 
 FAILED = pytest.StashKey[bool]()
 
@@ -45,7 +45,7 @@ class Shared:
 
 def _playground_up() -> LocalLab:
     topology = load_topology("3az-standby", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         lab.up()
     except BaseException:

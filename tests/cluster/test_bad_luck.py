@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
-from chaos import space
-from chaos.definitions import load_experiment
+from chaos.base.paths import ProcessIdentity
 from chaos.faults.ledger import registrations, standing
-from chaos.lab import traces
-from chaos.lab.local import LocalLab
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import marks, problems
-from chaos.places import ProcessIdentity
+from chaos.opensearch.views import await_green
+from chaos.registry import load_experiment
+from chaos.run import space
+from chaos.target.labs import traces
+from chaos.target.labs.local import LocalLab
 
 SLOW = DATA / "slow.yaml"
 

@@ -16,21 +16,22 @@ from pathlib import Path
 import pytest
 from clusterkit import ROOT, failed, kept_lab_id, lifecycle, nothing_left
 
-from chaos import places
-from chaos.definitions import FAULTS, load_topology
-from chaos.faults.catalogue.disk import DiskEvidence, PowerLossEvidence
+from chaos.base import paths
+from chaos.definitions import load_topology
+from chaos.faults.kinds.disk import DiskEvidence, PowerLossEvidence
 from chaos.faults.ledger import registrations, standing
-from chaos.faults.recover import leftovers, recover
-from chaos.faults.select import ready
-from chaos.lab import cgroups, disks, network, supply, sweep, throttle
-from chaos.lab.local import LocalLab
-from chaos.lab.parts import Parts
-from chaos.lab.processes import wait_until
-from chaos.observe.cluster import await_green, elected
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.opensearch.views import await_green, elected
+from chaos.provision import loops
+from chaos.registry import FAULTS, ready
+from chaos.run.options import new_lab_id
+from chaos.run.recovery import leftovers, recover
+from chaos.target.labs import cgroups, disks, network, provisioning, sweep, throttle
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+from chaos.target.parts import Parts
 
-pytestmark = pytest.mark.skipif(disks.lacking() is not None, reason=disks.lacking() or "")
+pytestmark = pytest.mark.skipif(loops.lacking() is not None, reason=loops.lacking() or "")
 
 PARTS = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
 CASES = [
@@ -42,7 +43,7 @@ CASES = [
 def disky() -> Iterator[LocalLab]:
     """The three-zone cluster whose nodes have disks, started once; it lives on whatever happens to whoever uses it."""
     topology = load_topology("3az-disks", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=kept_lab_id(), lease=True)
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=kept_lab_id(), lease=True)
     try:
         lab.up()
         (lab.folder / "leased").touch()
@@ -150,13 +151,13 @@ def test_a_node_is_lost_with_its_data_and_its_disk_stays(disky, tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from chaos.definitions import FAULTS
+from chaos.registry import FAULTS
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
+from chaos.registry import ready
 from chaos.history import EventWriter
-from chaos.lab.local import LocalLab
-from chaos.places import ProcessIdentity
+from chaos.target.labs.local import LocalLab
+from chaos.base.paths import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
 Registration(folder.name, folder / "ledger.jsonl", lab.id, ProcessIdentity.me()).write()
@@ -268,7 +269,7 @@ def test_a_disk_shows_the_fault_and_no_other_disk_does(bare, kind, parameters):
 
 def test_the_end_of_the_process_that_froze_a_disk_is_the_end_of_the_freeze(bare):
     code = (
-        "import sys, time; from chaos.lab.local import LocalLab;"
+        "import sys, time; from chaos.target.labs.local import LocalLab;"
         "LocalLab.attach(sys.argv[1]).disks.freeze('c-data'); print('frozen', flush=True); time.sleep(600)"
     )
     freezer = subprocess.Popen([sys.executable, "-c", code, bare.id], stdout=subprocess.PIPE, cwd=ROOT)
@@ -317,9 +318,9 @@ STAGES = ("image", "attached", "mounted", "frozen", "throttled")
 MAKER = """
 import os, signal, sys
 from chaos.definitions import load_topology
-from chaos.lab import cgroups, diskfreeze, disks, network
-from chaos.lab.local import LocalLab
-from chaos.lab.parts import Parts
+from chaos.target.labs import cgroups, diskfreeze, disks, network
+from chaos.target.labs.local import LocalLab
+from chaos.target.parts import Parts
 
 stage, id, topology = sys.argv[1:]
 parts = Parts("/home", "3.8.0", "x", "lib/*", "/java", "21", (), None, "/toxiproxy", "2.12.0")
@@ -350,7 +351,7 @@ def test_a_maker_killed_at_any_moment_leaves_nothing_that_is_not_found(stage, ma
     topology = ROOT / "topologies" / "3az-disks.yaml"
     made = subprocess.run([sys.executable, "-c", MAKER, stage, id, str(topology)], cwd=ROOT, check=False)
     assert made.returncode == -signal.SIGKILL
-    folder = places.labs() / id
+    folder = paths.labs() / id
     numbers = {loop.number for loop in disks.loops_below(folder)}
     assert bool(numbers) == (stage != "image")
     assert bool(disks.mounts_below(folder)) == (stage not in ("image", "attached"))

@@ -17,11 +17,11 @@ import urllib3
 from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
 
 from chaos.history import ends
-from chaos.lab.limits import Limits
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+from chaos.target.limits import Limits
 
 SLOW = DATA / "slow.yaml"
 NODE = "b-all"
@@ -177,10 +177,10 @@ def test_a_node_that_the_kernel_kills_for_memory_behind_our_back(tiny, out):
 
     def strangle(_: Cli) -> None:
         alone = tiny.memory_use(NODE).held
-        with tiny._demanding(NODE).take(256 << 20):
+        with tiny._consumers(NODE).take(256 << 20):
             assert wait_until(lambda: tiny.memory_use(NODE).held > alone + (250 << 20), 30)
             limits.strangle(tiny.memory_use(NODE).held + (8 << 20), *group)
-            with tiny._demanding(NODE).take(64 << 20):
+            with tiny._consumers(NODE).take(64 << 20):
                 tiny._await_gone(NODE, 30)
         limits.restore("memory", {}, *group)
 

@@ -12,19 +12,20 @@ import pytest
 from clusterkit import DATA, ROOT, Cli, await_event, cli, in_effect, nothing_left, run_folder
 from standbykit import votes
 
-from chaos.controllers import PORT, Controllers
-from chaos.definitions import load_experiment
+from chaos.base.errors import ChaosError
+from chaos.base.netsock import Endpoint
 from chaos.definitions.experiment import Controller, Experiment
-from chaos.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
-from chaos.lab import network
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.netsock import Client, Endpoint
-from chaos.observe import administration
-from chaos.observe.cluster import administer, await_green, elected
 from chaos.observe.proof import problems
+from chaos.opensearch import administration
+from chaos.opensearch.rest import NodeClient
+from chaos.opensearch.views import administer, await_green, elected
+from chaos.registry import load_experiment
+from chaos.run.controllers import PORT, Controllers
+from chaos.target.labs import network
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 CANARIES = "/.failover-canary-*?expand_wildcards=all&filter_path=*.settings.index.uuid"
 
@@ -47,7 +48,7 @@ class Fleet:
         assert undo_entries(self.lab, self.ledger, standing(self.folder / "ledger.jsonl")) == []
 
     def ask(self, zone: str, method: str, path: str) -> dict:
-        client = Client(Endpoint("127.0.0.1", PORT, self.lab.wiring[f"client-{zone}"].namespace))
+        client = NodeClient(Endpoint("127.0.0.1", PORT, self.lab.wiring[f"client-{zone}"].namespace))
         try:
             return client.request(method, path)[1]
         finally:

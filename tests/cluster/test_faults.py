@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from clusterkit import lifecycle
 
-from chaos.definitions import FAULTS
-from chaos.errors import FaultError
+from chaos.base.errors import FaultError
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.probes import Line, Reply
-from chaos.faults.select import ready
-from chaos.lab.processes import wait_until
-from chaos.observe.cluster import await_green, newest, views
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green, newest, views
+from chaos.registry import FAULTS, ready
+from chaos.target.labs.processes import wait_until
 
 
 def test_a_dropped_connection_goes_on_after_healing(playground, tmp_path):

@@ -9,13 +9,12 @@ import time
 
 import pytest
 from clusterkit import DATA, Cli, await_event, events, findings, in_effect, lifecycle, look, told
+from making import toxic
 
-from chaos.definitions import FAULTS
-from chaos.faults.moves import toxic
-from chaos.faults.select import ready
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
 from chaos.observe.proof import problems
+from chaos.registry import FAULTS, ready
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 SLOW = DATA / "slow.yaml"
 SLOWNESS = {"links": "around zone c", "delay": "200ms"}

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from chaos.definitions import FAULTS, load_topology
-from chaos.faults.catalogue import network as catalogue
+from chaos.definitions import load_topology
+from chaos.faults.kinds import network as catalogue
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
-from chaos.faults.select import ready
 from chaos.history import EventWriter
-from chaos.lab import network, supply, traces
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import command_line, wait_until
-from chaos.lab.wiring import TRANSPORT, Host
 from chaos.observe.proof import marks
-from chaos.run import new_lab_id
+from chaos.registry import FAULTS, ready
+from chaos.run.options import new_lab_id
+from chaos.target.labs import network, provisioning, traces
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import command_line, wait_until
+from chaos.target.wiring import TRANSPORT, Host
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +53,7 @@ def echo(host: Host) -> socket.socket:
 @pytest.fixture(scope="module")
 def hollow() -> Iterator[LocalLab]:
     topology = load_topology("3az-standby", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     listeners = []
     try:
         network.build(lab.wiring)

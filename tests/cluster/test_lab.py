@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from clusterkit import DATA, cli, kept_lab_id, nothing_left
 
+from chaos.base.errors import InvalidInput, LabError
 from chaos.definitions import load_topology
-from chaos.errors import InvalidInput, LabError
-from chaos.lab import network, supply, sweep
-from chaos.lab.local import LocalLab
-from chaos.observe.cluster import newest, views
-from chaos.run import new_lab_id
+from chaos.opensearch.views import newest, views
+from chaos.run.options import new_lab_id
+from chaos.target.labs import network, provisioning, sweep
+from chaos.target.labs.local import LocalLab
 
 
 def test_the_cluster_is_as_the_topology_says(playground):
@@ -77,7 +77,7 @@ def test_a_node_that_dies_at_start_shows_its_own_last_error(tmp_path, spotless):
     text = (DATA / "tiny.yaml").read_text().replace("  node:\n", "  node:\n    no.such.setting: 7\n")
     (tmp_path / "broken.yaml").write_text(text)
     topology = load_topology(tmp_path / "broken.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         with pytest.raises(LabError, match=r"died at start: .*unknown setting \[no\.such\.setting\]"):
             lab.up()
@@ -93,7 +93,7 @@ def test_names_of_labs_are_checked():
 
 def test_down_is_the_end_of_everything(spotless):
     topology = load_topology(DATA / "tiny.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     network.build(lab.wiring)
     lab._start_toxiproxy("a-all")
     assert network.processes_in([lab.wiring["a-all"].namespace_name])
@@ -114,7 +114,7 @@ def test_namespaces_come_and_go_without_piling_up_mounts():
     topology = load_topology(DATA / "tiny.yaml")
     counts = []
     for _ in range(3):
-        lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+        lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
         network.build(lab.wiring)
         assert lab.down() == []
         counts.append(mounts())

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 import pytest
 from clusterkit import ROOT, cli, lifecycle, look, told
 
-from chaos.definitions import FAULTS, load_topology
+from chaos.definitions import load_topology
 from chaos.faults.ledger import registrations, standing
-from chaos.faults.select import ready
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe.administration import create_index, delete_index, explicit_settings
-from chaos.observe.cluster import administer, await_green, elected, leaders, newest, term, views
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.opensearch.administration import create_index, delete_index, explicit_settings
+from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
+from chaos.registry import FAULTS, ready
+from chaos.run.options import new_lab_id
+from chaos.target.labs import provisioning
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 INDEX = "chaos"
 CASES = [
@@ -36,7 +36,7 @@ CASES = [
 def lab() -> Iterator[LocalLab]:
     """A cluster that finds a silent leader out within seconds, with an index as the load has it."""
     topology = load_topology("3az-tuned", near=ROOT / "experiments" / "x.yaml")
-    made = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    made = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         made.up()
         create_index(made, INDEX, topology.settings.index)
@@ -110,7 +110,7 @@ def test_leadership_flaps_again_and_again(lab, tmp_path):
 
 @pytest.mark.full
 def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr("chaos.faults.catalogue.cluster_manager.StormEvidence.effect_deadline", 5.0)
+    monkeypatch.setattr("chaos.faults.kinds.cluster_manager.StormEvidence.effect_deadline", 5.0)
     cycle = lifecycle(lab, tmp_path)
     params = FAULTS["cluster_manager.task_storm"].model_validate({"rate": "5000/s"})
     assert cycle.inject(ready("f1", params, lab, seed=1, elected=None)) is False
@@ -120,7 +120,7 @@ def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monk
 
 
 def test_a_static_setting_that_nobody_listed_is_refused_in_opensearchs_words(lab, tmp_path):
-    from chaos.errors import FaultError
+    from chaos.base.errors import FaultError
 
     params = FAULTS["settings.change"].model_validate(
         {"scope": "cluster", "settings": {"http.max_content_length": "1mb"}}
@@ -148,13 +148,13 @@ def test_what_an_operator_changed_meanwhile_is_not_overwritten(lab, tmp_path):
 DYING = """
 import sys, time
 from pathlib import Path
-from chaos.definitions import FAULTS
+from chaos.registry import FAULTS
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
-from chaos.faults.select import ready
+from chaos.registry import ready
 from chaos.history import EventWriter
-from chaos.lab.local import LocalLab
-from chaos.places import ProcessIdentity
+from chaos.target.labs.local import LocalLab
+from chaos.base.paths import ProcessIdentity
 
 lab, folder = LocalLab.attach(sys.argv[1]), Path(sys.argv[2])
 ledger = Ledger(folder / "ledger.jsonl")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from clusterkit import lifecycle, told
 
-from chaos.definitions import FAULTS
 from chaos.faults.ledger import standing
 from chaos.faults.probes import Line, Reply
-from chaos.faults.select import ready
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe.cluster import await_green, newest, views
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green, newest, views
+from chaos.registry import FAULTS, ready
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 
 def ephemeral(lab: LocalLab) -> dict[str, str]:

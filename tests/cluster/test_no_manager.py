@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from standbykit import DOCUMENTS, INDEX, WEIGHED_IN, held, led, put_weights, search, set_cluster, stocked
 
-from chaos.failover.cluster import WEIGHTS_SECONDS
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe import administration
-from chaos.observe.administration import WEIGHTS
-from chaos.observe.cluster import administer, await_elected, await_green, elected
+from chaos.opensearch import administration
+from chaos.opensearch.administration import WEIGHTS
+from chaos.opensearch.views import administer, await_elected, await_green, elected
+from chaos.programs.failover.cluster import WEIGHTS_SECONDS
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 DATA_NODES = ("a-data", "b-data", "c-data")

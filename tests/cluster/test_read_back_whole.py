@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from chaos.lab.processes import wait_until
-from chaos.load.workload import MAPPING, cas_id, check_value, content, preload, preload_id, source
-from chaos.netsock import opensearch
-from chaos.observe.cluster import administer, await_green, view
+from chaos.base.ids import cas_id, preload_id
+from chaos.load.workloads.documents import MAPPING, WORKLOAD, check_value, content, source
 from chaos.observe.readback import read_back
+from chaos.opensearch.rest import opensearch
+from chaos.opensearch.views import administer, await_green, view
+from chaos.target.labs.processes import wait_until
 
 DOCUMENTS, KEYS, INDEX = 300, 3, "damaged"
 IDS = {preload_id(n) for n in range(DOCUMENTS)} | {cas_id(n) for n in range(KEYS)}
@@ -35,7 +36,7 @@ def damaged(tiny):
         assert administer(tiny, "PUT", f"/{INDEX}", body={"mappings": MAPPING, "settings": settings})[0] == 200
         assert await_green(tiny, 60)[0]
         node = tiny.topology.nodes[0].name
-        preload(opensearch(tiny.administration(node), access=tiny.access), DOCUMENTS, INDEX, keys=KEYS)
+        WORKLOAD.preload(opensearch(tiny.administration(node), access=tiny.access), DOCUMENTS, INDEX, keys=KEYS)
         for step in ("_forcemerge?max_num_segments=1&flush=true", "_flush?force=true"):
             assert administer(tiny, "POST", f"/{INDEX}/{step}")[0] == 200
         yield tiny

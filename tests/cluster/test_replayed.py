@@ -11,21 +11,22 @@ from pathlib import Path
 
 import pytest
 from clusterkit import DATA, ROOT, Cli, await_event, events, findings, impostors, in_effect
+from conformance import labs_of
+from conformance import topology as named
 
-from chaos.definitions import Topology, load_topology
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
+from chaos.definitions import Topology
 from chaos.observe.proof import problems
-from chaos.run import new_lab_id
+from chaos.run.options import new_lab_id
+from chaos.target.labs import provisioning
+from chaos.target.labs.local import LocalLab
 
 REPLAYED = DATA / "replayed.yaml"
-SHARED = "3az-standby"
 
 
 def _topologies() -> dict[str, Topology]:
     found = {}
     for file in sorted((ROOT / "topologies").glob("*.yaml")):
-        topology = load_topology(file.stem, near=ROOT / "experiments" / "x.yaml")
+        topology = named(file.stem)
         if not topology.security:
             found[file.stem] = topology
     return found
@@ -41,27 +42,8 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def lab_of(playground: LocalLab) -> Iterator[Callable[[str], LocalLab]]:
-    """A lab of a topology: the shared one, or one more that lasts until another topology is asked for."""
-    there: dict[str, LocalLab] = {}
-
-    def close() -> None:
-        for name in list(there):
-            assert there.pop(name).down() == []
-
-    def get(name: str) -> LocalLab:
-        if name == SHARED:
-            return playground
-        if name not in there:
-            close()
-            topology = load_topology(name, near=ROOT / "experiments" / "x.yaml")
-            there[name] = lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
-            lab.up()
-        return there[name]
-
-    try:
+    with labs_of(lambda: playground, lambda t: LocalLab.create(t, provisioning.parts(t), id=new_lab_id())) as get:
         yield get
-    finally:
-        close()
 
 
 @pytest.mark.parametrize(("topology", "node"), CASES)

@@ -7,14 +7,14 @@ import signal
 import pytest
 from clusterkit import DATA, Cli, await_event, cli, failed, lifecycle, nothing_left, run_folder
 
-from chaos.definitions import FAULTS
-from chaos.faults.catalogue.resources import Heap, ask_in_parallel
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.resources import ask_in_parallel
 from chaos.faults.ledger import standing
-from chaos.faults.select import ready
-from chaos.lab.local import LocalLab
-from chaos.observe.cluster import administer, await_green, elected
+from chaos.faults.unread import Heap
 from chaos.observe.proof import problems
+from chaos.opensearch.views import administer, await_green, elected
+from chaos.registry import FAULTS, ready
+from chaos.target.labs.local import LocalLab
 
 NODES = ("a-all", "b-all", "c-all")
 
@@ -104,7 +104,7 @@ def test_a_value_of_somebody_else_comes_back(tiny, tmp_path):
 def test_a_limit_that_was_not_set_is_not_proven(tiny, tmp_path, monkeypatch, kind, parameters, sabotaged):
     monkeypatch.setattr(tiny, sabotaged, lambda *_, **__: None)
     for evidence in ("StarvationEvidence", "SqueezeEvidence", "KilledForMemoryEvidence"):
-        monkeypatch.setattr(f"chaos.faults.catalogue.resources.{evidence}.effect_deadline", 3.0)
+        monkeypatch.setattr(f"chaos.faults.kinds.resources.{evidence}.effect_deadline", 3.0)
     cycle = lifecycle(tiny, tmp_path)
     assert not cycle.inject(made(tiny, kind, target="node c-all", **parameters))
     assert cycle.undo("f1")
@@ -112,7 +112,7 @@ def test_a_limit_that_was_not_set_is_not_proven(tiny, tmp_path, monkeypatch, kin
 
 def test_a_kill_is_no_kill_for_want_of_memory(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(tiny, "exhaust_memory", tiny.kill_node)
-    monkeypatch.setattr("chaos.faults.catalogue.resources.KilledForMemoryEvidence.effect_deadline", 1.0)
+    monkeypatch.setattr("chaos.faults.kinds.resources.KilledForMemoryEvidence.effect_deadline", 1.0)
     cycle = lifecycle(tiny, tmp_path)
     assert not cycle.inject(made(tiny, "node.out_of_memory", target="node c-all"))
     (only,) = failed(tmp_path, "effect")

@@ -14,10 +14,10 @@ import pytest
 from clusterkit import DATA, Cli, await_event, cli, events, findings, impostors, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import registrations, standing
-from chaos.lab import network
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
 from chaos.observe.readback import shard_of
+from chaos.opensearch.views import await_green
+from chaos.target.labs import network
 
 SLOW, LOSS, FEW = DATA / "slow.yaml", DATA / "loss.yaml", DATA / "few.yaml"
 
@@ -118,7 +118,7 @@ def test_kill_9_of_a_run_with_its_own_lab_at_each_stage(out, spotless):
         assert [first.end()[0], second.end()[0]] == [0, 0], stage
         assert nothing_left() == [], stage
         assert not network.namespaces("oschaos-r") or all(
-            not r.orphaned for r in __import__("chaos.lab.sweep", fromlist=["known"]).known()
+            not r.orphaned for r in __import__("chaos.target.labs.sweep", fromlist=["known"]).known()
         )
         code, output = cli("report", run_folder(out))
         assert code == 5 and "died" in output, (stage, output)

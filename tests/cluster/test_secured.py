@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 import urllib3
 from clusterkit import DATA, ROOT, cli, findings, kept_lab_id, run_folder
-from conformance import conforms
-from test_conformance import INDEX, footprint
+from conformance import INDEX, conforms, footprint
 
-from chaos.access import PLAIN, Access, secret
-from chaos.definitions import FAULTS, load_topology
+from chaos.base.access import PLAIN, Access, secret
+from chaos.definitions import load_topology
 from chaos.faults.moves import Move
-from chaos.lab import security, supply, traces
-from chaos.lab.local import LocalLab
-from chaos.netsock import Client
-from chaos.observe.cluster import await_green
-from chaos.run import new_lab_id
+from chaos.opensearch.rest import NodeClient
+from chaos.opensearch.views import await_green
+from chaos.registry import FAULTS
+from chaos.run.options import new_lab_id
+from chaos.target import security
+from chaos.target.labs import provisioning, traces
+from chaos.target.labs.local import LocalLab
 
 SLOW = DATA / "slow-secure.yaml"
 
@@ -46,7 +47,7 @@ def test_only_who_has_the_password_or_the_certificate_gets_in_and_knows_where(se
     server = lab.administration("a-all")
 
     def asked(access: Access) -> int:
-        return Client(server, access=access).request("GET", "/_cluster/health")[0]
+        return NodeClient(server, access=access).request("GET", "/_cluster/health")[0]
 
     assert asked(lab.access) == 200 and asked(security.transport(lab.folder, security.USER)) == 200
     assert asked(Access(tls=True, ca=lab.access.ca)) == 401
@@ -151,7 +152,7 @@ KINDS = [
 @pytest.fixture(scope="module")
 def standby() -> Iterator[LocalLab]:
     topology = load_topology("3az-secure", near=ROOT / "experiments" / "x.yaml")
-    lab = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    lab = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         lab.up()
         Move("index.create", {"index": INDEX, "settings": dict(topology.settings.index)}).apply(lab)

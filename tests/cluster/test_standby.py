@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 from standbykit import DOCUMENTS, WEIGHED_IN, held, members, put_weights, search, stocked, votes
 
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe import administration
-from chaos.observe.administration import DECOMMISSION
-from chaos.observe.cluster import administer, await_green, elected
+from chaos.opensearch import administration
+from chaos.opensearch.requests import DECOMMISSION
+from chaos.opensearch.views import administer, await_green, elected
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 

@@ -13,16 +13,17 @@ import urllib3
 from clusterkit import DATA
 from standbykit import DOCUMENTS, INDEX, held, led, members, placed, set_cluster, stocked, votes
 
-from chaos.audit import audit, cluster
 from chaos.definitions import load_topology
-from chaos.failover.cluster import CANARY, canary_settings, pairs
-from chaos.lab import supply
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe import administration
-from chaos.observe.administration import DECOMMISSION, decommission_status, excluded
-from chaos.observe.cluster import administer, await_elected, await_green, elected
-from chaos.run import new_lab_id
+from chaos.opensearch import administration
+from chaos.opensearch.administration import decommission_status, excluded
+from chaos.opensearch.requests import DECOMMISSION
+from chaos.opensearch.views import administer, await_elected, await_green, elected
+from chaos.programs.audit import audit, cluster
+from chaos.programs.failover.cluster import CANARY, canary_settings, pairs
+from chaos.run.options import new_lab_id
+from chaos.target.labs import provisioning
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
 DRAIN_SECONDS = 20
@@ -168,7 +169,7 @@ def test_awareness_balance_refuses_copies_that_zones_cannot_share_evenly(lab: Lo
 def without_others() -> Iterator[LocalLab]:
     """Every cluster manager is in zone a."""
     topology = load_topology(DATA / "one-zone-managers.yaml")
-    made = LocalLab.create(topology, supply.parts(topology), id=new_lab_id())
+    made = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         made.up()
         administration.create_index(made, INDEX, topology.settings.index)

@@ -6,9 +6,9 @@ import pytest
 from clusterkit import DATA, Cli, await_event, events, findings, in_effect, nothing_left
 
 from chaos.history import configuration
-from chaos.observe.administration import WEIGHTS
-from chaos.observe.cluster import administer, await_green
 from chaos.observe.proof import problems
+from chaos.opensearch.administration import WEIGHTS
+from chaos.opensearch.views import administer, await_green
 
 SLOW = DATA / "slow.yaml"
 VOTES = "/_cluster/voting_config_exclusions"

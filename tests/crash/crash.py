@@ -9,6 +9,7 @@ what was tested and not what was meant. Everything happens in a state folder of 
 
     python tests/crash/crash.py --seed 1
     python tests/crash/crash.py --kills 4 --families network,node --stages inject,hold,undo
+    python tests/crash/crash.py --runner ../of-an-earlier-version --stages hold   # what it wrote down is undone by this
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from typing import Any
 
 import psutil
 
-from chaos import places
-from chaos.definitions import FAULTS
-from chaos.errors import ChaosError
+from chaos.base import paths
+from chaos.base.errors import ChaosError
 from chaos.faults.ledger import registrations, standing
-from chaos.lab import cgroups, disks, sweep, traces
-from chaos.lab.local import LocalLab
-from chaos.lab.processes import wait_until
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems, upgraded
+from chaos.opensearch.views import await_green
+from chaos.registry import FAULTS
+from chaos.target.labs import cgroups, disks, sweep, traces
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
 WINDOWS = {
@@ -88,6 +89,8 @@ class Crash:
 
     folder: Path
     rng: random.Random
+    checkout: Path = ROOT
+    """Whose runs are killed. It may be of an earlier version: whatever it wrote down, this one undoes."""
     labs: dict[str, LocalLab] = field(default_factory=dict)
     before: dict[str, dict[str, Any]] = field(default_factory=dict)
     kills: list[Kill] = field(default_factory=list)
@@ -131,7 +134,7 @@ class Crash:
         else:
             for other in list(self.labs):  # memory is for one
                 self.down(other)
-        runner = start(*arguments, log=out / "runner.log")
+        runner = start(*arguments, log=out / "runner.log", checkout=self.checkout)
         here = wait_until(lambda: runner.poll() is not None or reached(out, stage), EVENT_SECONDS, every=0.005)
         if not here or runner.poll() is not None:
             end(runner)
@@ -140,7 +143,7 @@ class Crash:
         time.sleep(delay)  # the seeded moment
         end(runner)
         hit = stages(out)[-1]
-        self.ids |= {path.name for path in places.labs().glob("*")}
+        self.ids |= {path.name for path in paths.labs().glob("*")}
         left = len(sweep.leftovers()) + sum(len(standing(each.ledger)) for each in registrations())
         wrong = [] if hit != "hold" or left else ["a run that was killed in mid-fault left nothing to be found"]
         wrong += self.recovered(lab, topology)
@@ -168,13 +171,13 @@ class Crash:
         wrong += [f"left: {each.what}" for each in sweep.leftovers()]
         wrong += [f"registry entry {each.file}" for each in registrations()]
         wrong += [trace for id in sorted(self.ids - alive) for trace in traces.of(id)]
-        wrong += [f"lab folder {path}" for path in places.labs().glob("*") if path.name not in alive]
+        wrong += [f"lab folder {path}" for path in paths.labs().glob("*") if path.name not in alive]
         if not wait_until(lambda: not strays(self.folder), 20):
             wrong += [f"process {pid}: {line}" for pid, line in strays(self.folder).items()]
-        with places.locked(places.state() / "recover.lock", blocking=False) as free:
+        with paths.locked(paths.state() / "recover.lock", blocking=False) as free:
             wrong += [] if free else ["the lock of recover is held"]
         if lab is not None:
-            with places.locked(lab.folder / "run.lock", blocking=False) as free:
+            with paths.locked(lab.folder / "run.lock", blocking=False) as free:
                 wrong += [] if free else [f"the lock of lab {lab.id} is held"]
             unwell = self.unwell(lab, topology)
             if unwell:  # the next kill needs a lab that is well
@@ -303,7 +306,7 @@ def strays(folder: Path) -> dict[int, str]:
     """Processes of ours outside the namespaces: they carry our state folder, or work below our own."""
     found = {}
     mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
-    marker = f"{places.STATE_VARIABLE}={places.state()}".encode()
+    marker = f"{paths.STATE_VARIABLE}={paths.state()}".encode()
     for process in psutil.process_iter(["pid", "cmdline"]):
         if process.pid in mine:
             continue
@@ -313,7 +316,7 @@ def strays(folder: Path) -> dict[int, str]:
         except OSError:
             continue
         line = " ".join(process.info["cmdline"] or [])
-        gateway = "chaos.lab.gateway" in line  # of the lab that lives on
+        gateway = "chaos.target.labs.gateway" in line  # of the lab that lives on
         if (here or where.startswith(f"{folder}/run-")) and not gateway and process.is_running():
             found[process.pid] = line[:120]
     return found
@@ -323,10 +326,10 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "chaos", *arguments]
 
 
-def start(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
+def start(*arguments: str, log: Path, checkout: Path = ROOT) -> subprocess.Popen[bytes]:
     with open(log, "wb") as output:
         return subprocess.Popen(
-            command(*arguments), stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True
+            command(*arguments), stdout=output, stderr=subprocess.STDOUT, cwd=checkout, start_new_session=True
         )
 
 
@@ -371,6 +374,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, help=f"at least; default each cell once, and {KILLS} in all")
     parser.add_argument("--families", default=",".join(families), help="some of: %(default)s")
+    parser.add_argument("--runner", type=Path, default=ROOT, help="a checkout whose runs are killed; default this one")
     parser.add_argument("--stages", default=",".join(WINDOWS), help="some of: %(default)s")
     options = parser.parse_args(given)
     chosen = [name.strip() for name in options.families.split(",")]
@@ -380,9 +384,9 @@ def main(given: list[str] | None = None) -> int:
     rng = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="crash-"))
     folder.chmod(0o755)  # the nodes' own user must get to its data
-    before = os.environ.get(places.STATE_VARIABLE)
-    os.environ[places.STATE_VARIABLE] = str(folder / "state")
-    crash = Crash(folder, rng)
+    before = os.environ.get(paths.STATE_VARIABLE)
+    os.environ[paths.STATE_VARIABLE] = str(folder / "state")
+    crash = Crash(folder, rng, options.runner.resolve())
     missed = []
     try:
         aims = cells(chosen, wanted, options.kills or max(KILLS, len(chosen) * len(wanted)), rng)
@@ -394,9 +398,9 @@ def main(given: list[str] | None = None) -> int:
         for topology in list(crash.labs):
             crash.down(topology)
         if before is None:
-            del os.environ[places.STATE_VARIABLE]
+            del os.environ[paths.STATE_VARIABLE]
         else:
-            os.environ[places.STATE_VARIABLE] = before
+            os.environ[paths.STATE_VARIABLE] = before
     wrong = [kill for kill in crash.kills if kill.wrong]
     print(table(crash.kills, chosen, wanted))
     kinds = Counter(kill.kind for kill in crash.kills)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 from collections import Counter
 from pathlib import Path
 
-import crash
 import pytest
+from crash import crash
 
 real = [
     pytest.mark.cluster,
@@ -69,3 +70,25 @@ def test_a_few_kills_leave_nothing(capsys):
 @pytest.mark.full
 def test_every_stage_and_every_family_survive_kills(capsys):
     assert crash.main(["--seed", "7"]) == 0, capsys.readouterr().out
+
+
+BEFORE = "1f6303b"
+"""The last commit before kinds, providers and targets had rooms of their own."""
+
+
+@marked
+@pytest.mark.full
+def test_what_an_earlier_version_wrote_down_is_undone(tmp_path: Path, capsys):
+    """One run of each family by the code of that commit, killed while its fault holds, and recovered by this one."""
+    earlier = tmp_path / "earlier"
+    git = ["git", "-C", str(crash.ROOT), "worktree"]
+    if subprocess.run([*git[:-1], "cat-file", "-e", f"{BEFORE}^{{commit}}"], capture_output=True).returncode:
+        pytest.skip(f"this checkout has no history back to {BEFORE}: git fetch --unshallow")
+    subprocess.run([*git, "add", "--detach", str(earlier), BEFORE], check=True, capture_output=True)
+    try:
+        kills = str(len(FAMILIES))
+        assert crash.main(["--seed", "3", "--kills", kills, "--stages", "hold", "--runner", str(earlier)]) == 0, (
+            capsys.readouterr().out
+        )
+    finally:
+        subprocess.run([*git, "remove", "--force", str(earlier)], check=True, capture_output=True)

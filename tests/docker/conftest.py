@@ -9,11 +9,11 @@ import pytest
 from clusterkit import ROOT, kept_lab_id, tidy
 from dockerkit import build_missing
 
+from chaos.base.errors import MissingPrerequisite
 from chaos.definitions import load_topology
-from chaos.errors import MissingPrerequisite
-from chaos.lab.docker import images
-from chaos.lab.docker.engine import Engine
-from chaos.lab.docker.lab import DockerLab
+from chaos.target.labs.docker import images
+from chaos.target.labs.docker.engine import Engine
+from chaos.target.labs.docker.lab import DockerLab
 
 
 def pytest_collection_modifyitems(items):

@@ -8,9 +8,9 @@ import pytest
 from clusterkit import DATA, KEPT, Cli, await_event, cli, findings, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import standing
-from chaos.lab.docker.engine import Engine, Owned
-from chaos.observe.cluster import await_green
 from chaos.observe.proof import problems
+from chaos.opensearch.views import await_green
+from chaos.target.labs.docker.engine import Engine, Owned
 
 SLOW, LOSS = DATA / "slow.yaml", DATA / "loss.yaml"
 

@@ -6,12 +6,13 @@ import pytest
 from clusterkit import DATA, cli, findings, kept_lab_id, run_folder
 from dockerkit import build_missing
 
-from chaos.access import Access, secret
+from chaos.base.access import Access, secret
+from chaos.base.errors import InvalidInput
 from chaos.definitions import load_topology
-from chaos.errors import InvalidInput
-from chaos.lab import labs, security
-from chaos.lab.docker import images
-from chaos.netsock import Client
+from chaos.opensearch.rest import NodeClient
+from chaos.target import security
+from chaos.target.labs import kinds
+from chaos.target.labs.docker import images
 
 TINY = DATA / "tiny-secure.yaml"
 
@@ -31,10 +32,10 @@ def test_a_secured_lab_and_a_run_on_it(engine, tmp_path):
     code, output = cli("lab", "up", TINY, "--lab", "docker", "--name", name)
     assert code == 0 and "https://127.0.0.1:" in output, output
     try:
-        lab = labs.attach(name)
+        lab = kinds.attach(name)
         server, password = lab.administration("a-all"), secret(lab.access.password)
-        assert Client(server, access=lab.access).request("GET", "/")[0] == 200
-        assert Client(server, access=Access(tls=True, ca=lab.access.ca)).request("GET", "/")[0] == 401
+        assert NodeClient(server, access=lab.access).request("GET", "/")[0] == 200
+        assert NodeClient(server, access=Access(tls=True, ca=lab.access.ca)).request("GET", "/")[0] == 401
         code, output = cli("run", DATA / "slow-secure.yaml", "--on", name, "--out", out)
         assert code in (0, 1, 3), output  # a busy machine may spoil the load
         found = findings(out)

@@ -1,20 +1,3 @@
-"""What every unit test gets: no trace outside its own folder."""
+"""No trace of a test outside its own folder (tests/support/apart.py)."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
-from hypothesis import settings
-
-from chaos import places
-from chaos.lab import cgroups
-
-settings.register_profile("shared machine", deadline=None)  # how long an example takes is no law
-settings.load_profile("shared machine")
-
-
-@pytest.fixture(autouse=True)
-def _markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "lab_markers", lambda: tmp_path / "run")
-    monkeypatch.setattr(cgroups, "ids", lambda: set())
+from apart import markers_of_its_own  # noqa: F401 - a fixture

@@ -17,22 +17,23 @@ from typing import Any
 import pytest
 import synthetic
 from fakes import PARTS, ROOT, topology
+from making import block
 
 from chaos import cli as module
-from chaos import run as running
-from chaos import space
-from chaos.definitions import FAULTS, load_experiment
-from chaos.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
+from chaos.base.errors import Aborted, ChaosError, Exit, InvalidInput, LabError, ProvisionError
+from chaos.base.paths import ProcessIdentity
 from chaos.faults import documentation
 from chaos.faults.ledger import Ledger, Registration
-from chaos.faults.moves import block
-from chaos.lab import network
-from chaos.lab.local import LocalLab
-from chaos.lab.protocol import CAPABILITIES
-from chaos.places import ProcessIdentity
-from chaos.plan import again
-from chaos.run import RunOptions, RunResult
-from chaos.space import MIB
+from chaos.history import EventWriter
+from chaos.registry import FAULTS, PROVIDERS, load_experiment
+from chaos.run import closing, space, stopping
+from chaos.run import execution as running
+from chaos.run.options import RunOptions, RunResult
+from chaos.run.plan import again
+from chaos.run.space import MIB
+from chaos.target.labs import network
+from chaos.target.labs.local import LocalLab
+from chaos.target.protocol import CAPABILITIES
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]
@@ -48,7 +49,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def never(*_: Any, **__: Any) -> Any:
         pytest.fail("something was started")
 
-    monkeypatch.setattr("chaos.lab.supply.parts", never)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", never)
     monkeypatch.setattr(LocalLab, "up", never)
     return tmp_path
 
@@ -113,7 +114,7 @@ SAMPLE = ROOT / "reports" / "sample"
         ([*PLANNED, "--opensearch-home", EXPERIMENT], "neither a folder nor a tar archive"),
         ([*PLANNED, "--opensearch-home", ROOT], "is no usable OpenSearch home"),
         ([*PLANNED, "--lab", "docker", "--opensearch-home", "/tmp"], "a docker lab runs images"),
-        ([*PLANNED, "--lab", "podman"], "--lab"),
+        ([*PLANNED, "--lab", "podman"], "'podman' is no kind of lab; choose one of: local, docker"),
         ([*PLANNED, "--out", "FILE"], "is no folder"),
         ([*PLANNED, "--out", "FILE/below"], "is no folder"),
         ([*PLANNED, "--quiet"], "--dry-run prints a plan"),
@@ -337,7 +338,7 @@ def test_the_catalogue_says_what_can_be_had_here_and_why_not(cli: Cli, lacking: 
 
 
 def test_the_catalogue_as_a_page_is_the_same_everywhere(cli: Cli, lacking: None) -> None:
-    assert cli("faults", "--markdown")[:2] == (0, documentation.markdown())
+    assert cli("faults", "--markdown")[:2] == (0, documentation.markdown(PROVIDERS))
 
 
 def test_a_drawn_experiment_is_printed_or_written_and_says_how_to_draw_it_again(cli: Cli, tmp_path: Path) -> None:
@@ -358,7 +359,13 @@ def test_a_drawn_experiment_that_is_run_at_once_is_kept(
 
     def run(experiment: Any, options: RunOptions, reporter: Any) -> RunResult:
         ran.append(options.command)
-        return RunResult(tmp_path, {"outcome": "pass", "summary": "", "findings": [], "exit_code": 0}, True)
+        return RunResult(
+            tmp_path,
+            {"outcome": "pass", "exit_code": 0}
+            | dict.fromkeys(("headline", "summary"), "")
+            | {"reasons": [], "findings": []},
+            True,
+        )
 
     monkeypatch.setattr(running, "run", run)
     code, _, _ = cli("nemesis", "3az-standby", "--for", "60s", "--run", "--reports", tmp_path / "r")
@@ -462,7 +469,7 @@ def test_a_lab_with_a_run_under_way_is_neither_shared_nor_taken_down(cli: Cli, t
 
 
 def test_a_reports_folder_that_cannot_be_made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", lambda *_, **__: PARTS)
     code, _, err = cli("run", EXPERIMENT, "-q", "--out", written(tmp_path, "", "file"))
     assert code == 2 and "is no folder" in one_line(err) and "--out" in err
     assert not (tmp_path / "state" / "labs").exists()
@@ -473,7 +480,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
         assert options["opensearch_home"] == Path("/opt/opensearch")
         raise ProvisionError("no mirror answers", remedy="look at the network")
 
-    monkeypatch.setattr("chaos.lab.supply.parts", fails)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", fails)
     monkeypatch.setattr("chaos.provision.given.refuse_unusable", lambda *_: None)
     arguments = ("run", EXPERIMENT, "-q", "--out", tmp_path / "r", "--opensearch-home", "/opt/opensearch")
     code, _, err = cli(*arguments)
@@ -485,7 +492,7 @@ def test_parts_that_cannot_be_had_are_our_error(cli: Cli, tmp_path: Path, monkey
 
 @pytest.fixture
 def provisioned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("chaos.lab.supply.parts", lambda *_, **__: PARTS)
+    monkeypatch.setattr("chaos.target.labs.provisioning.parts", lambda *_, **__: PARTS)
     return tmp_path / "reports"
 
 
@@ -531,8 +538,8 @@ def test_a_disk_that_fills_up_does_not_keep_the_lab_from_being_taken_away(
         raise OSError(28, "No space left on device")
 
     def up(*_: Any) -> None:
-        monkeypatch.setattr(running.EventWriter, "write", full)
-        monkeypatch.setattr(running, "write_json", full)
+        monkeypatch.setattr(EventWriter, "write", full)
+        monkeypatch.setattr(closing, "write_json", full)
         raise LabError("nobody can write any more")
 
     monkeypatch.setattr(LocalLab, "up", up)
@@ -565,14 +572,14 @@ def test_a_record_that_breaks_is_the_headline_of_a_report_in_the_room_that_was_k
             while True:
                 filler.write(bytes(4096))
         with suppress(OSError):  # as the sampler does
-            events.append(running.EventWriter(folder / "history" / "events.jsonl", stops[0].fail))
+            events.append(EventWriter(folder / "history" / "events.jsonl", stops[0].fail))
             events[0].write("sample", nodes="x" * 8192)
         check()
         pytest.fail("it went on")
 
     events: list[Any] = []
     stops: list[Any] = []
-    made = running.Stop
+    made = stopping.Stop
     monkeypatch.setattr(running, "Stop", lambda: stops.append(made()) or stops[0])
     monkeypatch.setattr(LocalLab, "up", up)
     code, said, err = cli("run", EXPERIMENT, "-q", "--out", out)
@@ -594,7 +601,7 @@ def test_a_lab_that_will_not_go_is_dirty_whatever_else(
 
     def up(*_: Any) -> None:
         if full_disk:
-            monkeypatch.setattr(running, "write_json", full)
+            monkeypatch.setattr(closing, "write_json", full)
         raise LabError("no")
 
     monkeypatch.setattr(LocalLab, "up", up)
@@ -646,8 +653,8 @@ def test_signals_ask_for_an_end_once_and_are_given_back() -> None:
             said.append(text)
 
     before = signal.getsignal(signal.SIGTERM)
-    stop = running.Stop()
-    with running.signals(stop, Lines()):  # type: ignore[arg-type]
+    stop = stopping.Stop()
+    with stopping.signals(stop, Lines()):  # type: ignore[arg-type]
         with stop._lock:  # a signal may come while another's handler is at work
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
@@ -670,7 +677,15 @@ def result(code: Exit) -> RunResult:
     outcome = {0: "pass", 1: "weakness", 3: "inconclusive", 4: "aborted", 5: "error", 6: "pass"}[code]
     return RunResult(
         Path("reports/x"),
-        {"exit_code": int(code), "outcome": outcome, "summary": "so", "findings": [], "clean": code != 6},
+        {
+            "exit_code": int(code),
+            "outcome": outcome,
+            "headline": "so",
+            "summary": "so",
+            "reasons": [],
+            "findings": [],
+            "clean": code != 6,
+        },
         code != 6,
     )
 
@@ -746,6 +761,6 @@ def test_ctrl_c_before_a_run_is_one_line_and_aborted(cli: Cli, monkeypatch: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("chaos.definitions.load_experiment", interrupted)
+    monkeypatch.setattr("chaos.registry.load_experiment", interrupted)
     code, _, err = cli("plan", EXPERIMENT)
     assert (code, one_line(err)) == (4, "opensearch-chaos: interrupted\n")

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from fakes import ROOT
+from unit.report import test_first_screen
 
+import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos import pytest_plugin as plugin
-from chaos import space
-from chaos.definitions import load_experiment
-from chaos.errors import Leftovers
-from chaos.lab.local import LocalLab
-from chaos.run import RunResult
+from chaos.base.errors import Leftovers
+from chaos.registry import load_experiment
+from chaos.run import space
+from chaos.run.options import RunResult
+from chaos.target.labs.local import LocalLab
 
 pytest_plugins = ["pytester"]
 
@@ -69,7 +71,8 @@ def result(outcome: str = "pass", clean: bool = True, stopped: bool = False, **c
     """Findings of EXPERIMENT; ``counts_as``: by the finding's metric, dots as underscores."""
     found = [finding(id, counts_as.pop(id.replace(".", "_").replace("@", "_"), "pass")) for id in IDS]
     found += [finding(id, how) for id, how in counts_as.items()]
-    return RunResult(Path("reports/x"), {"outcome": outcome, "summary": "so", "findings": found}, clean, stopped)
+    findings = {"outcome": outcome, "headline": "so", "summary": "so", "findings": found}
+    return RunResult(Path("reports/x"), findings, clean, stopped)
 
 
 @pytest.fixture
@@ -244,16 +247,44 @@ def test_a_run_that_did_not_end_in_order_is_no_pass(verdict: Callable[..., pytes
     verdict(result(outcome)).assert_outcomes(passed=4, failed=1, deselected=1)
 
 
-@pytest.mark.parametrize(("weakness", "kind"), [(True, "weakness"), (False, "inconclusive")])
-def test_an_end_that_nobody_asked_for_is_shown_by_the_run_s_item(
-    verdict: Callable[..., pytest.RunResult], weakness: bool, kind: str
+@pytest.mark.parametrize(
+    ("kind", "cause", "says"),
+    [
+        ("weakness", "process", "Node a-data ended, told so"),
+        ("inconclusive", "process", "Node a-data was ended by a third hand"),
+        ("weakness", "documents", "3 documents that nobody wrote"),
+        ("inconclusive", "no_readback", "The acknowledged writes were not read back"),
+    ],
+)
+def test_what_no_expectation_asks_about_is_shown_by_the_run_s_item(
+    verdict: Callable[..., pytest.RunResult], kind: str, cause: str, says: str
 ) -> None:
-    """After the phases every expectation may have passed by then."""
-    ended = result(kind)
-    ended.findings["tables"] = {"ends": [{"says": "Node a-data ended, told so", "weakness": weakness}]}
-    outcome = verdict(ended)
+    """Every expectation has passed, and ``run`` would exit with 1 or 2."""
+    judged = result(kind)
+    judged.findings["reasons"] = [{"outcome": kind, "cause": cause, "says": says, "finding": None}]
+    outcome = verdict(judged)
     outcome.assert_outcomes(passed=4, failed=1, deselected=1)
-    assert "Node a-data ended, told so" in outcome.stdout.str()
+    assert says in outcome.stdout.str()
+
+
+@pytest.mark.parametrize("kind", ["weakness", "inconclusive"])
+def test_no_run_that_did_not_pass_is_green_whatever_its_findings_say(
+    verdict: Callable[..., pytest.RunResult], kind: str
+) -> None:
+    judged = result(kind)
+    judged.findings["headline"] = "It did not hold."
+    outcome = verdict(judged)
+    outcome.assert_outcomes(passed=4, failed=1, deselected=1)
+    assert "It did not hold." in outcome.stdout.str()
+
+
+@pytest.mark.parametrize("what", test_first_screen.CAUSES)
+def test_whatever_decides_is_shown_by_the_run_s_item_where_no_other_shows_it(
+    verdict: Callable[..., pytest.RunResult], what: str
+) -> None:
+    findings = test_first_screen.judged(test_first_screen.history_of(test_first_screen.CAUSES[what][1]()))
+    outcome = verdict(RunResult(Path("reports/x"), findings, True, False), "-k", "itself")
+    outcome.assert_outcomes(failed=1, deselected=5)
 
 
 def test_a_finding_that_no_item_asks_for_is_shown_by_the_run_s_item(verdict: Callable[..., pytest.RunResult]) -> None:
@@ -337,7 +368,7 @@ def test_options_reach_the_run(run: Run, pytester: pytest.Pytester, monkeypatch:
         return result()
 
     monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
-    monkeypatch.setattr("chaos.run.run", one)
+    monkeypatch.setattr("chaos.run.execution.run", one)
     monkeypatch.chdir(pytester.path)
     experiment(pytester.path, "one")
     run("-m", "chaos", "--chaos-seed=0", "--chaos-out=elsewhere", "--chaos-topology=3az-standby")
@@ -421,7 +452,7 @@ def test_objectives_replace_those_of_every_experiment(
         passed=5, deselected=1
     )
     (loaded,) = seen
-    assert (loaded.load.read.good_within, loaded.load.write.good_within) == (0.25, 2.0)
+    assert (loaded.load.operation("read").good_within, loaded.load.operation("write").good_within) == (0.25, 2.0)
     assert dict(loaded.good_in_file) == {"read": 0.1, "write": 0.1}
 
 
@@ -552,7 +583,7 @@ def test_the_second_run_has_the_same_plan_and_seed_and_a_new_lab(
 
     pool = Pool()
     monkeypatch.setattr(plugin, "_pool", lambda config: pool)
-    monkeypatch.setattr("chaos.run.run", one)
+    monkeypatch.setattr("chaos.run.execution.run", one)
     monkeypatch.chdir(pytester.path)
     experiment(pytester.path, "one")
     experiment(pytester.path, "two")
@@ -581,7 +612,7 @@ def test_a_test_that_states_its_objective_keeps_it_and_says_so(
         raise Leftovers("no further")
 
     monkeypatch.setattr(plugin, "_pool", lambda config: Pool())
-    monkeypatch.setattr("chaos.run.python_execution", execution)
+    monkeypatch.setattr("chaos.run.in_python.python_execution", execution)
     monkeypatch.chdir(pytester.path)
     (pytester.path / "topologies").mkdir()
     (pytester.path / "topologies" / "3az-standby.yaml").write_text(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import itertools
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import results
 
 
@@ -22,27 +19,23 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def begin(code: str, what: str = "make demo") -> dict:
-    return {"code": code, "commit": "abc", "what": what, "began": "t", "machine": {"busy": 0.1, "processors": 2}}
+TIMES = itertools.count()
 
 
-def end(code: str, outcome: str, what: str = "make demo") -> dict:
-    return {"code": code, "commit": "abc", "what": what, "ended": "t", "outcome": outcome, "seconds": 9, "exit_code": 0}
+def run(code: str, outcome: str | None = None, what: str = "make demo") -> dict:
+    """A run of a series; without an outcome it was cut off."""
+    began = f"2026-11-01T00:{next(TIMES) % 60:02}:00+00:00"
+    found = {"code": code, "commit": "abc", "what": what, "began": began, "machine": {"busy": 0.1, "processors": 2}}
+    return found | ({} if outcome is None else {"ended": "t", "outcome": outcome, "seconds": 9, "exit_code": 0})
 
 
-def write(folder: Path, series: str, *lines: dict) -> None:
-    (folder / f"{series}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+def write(series: str, *runs: dict) -> None:
+    for each in runs:
+        results.keep({"series": series, **each})
 
 
 def test_a_row_is_of_one_state_of_the_code_and_a_run_that_was_cut_off_is_listed(recorded: Path) -> None:
-    write(
-        recorded,
-        "demo",
-        *(begin("old"), end("old", "weakness")),
-        *(begin("new"), end("new", "pass")),
-        begin("new"),
-        *(begin("new"), end("new", "inconclusive")),
-    )
+    write("demo", run("old", "weakness"), run("new", "pass"), run("new"), run("new", "inconclusive"))
     assert [row["outcome"] for row in results.rows("demo")] == ["pass", "cut off", "inconclusive"]
     assert len(list(results.wanted("demo", 3, results.lines("demo"), lambda _: "new"))) == 1
     assert len(list(results.wanted("demo", 3, results.lines("demo"), lambda _: "newer"))) == 3
@@ -52,30 +45,48 @@ def test_each_experiment_is_wanted_until_it_has_ended_once(recorded: Path) -> No
     now = lambda what: "new"  # noqa: E731
     every = list(results.wanted("each", 0, [], now))
     assert "experiments/no-fault.yaml" in every and not any("noise-hour" in what for what in every)
-    done = end("new", "pass", "experiments/no-fault.yaml")
-    old = end("old", "pass", every[1])
-    left = set(results.wanted("each", 0, [done, old, begin("new", every[0])], now))
+    done = run("new", "pass", "experiments/no-fault.yaml")
+    old = run("old", "pass", every[1])
+    left = set(results.wanted("each", 0, [done, old, run("new", None, every[0])], now))
     assert set(every) - left == {"experiments/no-fault.yaml"}
     assert list(results.wanted("each", 0, [done, old], now))[-1] == every[1]  # what was never run comes first
 
 
 def test_an_experiment_that_was_changed_is_shown_by_its_newest_runs_alone(recorded: Path) -> None:
     a, b = "experiments/a.yaml", "experiments/b.yaml"
-    write(
-        recorded,
-        "each",
-        *(begin("1", b), end("1", "pass", b)),
-        *(begin("2", a), end("2", "weakness", a)),
-        *(begin("3", a), end("3", "pass", a)),
-    )
+    write("each", run("1", "pass", b), run("2", "weakness", a), run("3", "pass", a))
     assert [(row["what"], row["outcome"]) for row in results.rows("each")] == [(a, "pass"), (b, "pass")]
+
+
+def test_a_run_is_kept_under_its_experiment_and_never_over_another(recorded: Path) -> None:
+    a = "experiments/controls/a.yaml"
+    write("each", run("1", "pass", a), run("1", "pass", a))
+    write("demo", run("1", "pass"))
+    assert sorted(path.parent.name for path in recorded.glob("*/*.json")) == ["a", "a", "zone-network-slowdown"]
+    assert len(results.lines("each")) == 2
+
+
+def test_the_hash_of_a_history_is_of_its_names_and_bytes(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "a").write_text("1")
+    first = results.fingerprint(tmp_path)
+    (tmp_path / "history" / "a").rename(tmp_path / "history" / "b")
+    second = results.fingerprint(tmp_path)
+    (tmp_path / "history" / "b").write_text("2")
+    assert len({first, second, results.fingerprint(tmp_path)}) == 3
 
 
 def test_what_decides_what_a_run_does_and_nothing_else_is_its_code() -> None:
     demo = results.experiments_of("demo")
-    code = ["chaos/run.py", "topologies/3az.yaml", demo, "Makefile", "requirements.lock"]
+    code = ["chaos/run/execution.py", "topologies/3az.yaml", demo, "Makefile", "requirements.lock"]
     assert all(results.is_code(path, demo) for path in code)
-    others = ["README.md", "docs/report.png", "benchmarks/results.py", "tests/unit/test_run.py", results.NO_FAULT]
+    others = [
+        "README.md",
+        "docs/report.png",
+        "benchmarks/results.py",
+        "tests/unit/run/test_execution.py",
+        results.NO_FAULT,
+    ]
     assert not any(results.is_code(path, demo) for path in others)
     assert results.is_code(results.NO_FAULT, results.experiments_of("smoke"))
     assert results.code("demo") != results.code("no-fault") and results.code("demo") == results.code(

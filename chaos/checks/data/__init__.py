@@ -1,51 +1,24 @@
 """Checks on the data itself: compare-and-set, visibility, stale and dirty reads; copies are in :mod:`..writes`.
 
-Every check is pure and reads the record alone. :func:`of_run` knows the metrics of a whole run, :func:`of_phase`
-those of a phase, :func:`tables` the figures that are shown whether expected or not, :func:`gaps` the operations that
-never once succeeded, so that whatever holds for them holds for nothing.
+Every check is pure and reads the record alone. :func:`tables` are the figures that are shown whether expected or not,
+:func:`gaps` the operations that never once succeeded, so that whatever holds for them holds for nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from chaos.checks import text, writes
-from chaos.checks.data import cas, staleness, visibility
-from chaos.checks.data.operations import operations, planned
+from chaos.base import text
+from chaos.checks import writes
+from chaos.checks.data import cas, operations, staleness, visibility
+from chaos.checks.data.operations import planned
 from chaos.checks.evidence import Gap
 from chaos.checks.measure import Measure
-from chaos.checks.record import Record, Span
+from chaos.checks.record import Record
 
 SILENT = 10.0
 """Seconds of the phases in which none was begun, after which compare-and-set or probes were not recorded: at least 20
 of them, at fewer a second."""
-
-
-METRICS: dict[str, Callable[[Record], Measure]] = {
-    "acknowledged.lost": writes.measure,
-    "documents.unexpected": writes.unexpected,
-    "cas.violations": cas.measure,
-    "stale.reads": staleness.stale_measure,
-    "dirty.reads": staleness.dirty_measure,
-}
-"""What is said about the data of a whole run. It is in documents and answers, whatever the processors did."""
-
-
-def of_run(record: Record, metric: str) -> Measure:
-    """A metric of the whole run."""
-    check = METRICS.get(metric)
-    if check is None:
-        return Measure.missing("count", f"this version does not know the metric {metric}")
-    return check(record)
-
-
-def of_phase(record: Record, metric: str, span: Span) -> Measure | None:
-    """``visible.p50``, ``visible.p90`` or ``visible.p99`` of a phase; None for a metric that is none of these."""
-    subject, _, quantity = metric.partition(".")
-    if subject == "visible" and quantity in visibility.NAMES:
-        return visibility.measure(record, span, quantity)
-    return None
 
 
 def violations(record: Record) -> list[str]:
@@ -62,7 +35,7 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     if len(record.stale) < counted:
         found.append(f"only {len(record.stale)} of {text.plural(counted, 'stale read')} of the load are recorded")
     if planned(record, "cas") is not None:
-        done = operations(record.cas)
+        done = operations.of(record)
         if not any(each.acknowledged for each in done):
             found.append("no compare-and-set was ever acknowledged, so nothing was shown about them")
         if not any(each.f == "read" and each.value is not None for each in done):

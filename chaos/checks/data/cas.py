@@ -24,11 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chaos.checks import coverage, text
+from chaos.base import text
+from chaos.checks import coverage
+from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.data.linearizability import Call, Linearizable, check, register
-from chaos.checks.data.operations import Operation, by_key, final, planned
+from chaos.checks.data.operations import CasOperation, by_key, final, planned
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Record
+from chaos.checks.words import Words
 
 SHOWN = 50
 """Violations named in the evidence; the count is whole."""
@@ -89,7 +92,7 @@ def measure(record: Record) -> Measure:
     return Measure(float(len(violations)), "count", says, Bound.AT_LEAST, figures)
 
 
-def cheap(ops: Sequence[Operation], copies: Sequence[dict[str, Any]] = ()) -> list[str]:
+def cheap(ops: Sequence[CasOperation], copies: Sequence[dict[str, Any]] = ()) -> list[str]:
     """Violations on one key that need no search, in words. ``copies``: what each copy held in the end."""
     acknowledged = [each for each in ops if each.acknowledged]
     return [
@@ -100,7 +103,7 @@ def cheap(ops: Sequence[Operation], copies: Sequence[dict[str, Any]] = ()) -> li
     ]
 
 
-def _above_what_they_replaced(acknowledged: Sequence[Operation]) -> list[str]:
+def _above_what_they_replaced(acknowledged: Sequence[CasOperation]) -> list[str]:
     return [
         f"{each.says} was acknowledged over seq_no {each.expected[0]}"
         for each in acknowledged
@@ -108,11 +111,11 @@ def _above_what_they_replaced(acknowledged: Sequence[Operation]) -> list[str]:
     ]
 
 
-def _increasing(acknowledged: Sequence[Operation]) -> list[str]:
+def _increasing(acknowledged: Sequence[CasOperation]) -> list[str]:
     """Against the highest seq_no that had been answered before each was sent: n log n, not all pairs."""
     answered = sorted((each for each in acknowledged if each.end is not None), key=lambda each: each.end or 0)
     found: list[str] = []
-    highest: Operation | None = None
+    highest: CasOperation | None = None
     place = 0
     for each in sorted(acknowledged, key=lambda each: each.begin):
         while place < len(answered) and (answered[place].end or 0) < each.begin:
@@ -124,7 +127,7 @@ def _increasing(acknowledged: Sequence[Operation]) -> list[str]:
     return found
 
 
-def _one_value_each(ops: Sequence[Operation], copies: Sequence[dict[str, Any]]) -> list[str]:
+def _one_value_each(ops: Sequence[CasOperation], copies: Sequence[dict[str, Any]]) -> list[str]:
     seen: dict[tuple[int, int], set[int | None]] = {}
     for each in ops:
         if each.kind == "ok" and each.version is not None:
@@ -138,8 +141,8 @@ def _one_value_each(ops: Sequence[Operation], copies: Sequence[dict[str, Any]]) 
     ]
 
 
-def _replaced_once(acknowledged: Sequence[Operation]) -> list[str]:
-    over: dict[tuple[int, int], list[Operation]] = {}
+def _replaced_once(acknowledged: Sequence[CasOperation]) -> list[str]:
+    over: dict[tuple[int, int], list[CasOperation]] = {}
     for each in acknowledged:
         if each.expected is not None:
             over.setdefault(each.expected, []).append(each)
@@ -152,7 +155,7 @@ def _replaced_once(acknowledged: Sequence[Operation]) -> list[str]:
 
 
 def linearizable(
-    ops: Sequence[Operation], last: int | None, *, reads: bool = False, initial: int | None = 0
+    ops: Sequence[CasOperation], last: int | None, *, reads: bool = False, initial: int | None = 0
 ) -> tuple[Linearizable, str]:
     """The verdict on one key and, for a no, what could not be placed. ``last``: its value in the end, None: not read.
 
@@ -172,7 +175,7 @@ def linearizable(
     )
 
 
-def calls_of(ops: Sequence[Operation], last: int | None, *, reads: bool = False) -> list[Call]:
+def calls_of(ops: Sequence[CasOperation], last: int | None, *, reads: bool = False) -> list[Call]:
     """The history of one key for the search: without what changed nothing or cannot matter, and with a last read."""
     sure = [each for each in ops if each.kind == "ok" and (each.f == "cas" or reads)]
     found = [
@@ -192,6 +195,25 @@ def calls_of(ops: Sequence[Operation], last: int | None, *, reads: bool = False)
     return found
 
 
-def _seq_no(each: Operation) -> int:
+def _seq_no(each: CasOperation) -> int:
     assert each.version is not None
     return each.version[0]
+
+
+CHECKS = (
+    Check(
+        "cas.violations",
+        "count",
+        lambda record, *_: measure(record),
+        Words.of(
+            missed="Compare-and-set broke its promise {times}",
+            question="compare-and-set kept its promise",
+            promise="Compare-and-set kept its promise",
+            short="cas.violations",
+        ),
+        group="data",
+        scope=Scope.RUN,
+        rests=Rests.DATA,
+        needs=("cas",),
+    ),
+)

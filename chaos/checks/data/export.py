@@ -22,9 +22,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from chaos.checks.data.operations import Operation, by_key, final
+from chaos.base import ids
+from chaos.base.errors import HistoryError, InvalidInput
+from chaos.checks.data.operations import CasOperation, by_key, final
 from chaos.checks.record import Record
-from chaos.errors import HistoryError, InvalidInput
 from chaos.history.reader import History
 
 Format = Literal["elle", "elle-reads"]
@@ -49,8 +50,8 @@ def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> lis
             last = final(record, key)
             value = None if last is None else int(last["value"])
             files[f"cas-register-{key}.json"] = list(register(ops, value, reads=format == "elle-reads"))
-    if any(operation.name == "write" for operation in record.operations):
-        files["set.json"] = list(additions(history))
+    if record.writer is not None:
+        files["set.json"] = list(additions(history, record.writer.name))
     folder = Path(out)
     written = []
     try:
@@ -63,7 +64,7 @@ def export(run_folder: Path | str, out: Path | str, format: str = "elle") -> lis
     return written
 
 
-def register(ops: Iterable[Operation], last: int | None, *, reads: bool) -> Iterator[dict[str, Any]]:
+def register(ops: Iterable[CasOperation], last: int | None, *, reads: bool) -> Iterator[dict[str, Any]]:
     """One key as a compare-and-set register. ``last``: what it held in the end, None: not read."""
     taken = [each for each in ops if reads or each.f == "cas"]
     moments: list[tuple[int, bool, int, dict[str, Any]]] = []
@@ -88,13 +89,14 @@ def register(ops: Iterable[Operation], last: int | None, *, reads: bool) -> Iter
     return _numbered(rows)
 
 
-def additions(history: History) -> Iterator[dict[str, Any]]:
+def additions(history: History, writer: str) -> Iterator[dict[str, Any]]:
     """The writes of the load as additions to a set, and the read-back as its last read.
 
+    ``writer``: the operation that they are of.
     Raises HistoryError when the read-back lost more than it names, because the set would not be whole.
     """
     frame = history.arrivals
-    writes = frame[frame["op"] == "write"]
+    writes = frame[frame["op"] == writer]
     readback = history.readback
     moments: list[tuple[int, bool, int, dict[str, Any]]] = []
     acknowledged = set()
@@ -114,7 +116,7 @@ def additions(history: History) -> Iterator[dict[str, Any]]:
         lists = {name: readback.get(name) or [] for name in names}
         if any(len(lists[name]) < int(readback.get(f"{name}_count") or 0) for name in names):
             raise HistoryError(f"{history.folder} has lost or found more than it names: the set would not be whole")
-        numbers = {name: {int(id[2:]) for id in ids if _is_write(id)} for name, ids in lists.items()}
+        numbers = {name: {ids.number_of(id) for id in listed if ids.is_write(id)} for name, listed in lists.items()}
         there = acknowledged - numbers["lost"] | numbers["recovered"] | numbers["resurrected"] | numbers["unexpected"]
         process = max((moment[2] for moment in moments), default=0) + 1
         end = rows[-1][0] if rows else 0
@@ -124,10 +126,6 @@ def additions(history: History) -> Iterator[dict[str, Any]]:
             (end, {"type": "ok", **read, "value": sorted(there)}),
         ]
     return _numbered(rows)
-
-
-def _is_write(id: Any) -> bool:
-    return isinstance(id, str) and id.startswith("w-") and id[2:].isdigit()
 
 
 def _numbered(rows: list[tuple[int, dict[str, Any]]]) -> Iterator[dict[str, Any]]:

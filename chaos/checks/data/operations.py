@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from chaos.base.ids import cas_id
 from chaos.checks.record import Record
 
 
 @dataclass(frozen=True)
-class Operation:
+class CasOperation:
     """One read or compare-and-set of one key. Times in ns; ``end`` None: it never came back.
 
     ``kind``: ok, fail (changed nothing for sure) or info (nobody knows). ``before``: the value that a
@@ -45,8 +47,18 @@ class Operation:
         return f"op {self.number}, {what}{at}"
 
 
-def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
-    """The operations of a record in the order of their invocation. One that was never answered is info."""
+_KNOWN: WeakKeyDictionary[Record, list[CasOperation]] = WeakKeyDictionary()
+
+
+def of(record: Record) -> list[CasOperation]:
+    """The operations of a record, see :func:`operations`; read from its lines once."""
+    if record not in _KNOWN:
+        _KNOWN[record] = operations(record.cas)
+    return _KNOWN[record]
+
+
+def operations(events: Iterable[Mapping[str, Any]]) -> list[CasOperation]:
+    """Operations in the order of their invocation. One that was never answered is info."""
     begun = {int(event["op"]): event for event in events if event["kind"] == "invoke"}
     ended = {int(event["op"]): event for event in events if event["kind"] in ("ok", "fail", "info")}
     found = []
@@ -55,7 +67,7 @@ def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
         value = event.get("value") or (None, None)
         is_read = event["f"] == "read"
         found.append(
-            Operation(
+            CasOperation(
                 number=number,
                 process=int(event["process"]),
                 key=str(event["key"]),
@@ -75,11 +87,11 @@ def operations(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
     return sorted(found, key=lambda each: each.begin)
 
 
-def by_key(record: Record) -> dict[str, list[Operation]]:
+def by_key(record: Record) -> dict[str, list[CasOperation]]:
     """Operations by key: every key of the plan, whether anything was done to it or not."""
     keys = int((planned(record, "cas") or {}).get("keys") or 0)
-    found: dict[str, list[Operation]] = {f"c-{n}": [] for n in range(keys)}
-    for each in operations(record.cas):
+    found: dict[str, list[CasOperation]] = {cas_id(n): [] for n in range(keys)}
+    for each in of(record):
         found.setdefault(each.key, []).append(each)
     return found
 
@@ -97,7 +109,7 @@ def final(record: Record, key: str) -> Mapping[str, Any] | None:
     return copies[0] if copies else None
 
 
-def line_of_descent(ops: Iterable[Operation], last: int) -> set[int]:
+def line_of_descent(ops: Iterable[CasOperation], last: int) -> set[int]:
     """The values that led to ``last``: values are written once, so each has one predecessor. 0 was there before."""
     before = {each.value: each.before for each in ops if each.f == "cas" and each.value is not None}
     found: set[int] = set()

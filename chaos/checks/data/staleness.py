@@ -13,16 +13,20 @@ that cuts may have to call them a known weakness; counting them is what makes th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from chaos.checks import coverage, text
-from chaos.checks.data.operations import Operation, by_key, final, line_of_descent, planned
+from chaos.base import text
+from chaos.base.ids import probe_id
+from chaos.checks import coverage
+from chaos.checks.check import Check, Rests, Scope
+from chaos.checks.data.operations import CasOperation, by_key, final, line_of_descent, planned
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import Record
+from chaos.checks.record import Expected, Record, Span
+from chaos.checks.words import Words, many, upper
 from chaos.history.format import Outcome
 
 SHOWN = 50
@@ -63,7 +67,7 @@ def _stale(record: Record) -> tuple[list[Read], list[Get]]:
             continue
         gets.append((coverage.PROBE_GET, int(after), event["node"]))
         if event["found"] is False:
-            says = f"v-{event['n']} had been acknowledged, and {event['node']} did not find it"
+            says = f"{probe_id(event['n'])} had been acknowledged, and {event['node']} did not find it"
             found.append(Read(int(event["t"]), event["node"], "get", says))
     for event in record.stale:
         says = f"arrival {event['k']} ({event['op']}) was answered in full and lacked documents that were there"
@@ -71,12 +75,12 @@ def _stale(record: Record) -> tuple[list[Read], list[Get]]:
     return sorted(found, key=lambda each: each.t), gets
 
 
-def _behind(ops: Sequence[Operation]) -> tuple[list[Read], list[Operation]]:
+def _behind(ops: Sequence[CasOperation]) -> tuple[list[Read], list[CasOperation]]:
     """Reads of one key that are behind what had been acknowledged when they were sent, and all that could be."""
     answered = sorted((each for each in ops if each.acknowledged and each.end is not None), key=lambda o: o.end or 0)
     found: list[Read] = []
-    looked: list[Operation] = []
-    highest: Operation | None = None
+    looked: list[CasOperation] = []
+    highest: CasOperation | None = None
     place = 0
     for each in sorted((op for op in ops if op.f == "read"), key=lambda op: op.begin):
         while place < len(answered) and (answered[place].end or 0) < each.begin:
@@ -129,7 +133,7 @@ def _gone(record: Record) -> tuple[list[Read], int, list[str]]:
         if event["kind"] != "seen" and not (event["kind"] == "get" and event["found"]):
             continue
         looked += 1
-        id = f"v-{event['n']}"
+        id = probe_id(event["n"])
         if event["n"] in acknowledged:
             continue
         if id in absent:
@@ -146,7 +150,7 @@ def stale_measure(record: Record) -> Measure:
     """Stale reads of the whole run. None counts only if every node that served answered enough gets."""
     found, gets = _stale(record)
     looked = len(gets)
-    answered = sum(int((part.outcome == Outcome.OK).sum()) for name, part in record.arrivals.items() if name == "read")
+    answered = sum(int((record.arrivals[name].outcome == Outcome.OK).sum()) for name in record.readers)
     evidence = {"realtime_gets": looked, "reads_of_the_load": answered, **_shown(record, found)}
     if not looked and not found:
         return Measure.missing("count", "no read came after an acknowledged write, so none could be stale", **evidence)
@@ -154,7 +158,7 @@ def stale_measure(record: Record) -> Measure:
     if found:
         says = f"{says}; the first: {found[0].says}"
     useful = _by_place(record, gets) if record.spans else {}
-    lacking = coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, "read", useful=useful)
+    lacking = coverage.of_data(record, coverage.CAS_READ, coverage.PROBE_GET, *record.readers, useful=useful)
     lacking += coverage.unread_keys(record)
     return _known(found, says, lacking, evidence, coverage.least(record, useful))
 
@@ -208,3 +212,27 @@ def _shown(record: Record, found: Sequence[Read]) -> dict[str, Any]:
             for each in found[:SHOWN]
         ],
     }
+
+
+def _check(metric: str, kept: str, missed: str, measure: Callable[[Record, Expected, Span | None], Measure]) -> Check:
+    words = Words(
+        lambda item, _: f"{many(item, 'read', 'reads')} {missed}", lambda _: kept, lambda _: upper(kept), metric
+    )
+    needs = ("cas", "visibility")
+    return Check(metric, "count", measure, words, "data", scope=Scope.RUN, rests=Rests.DATA, needs=needs)
+
+
+CHECKS = (
+    _check(
+        "stale.reads",
+        "reads showed what had been acknowledged before",
+        "did not show a write that had been acknowledged before",
+        lambda record, *_: stale_measure(record),
+    ),
+    _check(
+        "dirty.reads",
+        "reads showed nothing that was never acknowledged",
+        "showed a write that was never done",
+        lambda record, *_: dirty_measure(record),
+    ),
+)

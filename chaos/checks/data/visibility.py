@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import text
+from chaos.base import text
+from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.record import SECOND, Expected, Record, Span
+from chaos.checks.words import Words
 
 NAMES = ("p50", "p90", "p99")
 
@@ -39,7 +41,7 @@ def forgiven(record: Record, clock: Clock) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Look:
+class Sighting:
     """One document on one node. ``seconds``: until it was visible, or, if not ``seen``, certainly longer than that."""
 
     n: int
@@ -51,7 +53,7 @@ class Look:
     hits: int
 
 
-def looks(record: Record) -> list[Look]:
+def looks(record: Record) -> list[Sighting]:
     """Every document on every node that gave an answer about it."""
     acknowledged = {
         event["n"]: int(event["t"]) for event in record.probes if event["kind"] == "written" and event["acknowledged"]
@@ -67,11 +69,11 @@ def looks(record: Record) -> list[Look]:
             since = max(began, int(event.get("silent") or 0)) if seen else began
             seconds = max(0.0, (int(until) - since) / SECOND)
             hits = int(event.get("hits") or 0)
-            found.append(Look(int(event["n"]), event["node"], event["zone"], began, seconds, seen, hits))
+            found.append(Sighting(int(event["n"]), event["node"], event["zone"], began, seconds, seen, hits))
     return found
 
 
-def of(found: list[Look], name: str) -> Measure:
+def of(found: list[Sighting], name: str) -> Measure:
     """A quantile of some looks."""
     q, n = QUANTILES[name], len(found)
     seen = sum(each.seen for each in found)
@@ -107,7 +109,7 @@ def table(record: Record) -> dict[str, Any]:
     """Figures by phase, node and zone."""
     found = looks(record)
 
-    def row(some: list[Look]) -> dict[str, Any]:
+    def row(some: list[Sighting]) -> dict[str, Any]:
         shown: dict[str, Any] = {"looks": len(some), "seen": sum(each.seen for each in some)}
         for name in NAMES:
             known = of(some, name)
@@ -120,3 +122,26 @@ def table(record: Record) -> dict[str, Any]:
         "nodes": {name: row([o for o in found if o.node == name]) for name in sorted({o.node for o in found})},
         "zones": {name: row([o for o in found if o.zone == name]) for name in sorted({o.zone for o in found})},
     }
+
+
+def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
+    return measure(record, span, wanted.metric.partition(".")[2])
+
+
+CHECKS = tuple(
+    Check(
+        f"visible.{name}",
+        "duration",
+        _measure,
+        Words.of(
+            missed="Acknowledged writes took {measured} to be found by a search{inside}; wanted was {want}",
+            question="writes could be found in time{inside}",
+            promise="Acknowledged writes can be found{inside}: {want}",
+            short=f"visible.{name}",
+        ),
+        group="data",
+        needs=("visibility",),
+        late=True,
+    )
+    for name in NAMES
+)

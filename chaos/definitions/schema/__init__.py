@@ -1,6 +1,6 @@
 """The published JSON Schema of both kinds of definition, for editors and other tools.
 
-It is made from the models and committed beside this file; ``python -m chaos.definitions.schema``
+It is made from the models and committed beside this file; ``python -m chaos.registry``
 writes it anew, and a test fails when it is not current. It accepts what the models accept; what only
 a whole experiment with its topology can tell (unknown phases, zones, …) is left to loading.
 """
@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-from chaos.definitions.experiment import ExperimentFile
+from chaos.definitions.grammar import Grammar
 from chaos.definitions.topology import TopologyFile
 
 FOLDER = Path(__file__).parent
-KINDS: dict[str, type[BaseModel]] = {"experiment": ExperimentFile, "topology": TopologyFile}
+KINDS = ("experiment", "topology")
 
 
 def path_of(kind: str) -> Path:
@@ -27,9 +27,10 @@ def path_of(kind: str) -> Path:
     return FOLDER / f"{kind}.v1.schema.json"
 
 
-def schema_of(kind: str) -> dict[str, Any]:
-    """The schema of ``experiment`` or ``topology``, made from its model."""
-    made = _tidy(KINDS[kind].model_json_schema(schema_generator=_Generate))
+def schema_of(kind: str, grammar: Grammar) -> dict[str, Any]:
+    """The schema of ``experiment`` or ``topology``, made from its model. ``grammar``: what a file may name."""
+    model: type[BaseModel] = grammar.experiment_file if kind == "experiment" else TopologyFile
+    made = _tidy(model.model_json_schema(schema_generator=_Generate))
     assert isinstance(made, dict)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -38,15 +39,15 @@ def schema_of(kind: str) -> dict[str, Any]:
     }
 
 
-def text_of(kind: str) -> str:
+def text_of(kind: str, grammar: Grammar) -> str:
     """The schema as its file holds it."""
-    return json.dumps(schema_of(kind), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(schema_of(kind, grammar), indent=1, ensure_ascii=False) + "\n"
 
 
-def write() -> list[Path]:
+def write(grammar: Grammar) -> list[Path]:
     """Write both files; returns their paths."""
     for kind in KINDS:
-        path_of(kind).write_text(text_of(kind), encoding="utf-8")
+        path_of(kind).write_text(text_of(kind, grammar), encoding="utf-8")
     return [path_of(kind) for kind in KINDS]
 
 

@@ -1,0 +1,1 @@
+"""What every room may use and what knows none of them: errors, paths, units, texts, sockets."""

@@ -1,0 +1,144 @@
+"""How a cluster's REST API is spoken to: plainly or over TLS, trusting whom, and as whom.
+
+The one place for it: administration, sampling, checks, load, audit and failover controller all take an
+:class:`Access`. Secrets stay references (``env:NAME``, ``file:PATH``) and are read when a connection is made, so that
+what is written down of an access, in a manifest or a run's folder, never holds one.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chaos.base.errors import InvalidInput
+
+REFERENCES = "env:NAME or file:PATH"
+NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL (x509_vfy.h), which Python does not name."""
+
+
+def secret(reference: str) -> str:
+    """What a reference stands for. Raises InvalidInput, which never holds the secret."""
+    kind, _, name = reference.partition(":")
+    if kind == "env" and name:
+        value = os.environ.get(name)
+        if value is None:
+            raise InvalidInput(f"the environment has no {name}", remedy="set it, or name another reference")
+        return value
+    if kind == "file" and name:
+        try:
+            return Path(name).read_text().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not text"
+            raise InvalidInput(f"cannot read the secret in {name}: {reason}", remedy="name a file with it") from error
+    raise InvalidInput("a secret is given by reference only", remedy=f"write {REFERENCES}")
+
+
+def distrust(error: BaseException) -> str | None:
+    """Why a server's certificate was not taken, in OpenSSL's words ("certificate has expired"); None: that was not it.
+
+    Understands the standard library's error, alone or in urllib3's.
+    """
+    for each in (error, error.__cause__, *error.args):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return str(getattr(each, "verify_message", each))  # only OpenSSL's own have one
+    return None
+
+
+@dataclass(frozen=True)
+class Access:
+    """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's.
+
+    ``dates`` False: a server's certificate may have expired; who signed it and whose it is must be right all the same.
+    """
+
+    tls: bool = False
+    ca: str | None = None
+    verify: bool = True
+    dates: bool = True
+    user: str | None = None
+    password: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.user is None) != (self.password is None):
+            raise InvalidInput("a user and the reference to a password belong together", remedy="give both")
+        if self.key is not None and self.certificate is None:
+            raise InvalidInput("a key without its certificate", remedy="give the certificate too")
+        if not self.tls and (self.ca is not None or self.certificate is not None or not (self.verify and self.dates)):
+            raise InvalidInput("certificates mean TLS", remedy="use https")
+        if self.password is not None and self.password.partition(":")[0] not in ("env", "file"):
+            raise InvalidInput("a password is given by reference only", remedy=f"write {REFERENCES}")
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls else "http"
+
+    def headers(self) -> dict[str, str]:
+        """Those that every request carries. Raises InvalidInput when the password cannot be read."""
+        if self.user is None or self.password is None:
+            return {}
+        both = f"{self.user}:{secret(self.password)}".encode()  # UTF-8, as the security plugin reads it
+        return {"authorization": f"Basic {base64.b64encode(both).decode()}"}
+
+    @cached_property
+    def context(self) -> ssl.SSLContext | None:
+        """The TLS context of all its connections; None without TLS. Made when it is first asked for, because one that
+        is made before gevent patches the standard library never works after. Raises InvalidInput when a file of it
+        cannot be used."""
+        if not self.tls:
+            return None
+        context = ssl.create_default_context()
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if not self.dates:
+            context.verify_flags |= NO_CHECK_TIME
+        self._use("CA certificates", self.ca, lambda file: context.load_verify_locations(cafile=file))
+        self._use("client certificate", self.certificate, lambda file: context.load_cert_chain(file, self.key))
+        return context
+
+    def of_pool(self) -> dict[str, Any]:
+        """What urllib3's connections and pools of them are told beside the address."""
+        return {"ssl_context": self.context} if self.tls else {}
+
+    def of_client(self) -> dict[str, Any]:
+        """What opensearch-py's clients are told beside their hosts."""
+        known = {"headers": self.headers()} if self.user is not None else {}
+        return {**known, "use_ssl": True, **self.of_pool()} if self.tls else known
+
+    def secured(self, sock: socket.socket, server: str) -> socket.socket:
+        """A connection as this access speaks over it: as it is, or TLS once the other side has proven to be ``server``.
+
+        The handshake has the socket's own timeout. Raises OSError, and the connection is closed then.
+        """
+        return sock if self.context is None else self.context.wrap_socket(sock, server_hostname=server)
+
+    @staticmethod
+    def _use(what: str, file: str | None, load: Any) -> None:
+        if file is None:
+            return
+        try:
+            load(file)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(f"cannot use {file} as {what}: {error}", remedy="name PEM files that fit") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Without a secret in it; only what differs from the default."""
+        default = asdict(PLAIN)
+        return {name: value for name, value in asdict(self).items() if value != default[name]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Access:
+        return cls(**data)
+
+
+PLAIN = Access()

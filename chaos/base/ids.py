@@ -1,0 +1,44 @@
+"""The ids of the load's documents, whatever is in them: by them a read-back knows what became of each.
+
+Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are ``p-<n>``, those of the probes of visibility
+``v-<n>``. Only the documents ``c-<n>``, for compare-and-set, change.
+"""
+
+from __future__ import annotations
+
+
+def write_id(k: int) -> str:
+    """The id of the document that arrival ``k`` writes."""
+    return f"w-{k}"
+
+
+def is_write(doc_id: object) -> bool:
+    """Whether it is the id of a document that an arrival wrote; of anything but text it is not."""
+    return isinstance(doc_id, str) and doc_id.startswith("w-") and doc_id[2:].isdigit()
+
+
+def preload_id(n: int) -> str:
+    return f"p-{n}"
+
+
+def probe_id(n: int) -> str:
+    """The id of the document that probe ``n`` of visibility writes."""
+    return f"v-{n}"
+
+
+def cas_id(n: int) -> str:
+    """The id of key ``n`` of compare-and-set."""
+    return f"c-{n}"
+
+
+def is_key(doc_id: str) -> bool:
+    """Whether it is a key of compare-and-set: its content follows from its id and its value."""
+    return doc_id.startswith("c-")
+
+
+def number_of(doc_id: str) -> int:
+    """The number in an id. Raises ``ValueError`` for one that is none of ours."""
+    kind, _, number = doc_id.partition("-")
+    if kind not in ("w", "p", "v", "c"):
+        raise ValueError(f"{doc_id!r} is not the id of a document of the load")
+    return int(number)

@@ -1,0 +1,140 @@
+"""Making the runs of a series: R of one experiment, or of two in turn (A B A B ...), on a lab that is reused.
+
+R is fixed before the first run and stands on disk (``series.json``). Run i has the seed s + i, so that what is
+drawn (arrivals, "one of role data") varies from run to run; A and B share the seeds. The lab is used again as long as
+it proves clean and green (:mod:`chaos.run.pool`). A signal, a lab that cannot be had, or dirt ends the making; a run
+that ends in an error of its own does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.base.console import Reporter
+from chaos.base.errors import ChaosError
+from chaos.base.intervals import FEWEST
+from chaos.definitions import Experiment, objectives
+from chaos.faults.offers import Providers
+from chaos.run import plan
+from chaos.run.execution import run as run_one
+from chaos.run.options import RunOptions, RunResult
+from chaos.run.stopping import Stop, signals
+from chaos.statistics.store import new_series, write_series
+from chaos.target.labs.base import BaseLab
+
+
+class Labs(Protocol):
+    """What gives labs: :class:`chaos.run.pool.LabPool`."""
+
+    def parts(self, topology: Any) -> Any: ...
+    def get(self, topology: Any, *, parts: Any = None, check: Callable[[], None] = lambda: None) -> BaseLab: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class Arm:
+    """One experiment of which runs are made, its series' folder and the runs so far."""
+
+    experiment: Experiment
+    folder: Path
+    seed: int
+    topology: str | None = None
+    """The option ``--topology``, for the command that makes a run again."""
+    planned: int = 0
+    runs: list[str] = field(default_factory=list)
+    controlled: bool = True
+    """False: the option ``--no-controller``, for the same."""
+
+    def write(self) -> None:
+        write_series(self.folder, _plan(self.experiment, self.planned, self.seed, self.runs))
+
+
+@dataclass
+class Made:
+    """How the making ended. ``error`` is what ended it early, ``dirt`` what a lab left behind."""
+
+    stopped: bool = False
+    error: ChaosError | None = None
+    dirt: str | None = None
+
+
+def arm(
+    experiment: Experiment,
+    out: Path,
+    repeat: int,
+    seed: int | None,
+    topology: str | None = None,
+    *,
+    controlled: bool = True,
+) -> Arm:
+    """A series that is about to be made, its folder on disk with R in it. Raises InvalidInput."""
+    first = seed if seed is not None else experiment.seed
+    folder = new_series(out, experiment.name, _plan(experiment, repeat, first, []))
+    return Arm(experiment, folder, first, topology, repeat, [], controlled)
+
+
+def _plan(experiment: Experiment, repeat: int, seed: int, runs: Sequence[str]) -> dict[str, Any]:
+    return {
+        "experiment": experiment.name,
+        "hash": plan.digest(experiment),
+        "planned_runs": repeat,
+        "first_seed": seed,
+        "runs": list(runs),
+    }
+
+
+def make(
+    arms: Sequence[Arm],
+    repeat: int,
+    labs: Labs,
+    providers: Providers,
+    reporter: Callable[[], Reporter],
+    done: Callable[[Arm, RunResult], None],
+) -> Made:
+    """Make ``repeat`` runs of every arm, interleaved. Whatever happens, the lab is taken away in the end.
+
+    ``done`` is told of every run. Raises ChaosError only before anything was started.
+    """
+    made = Made()
+    # before the signals are ours: a Ctrl-C may end a long download at once
+    parts = {id(each): labs.parts(each.experiment.topology) for each in arms}
+    stop, outer = Stop(), reporter()
+    if repeat < FEWEST:
+        outer.line(f"{repeat} runs can show a weakness; a pass over runs takes {FEWEST}")
+    with signals(stop, outer):
+        try:
+            for number in range(repeat):
+                for each in arms:
+                    outer.line(f"run {number + 1} of {repeat}: {each.experiment.name}")
+                    stop.check()
+                    lab = labs.get(each.experiment.topology, parts=parts[id(each)], check=stop.check)
+                    result = _one(each, number, lab, providers, reporter())
+                    done(each, result)
+                    if result.stopped or not result.clean:
+                        made.stopped = result.stopped
+                        return made
+        except ChaosError as error:
+            made.error, made.stopped = error, stop.asked
+        finally:
+            try:
+                labs.close()
+            except (RuntimeError, ChaosError) as error:
+                made.dirt = str(error)
+            outer.close()
+    return made
+
+
+def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
+    seed = each.seed + number
+    given = objectives.options(each.experiment)
+    command = plan.again(each.experiment.file, seed, each.topology, controlled=each.controlled, good=given)
+    try:
+        result = run_one(each.experiment, RunOptions(each.folder, command, providers, seed=seed, lab=lab), reporter)
+    finally:
+        reporter.close()
+    each.runs.append(result.folder.name)
+    each.write()  # after every run: a killed series is one of fewer runs than planned
+    return result

@@ -1,0 +1,136 @@
+"""``validate`` and ``plan``: what a file says, before anything starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chaos.base.errors import InvalidInput
+from chaos.commands.common import (
+    DEFAULT_LAB,
+    Definitions,
+    Objectives,
+    TopologyOption,
+    Uncontrolled,
+    for_each,
+    out,
+)
+
+
+def validate(
+    files: Annotated[list[Path], typer.Argument(help="Experiment or topology files, or folders of them.")],
+) -> None:
+    """Check definitions; needs no cluster. Errors name file, line and column."""
+    from chaos.definitions import load_topology
+    from chaos.registry import load_experiment
+
+    found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
+    if not found:
+        raise InvalidInput(f"no definitions in {', '.join(map(str, files))}", remedy="name a .yaml file or a folder")
+
+    def check(file: Path) -> str:
+        if _is_topology(file):
+            return f"topology {load_topology(file).name}"
+        return f"experiment {load_experiment(file).name}"
+
+    for file, what in zip(found, for_each(check, found), strict=True):
+        out.print(f"{file}: valid {what}", markup=False)
+
+
+def plan(
+    experiments: Definitions,
+    seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
+    topology: TopologyOption = None,
+    no_controller: Uncontrolled = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    objective: Objectives = None,
+) -> None:
+    """Print every step with its inverse; needs no cluster and changes nothing."""
+    from chaos.definitions import objectives
+    from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
+    from chaos.run.execution import refuse_lacking
+
+    controlled = not no_controller
+    good = objectives.parse(objective or (), GRAMMAR.operations)
+    loaded = for_each(
+        lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
+    )
+    print_plans(loaded, seed, as_json=as_json)
+    for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
+
+
+def _is_topology(file: Path) -> bool:
+    try:
+        return any(line.replace(" ", "").startswith("kind:topology") for line in file.read_text().splitlines())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def print_plans(
+    experiments: list[Any],
+    seed: int | None,
+    *,
+    as_json: bool = False,
+    lab: Any = None,
+    kind: str = DEFAULT_LAB,
+    repeat: int | None = None,
+) -> None:
+    """Print them all. What cannot be had is refused after that, as a run would."""
+    from chaos.registry import PROVIDERS
+    from chaos.run import space
+    from chaos.run.execution import offers_for
+
+    for experiment in experiments:
+        first = seed if seed is not None else experiment.seed
+        records = space.of_record(experiment) * (repeat or 1)
+        room = {"record": records.bytes} | ({} if lab else {"lab": space.of_lab(experiment, kind).bytes})
+        _print_plan(experiment, first, room, offers_for(experiment, PROVIDERS, lab, kind), as_json=as_json)
+        if repeat is not None:
+            out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
+
+
+def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
+    """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
+    from chaos.run import plan as planning
+    from chaos.run.space import size
+
+    steps = list(planning.steps(experiment, seed, offers))
+    if as_json:
+        plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": planning.blunt(experiment)}
+        print(json.dumps(plan | {"room_bytes": room}, indent=1))
+        return
+    out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)
+    for operation in experiment.load.operations:
+        stated = experiment.good_in_file.get(operation.name)
+        whose = f" (given on the command line; the file says {stated.text})" if stated is not None else ""
+        out.print(
+            f"  load: {operation.name} {operation.operation} {operation.rate.text}, good within "
+            f"{operation.good_within.text}{whose}, from zones {', '.join(experiment.client_zones)}",
+            markup=False,
+        )
+    phase = None
+    for step in steps:
+        if step["phase"] != phase:
+            phase = step["phase"]
+            out.print(f"phase {phase}", markup=False)
+        out.print(f"  {step['step']}", markup=False)
+        if step.get("provider"):
+            out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
+        for key in ("mechanism", "resolved"):
+            if step.get(key):
+                out.print(f"    {key}: {step[key]}", markup=False)
+        for move in step.get("moves", []):
+            out.print(f"    move: {move}", markup=False)
+        inverse = step.get("inverse")
+        for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
+            out.print(f"    inverse: {line}", markup=False)
+    for expectation in experiment.expect:
+        known = f" (known weakness: {expectation.known_weakness})" if expectation.known_weakness else ""
+        out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
+    for note in planning.blunt(experiment):
+        out.print(f"  note: {note}", markup=False)
+    needed = ", ".join(f"{size(count)} for the {what}" for what, count in room.items())
+    out.print(f"  room on disk, at most: {needed}", markup=False)

@@ -1,0 +1,43 @@
+"""``report``: runs judged again and their pages redrawn, from their folders alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chaos.base.errors import SEVERITY, Exit, InvalidInput
+from chaos.commands.common import (
+    findings_name,
+    print_verdict,
+)
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...")],
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Without names, addresses and paths, into RUN/redacted, to be mailed.")
+    ] = False,
+) -> None:
+    """Judge runs again and redraw their reports, from their folders alone."""
+    from chaos.commands.repeating import judged_again
+    from chaos.report import render
+
+    codes = []
+    for folder in runs:
+        if (folder / "series.json").is_file():
+            if redact:
+                raise InvalidInput(f"{folder} is a series", remedy="name the runs in it: they are redacted one by one")
+            codes.append(judged_again(folder))
+            continue
+        if not (folder / "plan.json").is_file():
+            raise InvalidInput(
+                f"{folder} is no run folder (it has no plan.json)", remedy="name a folder under reports/"
+            )
+        page = render(folder, redact=redact)
+        findings = json.loads((page.parent / "findings.json").read_text())
+        print_verdict(findings_name(folder), page.parent, findings)
+        codes.append(Exit(findings["exit_code"]))
+    raise typer.Exit(int(min(codes, key=SEVERITY.index)))

@@ -1,0 +1,157 @@
+"""``run``: experiments, one after the other, or series of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
+from chaos.commands.common import (
+    DEFAULT_LAB,
+    Definitions,
+    Home,
+    LabKind,
+    Objectives,
+    TopologyOption,
+    Uncontrolled,
+    for_each,
+    out,
+    print_verdict,
+    say,
+    say_error,
+)
+from chaos.commands.planning import print_plans
+
+
+def run(
+    experiments: Definitions,
+    out_folder: Annotated[Path, typer.Option("--out", help="Where run folders go.")] = Path("reports"),
+    seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
+    topology: TopologyOption = None,
+    no_controller: Uncontrolled = False,
+    on: Annotated[str | None, typer.Option("--on", help="Run on this lab (from `lab up`).", metavar="LAB")] = None,
+    opensearch_home: Home = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
+    repeat: Annotated[
+        int | None, typer.Option("--repeat", help="So many runs of each, judged together.", min=1, show_default=False)
+    ] = None,
+    of_kind: LabKind = None,
+    objective: Objectives = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            "--retry-inconclusive",
+            help="Run an experiment that ends inconclusive once more; such runs may take so long together.",
+            metavar="DURATION",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
+    from chaos.base.console import Reporter
+    from chaos.definitions import objectives
+    from chaos.observe.proof import problems
+    from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
+    from chaos.run import retrying, space
+    from chaos.run.execution import refuse_lacking
+    from chaos.run.execution import run as run_one
+    from chaos.run.leftovers import refuse_leftovers, refuse_second_run
+    from chaos.run.options import RunOptions
+    from chaos.run.plan import again
+    from chaos.target.labs import kinds
+
+    kind = of_kind or DEFAULT_LAB
+    if on is not None and of_kind is not None:
+        raise InvalidInput("--lab is for a lab of its own, and --on names one that is there", remedy="leave one out")
+    if on is not None and opensearch_home is not None:
+        raise InvalidInput(f"lab '{on}' has its OpenSearch already: --opensearch-home is for a lab of its own")
+    if dry_run and quiet:
+        raise InvalidInput("--dry-run prints a plan and --quiet a verdict", remedy="leave one out")
+    controlled = not no_controller
+    good = objectives.parse(objective or (), GRAMMAR.operations)
+    loaded = for_each(
+        lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
+    )
+    if retry is not None and repeat is not None:
+        raise InvalidInput(
+            "--retry-inconclusive and --repeat: how many runs a series has is fixed before the first",
+            remedy="leave one of them out",
+        )
+    retries = None if retry is None else retrying.Retries.parse(retry)
+    lab = None
+    if on is None:
+        kinds.refuse_home(kind, opensearch_home)
+    else:
+        lab = kinds.attach(on)
+        for experiment in loaded:
+            needed = experiment.topology
+            if needed.to_json() | {"file": None} != lab.topology.to_json() | {"file": None}:
+                raise InvalidInput(
+                    f"lab '{on}' runs topology {lab.topology.name}, but {experiment.name} needs {needed.name}",
+                    remedy=f"start one with: opensearch-chaos lab up {needed.name}",
+                )
+        refuse_leftovers()
+        refuse_second_run(lab)
+        if found := problems(lab):
+            raise InvalidInput(
+                f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}",
+                remedy="run: opensearch-chaos recover, or take it down and start it again",
+            )
+    if dry_run:
+        print_plans(loaded, seed, lab=lab, kind=kind, repeat=repeat)
+    for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS, lab, kind), loaded)
+    space.refuse_scarce(space.wanted(loaded, out_folder, kind=kind, own_lab=lab is None, times=repeat or 1))
+    if dry_run:
+        if retries is not None:
+            out.print(f"a run that ends inconclusive is repeated once: {retries.words}", markup=False)
+        return
+    codes: list[Exit] = []
+    if repeat is not None:
+        from chaos.commands.repeating import repeated
+
+        given = (repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind, controlled)
+        raise typer.Exit(int(repeated(loaded, *given)))
+    for experiment in loaded:
+
+        def one(second_of: dict[str, Any] | None, experiment: Any = experiment) -> Any:
+            reporter = Reporter(quiet=quiet)
+            reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
+            first_seed = seed if seed is not None else experiment.seed
+            given = objectives.options(experiment)
+            options = RunOptions(
+                out=out_folder,
+                command=again(experiment.file, first_seed, topology, controlled=controlled, good=given),
+                providers=PROVIDERS,
+                seed=seed,
+                lab=lab,
+                opensearch_home=opensearch_home,
+                kind=kind,
+                second_of=second_of,
+            )
+            try:
+                return run_one(experiment, options, reporter)
+            finally:
+                reporter.close()
+
+        def unsound() -> str | None:
+            found = problems(lab) if lab is not None else []
+            return f"lab '{on}' is not as its topology says: {'; '.join(found[:3])}" if found else None
+
+        result = None
+        try:
+            for result in retrying.runs(experiment.name, one, retries, say, unsound):
+                print_verdict(experiment.name, result.folder, result.findings)
+        except ChaosError as error:
+            say_error(error)  # the verdicts before it still count for the exit code
+            codes += [error.exit_code] + ([result.exit_code] if result is not None else [])
+            break
+        assert result is not None
+        codes.append(result.exit_code)  # of two runs the second counts
+        if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
+            break
+    if retries is not None and retries.runs > 1:
+        say(retries.tally)
+    raise typer.Exit(int(min(codes, key=SEVERITY.index)))

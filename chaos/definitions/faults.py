@@ -1,8 +1,0 @@
-"""Every kind of fault that a definition can name, from the catalogue."""
-
-from __future__ import annotations
-
-from chaos.definitions.steps import FaultParams
-from chaos.faults.catalogue import discover
-
-FAULTS: dict[str, type[FaultParams]] = discover()

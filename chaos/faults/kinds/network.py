@@ -1,0 +1,336 @@
+"""Network faults: parameters, and what must be seen of them on directed links.
+
+Two ways to lose packets, which recover differently: *drop* (they vanish below TCP, which retransmits, and after healing
+the connections go on) and *hang* (bytes vanish behind an accepted connection, and healing closes it).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from chaos.base.units import Duration, PositiveDuration, PositiveSize, PositiveSizeRate, Size, at_least
+from chaos.definitions.steps import Scene
+from chaos.definitions.topology import Topology
+from chaos.faults.evidence import (
+    CONTROL_GROWTH_SECONDS,
+    LEAST_CLOSE_SECONDS,
+    LEAST_DELAY_SECONDS,
+    LEAST_PAUSE_SECONDS,
+    SILENCE_SECONDS,
+    BandwidthEvidence,
+    Evidence,
+    LinkEvidence,
+    SlicerEvidence,
+    SlowCloseEvidence,
+    milliseconds,
+    tolerance,
+)
+from chaos.faults.fault import Link
+from chaos.faults.kind import NetworkFault
+from chaos.faults.offers import Aim, Means
+from chaos.faults.probes import Echo, Pair, Reply
+from chaos.target.wiring import Wiring
+
+Links = frozenset[Link]
+
+
+def spoken(wiring: Wiring, links: Links) -> Links:
+    """The links over which anything is ever said: clients do not speak to each other."""
+    return frozenset((a, b) for a, b in links if "node" in (wiring[a].kind, wiring[b].kind))
+
+
+def pairs_both(wiring: Wiring, links: Links) -> list[Pair]:
+    """Connections whose bytes cross one of the links in either direction."""
+    pairs = {(a, b) for a, b in links if wiring[b].kind == "node"}
+    pairs |= {(b, a) for a, b in links if wiring[a].kind == "node"}
+    return sorted(pairs)
+
+
+def pairs_opened(wiring: Wiring, links: Links) -> list[Pair]:
+    """Connections that the source of one of the links opens."""
+    return sorted((a, b) for a, b in links if wiring[b].kind == "node")
+
+
+def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
+    """Every other connection that can be opened in this lab."""
+    everything = {(a.name, b.name) for a in wiring.hosts for b in wiring.nodes if a != b}
+    return sorted(everything - set(touched))
+
+
+AMBER = "#b7791f"
+LEAST_SLICE_OVER_TLS = 256
+"""Bytes; a client's ping is some 190 of them."""
+
+
+ANSWERED_WITHIN = 2.0
+"""Seconds for which an untouched link is waited for: of a fault that lets nothing through, any answer says that it is
+not there."""
+
+
+class OnLinks(NetworkFault):
+    """What all network faults have in common: links resolved, pairs that nobody speaks over left out."""
+
+    holding = (
+        "every two seconds pings over two of its pairs and one untouched pair, in turn; before the undo all of "
+        "its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        return Aim(id, scene, wiring, links=spoken(wiring, scene.links(self.links)))
+
+    @property
+    def silence(self) -> float:
+        """Seconds without an answer that count as silence; less where the fault itself is short."""
+        return SILENCE_SECONDS if self.flap is None else min(SILENCE_SECONDS, 0.4 * float(self.flap.down))
+
+
+class NetworkLatency(OnLinks):
+    """Added one-way delay. A round trip grows by it once per direction that is chosen."""
+
+    kind = "network.latency"
+    examples = (
+        {"links": "to zone c", "delay": "300ms"},
+        {"links": "around everything in zone c", "delay": "200ms", "jitter": "20ms"},
+    )
+    proof = "round trips over new and existing connections grow as asked, untouched ones do not"
+    colour = AMBER
+    delay: PositiveDuration = Field(description="added one way, for example 300ms")
+    jitter: Duration = Field(default=Duration(0), description="the delay varies by plus or minus this much")
+
+    @model_validator(mode="after")
+    def _jitter_below_delay(self) -> NetworkLatency:
+        if self.jitter > self.delay:
+            raise ValueError(
+                f"jitter {self.jitter.text} is more than the delay {self.delay.text}: a delay cannot become negative"
+            )
+        if self.delay - self.jitter < LEAST_DELAY_SECONDS:
+            less = f" less its jitter {self.jitter.text}" if self.jitter else ""
+            raise ValueError(
+                f"a delay of {self.delay.text}{less} cannot be told from a link that nobody touched: "
+                f"expected {milliseconds(LEAST_DELAY_SECONDS)} or more"
+            )
+        return self
+
+    @property
+    def lateness(self) -> Duration:
+        return self.delay
+
+    def describe(self) -> str:
+        jitter = f" ± {self.jitter.text}" if self.jitter else ""
+        return f"+{self.delay.text}{jitter} on links {self.links.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        delay, jitter, links = float(self.delay), float(self.jitter), aim.links
+        touched = pairs_both(aim.wiring, links)
+
+        def ways(pair: Pair) -> int:
+            """How many of a round trip's two directions are delayed."""
+            return (pair in links) + ((pair[1], pair[0]) in links)
+
+        def bounds(pair: Pair, base: Echo | None) -> tuple[float, float]:
+            before = base.seconds if base and base.seconds else 0.0
+            added, slack = ways(pair) * delay, ways(pair) * jitter
+            least = max(added - slack - tolerance(added), CONTROL_GROWTH_SECONDS)
+            return before + least, before + added + slack + tolerance(added)
+
+        def expected(pair: Pair, base: Echo | None) -> str:
+            low, high = bounds(pair, base)
+            return f"{milliseconds(low)} to {milliseconds(high)}"
+
+        def shows(pair: Pair, base: Echo | None, echo: Echo) -> bool:
+            low, high = bounds(pair, base)
+            return echo.seconds is not None and low <= echo.seconds <= high
+
+        silence = 2 * (delay + jitter) + 2.0
+        others = untouched(aim.wiring, touched)
+        return LinkEvidence(touched, others, expected, shows, silence=silence, adds=max(0.0, delay - jitter))
+
+
+class NetworkBandwidth(OnLinks):
+    """A limit of throughput, of each connection over a link (Toxiproxy knows no links as a whole)."""
+
+    kind = "network.bandwidth"
+    examples = (
+        {"links": "from node a-data to node c-data", "rate": "64KiB/s"},
+        {"links": "from clients of zone a to node c-data", "rate": "1MiB/s"},
+    )
+    proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
+    holding = (
+        "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo bursts over "
+        "three of them, first those of which a proxy says something else, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+    colour = AMBER
+    rate: PositiveSizeRate = Field(
+        description="of each connection, for example 64KiB/s; proven where a link carries twice as much without it: "
+        "a local lab some 70 MB/s between nodes and 10 MB/s from clients, over TLS 7 and 2"
+    )
+
+    def describe(self) -> str:
+        return f"at most {self.rate.text} on links {self.links.text}"
+
+    @property
+    def kilobytes(self) -> int:
+        """The rate in whole kB/s, as which it is made."""
+        return max(round(float(self.rate) / 1000), 1)
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
+        return BandwidthEvidence(touched, untouched(aim.wiring, touched), self.kilobytes * 1000.0)
+
+
+class NetworkSlicer(OnLinks):
+    """Bytes arrive in small slices with a pause after each, as a tunnel or a lossy link makes them of a stream.
+
+    Toxiproxy halves what it has read until a piece is small enough: slices are between half of ``size`` and ``size``.
+    """
+
+    kind = "network.slicer"
+    examples = (
+        {"links": "from node a-data to node c-data", "size": "512B", "delay": "10ms"},
+        {"links": "from clients of zone a to node c-data", "size": "4KiB", "delay": "10ms"},
+    )
+    proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
+    holding = (
+        "every two seconds pings in a row over two of its pairs, in turn; before the undo all of its proof over three "
+        "of them, first those of which a proxy says something else, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+    colour = AMBER
+    size: Annotated[PositiveSize, at_least(Size(16), "is less than one message's header")] = Field(
+        description="of a slice at most, for example 512B"
+    )
+    delay: Annotated[
+        PositiveDuration,
+        at_least(Duration(LEAST_PAUSE_SECONDS), "cannot be told from round trips on a busy machine"),
+    ] = Field(description="the pause after each slice, for example 10ms")
+
+    def check(self, topology: Topology) -> list[str]:
+        if topology.security and self.size < LEAST_SLICE_OVER_TLS:
+            return [
+                f"slices of {self.size.text} would cut the pings that prove them, which on a secured topology are TLS "
+                f"records and carry a password: expected {LEAST_SLICE_OVER_TLS}B or more"
+            ]
+        return []
+
+    def describe(self) -> str:
+        return f"slices of {self.size.text} at most, {self.delay.text} apart, on links {self.links.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
+        opened = pairs_opened(aim.wiring, aim.links)
+        return SlicerEvidence(touched, untouched(aim.wiring, touched), int(self.size), float(self.delay), opened)
+
+
+class NetworkSlowClose(OnLinks):
+    """The end of a connection arrives late: the other side goes on believing in it."""
+
+    kind = "network.slow_close"
+    examples = ({"links": "from node a-data to node c-data", "delay": "2s"},)
+    proof = "from the end of our half of a connection to the end of the other takes as long as asked"
+    sees = ("closes",)
+    colour = AMBER
+    delay: Annotated[
+        PositiveDuration,
+        at_least(Duration(LEAST_CLOSE_SECONDS), "cannot be told from a close that nothing delays"),
+    ] = Field(description="until a close arrives, for example 2s")
+
+    def describe(self) -> str:
+        return f"closes arrive {self.delay.text} late on links {self.links.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        links, touched = aim.links, pairs_both(aim.wiring, aim.links)
+        delays = {pair: ((pair in links) + (pair[::-1] in links)) * float(self.delay) for pair in touched}
+        return SlowCloseEvidence(touched, untouched(aim.wiring, touched), delays)
+
+
+class _Silencing(OnLinks):
+    """Bytes vanish: no answer over new connections and over existing ones."""
+
+    proof = "no answer over new and existing connections, untouched ones answer as before"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
+        return LinkEvidence(
+            touched,
+            untouched(aim.wiring, touched),
+            lambda *_: "silent",
+            lambda _pair, _base, echo: echo.reply is Reply.SILENT,
+            silence=self.silence,
+            adds=ANSWERED_WITHIN,
+        )
+
+
+class NetworkDrop(_Silencing):
+    """Packets vanish at layer 3; TCP retransmits and goes on after healing."""
+
+    kind = "network.drop"
+    examples = (
+        {"links": "to zone c"},
+        {"links": "between node a-data and node b-data"},
+        {"links": "around everything in zone c", "flap": {"down": "1s", "up": "4s", "times": 1}},
+    )
+
+    def describe(self) -> str:
+        return f"packets vanish on links {self.links.text}"
+
+
+class NetworkHang(_Silencing):
+    """Connections are accepted and their bytes vanish; healing closes them."""
+
+    kind = "network.hang"
+    examples = ({"links": "from node a-data to node c-data"},)
+
+    def describe(self) -> str:
+        return f"connections hang on links {self.links.text}"
+
+
+def turned_away(aim: Aim, new: Reply, *existing: Reply) -> LinkEvidence:
+    """New connections meet exactly this reply; existing ones this one or one of the others."""
+    ends = (new, *existing)
+    return LinkEvidence(
+        pairs_opened(aim.wiring, aim.links),
+        untouched(aim.wiring, pairs_both(aim.wiring, aim.links)),
+        lambda *_: new.value,
+        lambda _pair, _base, echo: echo.is_(new),
+        expected_existing=lambda *_: " or ".join(reply.value for reply in ends),
+        shows_existing=lambda _pair, _base, echo: any(echo.is_(end) for end in ends),
+        adds=ANSWERED_WITHIN,
+    )
+
+
+class NetworkRefuse(OnLinks):
+    """New connections are refused, existing ones close."""
+
+    kind = "network.refuse"
+    examples = (
+        {"links": "from node a-data to node c-data"},
+        {"links": "from clients of zone a to node b-data"},
+    )
+    proof = "new connections are refused, existing ones are closed"
+
+    def describe(self) -> str:
+        return f"connections are refused on links {self.links.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return turned_away(aim, Reply.REFUSED, Reply.CLOSED, Reply.RESET)
+
+
+class NetworkReset(OnLinks):
+    """New connections are reset; existing ones end."""
+
+    kind = "network.reset"
+    examples = (
+        {"links": "from node a-data to node c-data"},
+        {"links": "from clients of zone a to node b-data"},
+    )
+    proof = "new connections are reset, existing ones are reset or closed"
+
+    def describe(self) -> str:
+        return f"connections are reset on links {self.links.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return turned_away(aim, Reply.RESET, Reply.CLOSED)

@@ -1,0 +1,208 @@
+"""Node faults: kill, stop, restart and upgrade (rolling), pause, and loss (an empty one joins)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import urllib3
+from pydantic import Field, StrictBool
+
+from chaos.base.paths import ProcessIdentity
+from chaos.base.units import Duration, PositiveDuration
+from chaos.definitions.steps import Flap, Scene
+from chaos.definitions.topology import Topology
+from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence
+from chaos.faults.kind import NodeFault
+from chaos.faults.offers import Aim, Means
+from chaos.target.protocol import Lab
+from chaos.target.wiring import Wiring
+
+
+class OnProcess(NodeFault):
+    """A fault that ends or stops the process of whole nodes."""
+
+    paused: ClassVar[bool] = False
+    emptied: ClassVar[bool] = False
+    holding = (
+        "every two seconds the kernel's word on its processes and on those of all other nodes; before the undo all of "
+        "its proof too"
+    )
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return ProcessEvidence(list(aim.nodes), paused=self.paused, emptied=self.emptied)
+
+
+class NodeKill(OnProcess):
+    """SIGKILL; the node is started again, with its data, at undo."""
+
+    kind = "node.kill"
+    examples = ({"target": "elected cluster manager"}, {"target": "node c-data", "flap": {"down": "3s", "up": "20s"}})
+    proof = "the process is gone and its port refuses; later it answers and is in the cluster"
+    holding = (
+        f"{OnProcess.holding}. With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+    flap: Flap | None = Field(
+        default=None, description="kill and start again and again, for example {down: 5s, up: 30s}"
+    )
+
+    def describe(self) -> str:
+        return f"kill {self.target.text}"
+
+
+class NodeStop(OnProcess):
+    """SIGTERM, an orderly stop; the node is started again, with its data, at undo."""
+
+    kind = "node.stop"
+    examples = ({"target": "one of group cm and zone c"},)
+    proof = NodeKill.proof
+
+    def describe(self) -> str:
+        return f"stop {self.target.text} in good order"
+
+
+class NodePause(OnProcess):
+    """SIGSTOP: the process freezes while its kernel still acknowledges; SIGCONT at undo."""
+
+    kind = "node.pause"
+    examples = ({"target": "node c-data"},)
+    proof = "the kernel says stopped, and a ping inside the node's host stays without an answer"
+    holding = NodeKill.holding
+    colour = "#b7791f"
+    paused = True
+    flap: Flap | None = Field(
+        default=None, description="freeze and thaw again and again, for example {down: 1s, up: 5s}"
+    )
+
+    def describe(self) -> str:
+        return f"pause {self.target.text}"
+
+
+class NodeLoss(OnProcess):
+    """Killed and its data folder emptied; an empty replacement joins at undo."""
+
+    kind = "node.loss"
+    examples = ({"target": "node c-data"},)
+    proof = "the process is gone and the data folder is empty"
+    emptied = True
+    lasting = True
+
+    def describe(self) -> str:
+        return f"lose {self.target.text} with all its data"
+
+
+class RestartEvidence(ProcessEvidence):
+    """Each node's process is another one than before, and it is in the cluster."""
+
+    effect_deadline = 60.0
+    holds = False  # it is over when it is proven
+
+    def __init__(self, nodes: list[str]) -> None:
+        super().__init__(nodes)
+        self._processes: dict[str, ProcessIdentity | None] = {}
+
+    def before(self, lab: Lab) -> Look:
+        self._processes = {node: lab.identity(node) for node in self._nodes}
+        return super().before(lab)
+
+    def in_effect(self, lab: Lab) -> Look:
+        alive = self._running(lab)
+        probes = []
+        for node in self._nodes:
+            before, now = self._processes[node], lab.identity(node)
+            probes.append(
+                Probe(
+                    f"process of {node}",
+                    f"another one than {before.pid if before else 'none'}",
+                    f"process {now.pid}" if now else "none",
+                    now is not None and now != before,
+                )
+            )
+        probes += alive.probes
+        shown = sum(probe.ok for probe in probes)
+        return Look(shown == len(probes), f"{shown} of {len(probes)} signs of a restart", probes)
+
+
+class NodeRestart(OnProcess):
+    """Stopped and started again on its data; rolling over the nodes, or all at once."""
+
+    kind = "node.restart"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"target": "zone c", "how": "orderly", "rolling": True},
+        {"target": "node c-data", "how": "kill"},
+    )
+    proof = "each node's process is another one than before, and it is in the cluster"
+    holding = "it is over when it is proven: nothing is to hold"
+    colour = "#b7791f"
+    verb: ClassVar[str] = "restart"
+    how: Literal["orderly", "kill"] = Field(default="orderly", description="orderly (SIGTERM) or kill (SIGKILL)")
+    rolling: StrictBool = Field(default=True, description="one node after the other, or all at once")
+    within: PositiveDuration = Field(
+        default=Duration(180), description="how long each node may take until it is back and the cluster green"
+    )
+
+    def describe(self) -> str:
+        rolling = "one after the other" if self.rolling else "at once"
+        return f"{self.verb} {self.target.text} {rolling}{' (kill)' if self.how == 'kill' else ''}"
+
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        managers = {node.name for node in scene.topology.cluster_managers}
+        # managers last, as operators do it: a restart of the elected one costs an election
+        nodes = tuple(sorted(scene.nodes(self.target), key=lambda node: node in managers))
+        return Aim(id, scene, wiring, nodes)
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return RestartEvidence(list(aim.nodes))
+
+
+class UpgradeEvidence(RestartEvidence):
+    """As after a restart, and every node says that it is of the new version, which it was not before."""
+
+    def __init__(self, nodes: list[str], version: str) -> None:
+        super().__init__(nodes)
+        self._version = version
+
+    def before(self, lab: Lab) -> Look:
+        return self._with(super().before(lab), [self._asked(lab, node, new=False) for node in self._nodes])
+
+    def in_effect(self, lab: Lab) -> Look:
+        return self._with(super().in_effect(lab), [self._asked(lab, node, new=True) for node in self._nodes])
+
+    def _asked(self, lab: Lab, node: str, *, new: bool) -> Probe:
+        client = lab.client(node, timeout=2.0)
+        try:
+            _, answer = client.request("GET", "/?filter_path=version.number")
+            runs = str(answer["version"]["number"])
+        except (urllib3.exceptions.HTTPError, KeyError, TypeError):
+            runs = "no answer"
+        finally:
+            client.close()
+        ok = runs == self._version if new else runs not in (self._version, "no answer")
+        return Probe(f"version of {node}", self._version if new else f"another than {self._version}", runs, ok)
+
+    @staticmethod
+    def _with(look: Look, more: list[Probe]) -> Look:
+        shown = sum(probe.ok for probe in more)
+        return Look(
+            look.proven and shown == len(more), f"{look.says}; {shown} of {len(more)} versions", [*look.probes, *more]
+        )
+
+
+class NodeUpgrade(NodeRestart):
+    """Stopped, and started again as the later version that the topology names; rolling over the nodes."""
+
+    kind = "node.upgrade"
+    examples = ({"target": "node c-data"},)
+    example_topology = "3az-upgrade"
+    proof = "each node's process is another one than before, says the later version, and is in the cluster"
+    lasting = True
+    verb = "upgrade"
+
+    def check(self, topology: Topology) -> list[str]:
+        if topology.upgrade is None:
+            return [
+                f"topology {topology.name} names no version to upgrade to: expected upgrade: in it, for example 3.8.0"
+            ]
+        return []
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        return UpgradeEvidence(list(aim.nodes), str(aim.scene.topology.upgrade))

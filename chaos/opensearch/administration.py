@@ -1,0 +1,276 @@
+"""An operator's moves on a cluster through its REST API: weights, decommission, recommission, the load's index.
+
+All idempotent, so that they can stand in the ledger: asking for what already holds is fine. Facts of the API are
+those of OpenSearch 3.8.0: weight values are strings, ``_version`` is a number that must be current, a decommission
+answers before it is done.
+
+``through``, of what only asks: the node to ask, where the elected manager is known; ``timeout`` in seconds.
+
+A manager that was started anew and is elected hides what it knows until it has read its state: for a moment indices,
+settings, weights and decommissions look as if they were not there, and nobody says so. So what is not there is believed
+only of a :func:`certain` answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from chaos.base.errors import LabError
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.requests import (
+    DECOMMISSION,
+    EXCLUDED,
+    GIVE_BACK,
+    decommission_path,
+    decommission_status_path,
+    decommissions_of,
+    weights_body,
+    weights_of,
+    weights_path,
+    without_vote,
+)
+from chaos.opensearch.rest import UNREADABLE
+from chaos.opensearch.views import TERM, administer, elected
+
+ASK_SECONDS = 60.0
+WEIGHTS = weights_path()
+GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
+WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
+KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
+NOT_RECOVERED = "1"
+"""Id of the block that a cluster has until its manager has read the state (``GatewayService``, OpenSearch 3.8.0)."""
+SETTINGS = "the answer with the settings"
+DECOMMISSION_SECONDS = 260.0
+"""The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Read an answer in the block: one of another shape than expected raises LabError. ``what`` says whose it is."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise LabError(f"{what} cannot be read: {type(error).__name__} {error}") from error
+
+
+def _asked(
+    cluster: Cluster, path: str, doing: str, through: str | None, timeout: float, *, absent: bool = False
+) -> Any:
+    """The answer to a question; ``absent``: None where what is asked for is not there. Raises LabError."""
+    status, answer = administer(cluster, "GET", path, timeout=timeout, through=through)
+    if absent and status == 404:
+        return None
+    if status != 200:
+        raise LabError(f"{doing} answered {status}: {str(answer)[:300]}")
+    return answer
+
+
+T = TypeVar("T")
+
+
+def certain(cluster: Cluster, ask: Callable[[], T], *, through: str | None = None, timeout: float = ASK_SECONDS) -> T:
+    """What ``ask`` gives while one manager is elected that has its state; asked again until that is so.
+
+    Two looks at the term enclose it: an election would have raised it, and who is elected does not forget
+    (``Coordinator.handleApplyCommit``, ``ClusterStateUpdaters.hideStateIfNotRecovered``). Raises LabError after
+    ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    before = _term(cluster, through, timeout)
+    while True:
+        given = ask()
+        after = _term(cluster, through, timeout)
+        if before is not None and before == after:
+            return given
+        if time.monotonic() > deadline:
+            raise LabError(f"no cluster manager was elected and had its state within {timeout:g} s")
+        time.sleep(0.1)
+        before = after
+
+
+def _term(cluster: Cluster, through: str | None, timeout: float) -> int | None:
+    """The term of the elected manager; None while it has not read its state. Raises LabError."""
+    answer = _asked(cluster, KNOWN_TERM, "reading the term", through, timeout)
+    with reading("the answer with the term"):
+        known = NOT_RECOVERED not in answer.get("blocks", {}).get("global", {})
+        return int(answer["metadata"]["cluster_coordination"]["term"]) if known else None
+
+
+def weights(
+    cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS
+) -> tuple[dict[str, int] | None, int]:
+    """The zones' weights (None when unset) and the version that the next change must name."""
+    answer = _asked(cluster, WEIGHTS, "reading the weights", through, timeout)
+    with reading("the answer with the weights"):
+        values, version = weights_of(answer)
+        return values or None, version
+
+
+def set_weights(cluster: Cluster, zones: Mapping[str, int] | None) -> None:
+    """Set the zones' weights, or delete them (None)."""
+    have, version = certain(cluster, lambda: weights(cluster))
+    if have == (dict(zones) if zones else None):
+        return
+    body = weights_body(zones, version) if zones else {"_version": version}
+    status, answer = administer(cluster, "PUT" if zones else "DELETE", WEIGHTS, body)
+    if status != 200:
+        raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
+
+
+def decommission_status(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
+    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
+    answer = _asked(cluster, decommission_status_path(), "the decommission's status", through, timeout)
+    return decommissions_of(answer)
+
+
+def decommission(cluster: Cluster, zone: str, no_delay: bool = False, delay_seconds: float | None = None) -> None:
+    """Decommission a zone and wait until it is SUCCESSFUL. Raises LabError when it fails or takes too long."""
+    if decommission_status(cluster).get(zone) != "SUCCESSFUL":
+        query = "?no_delay=true" if no_delay else f"?delay_timeout={delay_seconds:g}s" if delay_seconds else ""
+        status, answer = administer(cluster, "PUT", decommission_path(zone) + query, timeout=DECOMMISSION_SECONDS)
+        if status != 200:
+            raise LabError(f"decommission of zone {zone} answered {status}: {str(answer)[:300]}")
+    deadline = time.monotonic() + DECOMMISSION_SECONDS
+    leader = elected(cluster)  # outside the zone by now; asking for it again and again would load the nodes
+    while (state := decommission_status(cluster, leader).get(zone)) != "SUCCESSFUL":
+        if state == "FAILED" or time.monotonic() > deadline:
+            raise LabError(f"decommission of zone {zone} ended as {state}")
+        time.sleep(0.2)
+
+
+def recommission(cluster: Cluster, zone: str) -> None:
+    """Take the decommission back. ``zone`` is for people: OpenSearch knows one decommission only."""
+    if not certain(cluster, lambda: decommission_status(cluster)):
+        return
+    status, answer = administer(cluster, "DELETE", DECOMMISSION)
+    if status != 200:
+        raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
+
+
+def excluded(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
+    """The names of the nodes whose votes are excluded."""
+    answer = _asked(cluster, EXCLUDED, "reading the exclusions of votes", through, timeout)
+    with reading("the answer with the exclusions of votes"):
+        return without_vote(answer)
+
+
+def undo_failover(
+    cluster: Cluster, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False
+) -> None:
+    """Take back whatever failover controllers did to a cluster: zones, weights, their canary indices.
+
+    ``votes``: exclusions of votes too; there were none before.
+    """
+    if votes and excluded(cluster):
+        status, answer = administer(cluster, "DELETE", GIVE_BACK)
+        if status != 200:
+            raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
+    recommission(cluster, "that a controller took out")
+    set_weights(cluster, weights)
+    for index in canaries:
+        delete_index(cluster, index)
+
+
+def create_index(
+    cluster: Cluster, index: str, settings: Mapping[str, Any], mapping: Mapping[str, Any] | None = None
+) -> None:
+    """Create an index; fine when it is there. ``mapping``: of its documents, as OpenSearch takes it."""
+    body = {"settings": {"index": dict(settings)}, **({"mappings": dict(mapping)} if mapping is not None else {})}
+    status, answer = administer(cluster, "PUT", f"/{index}", body)
+    if status != 200 and "resource_already_exists" not in str(answer):
+        raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
+
+
+def delete_index(cluster: Cluster, index: str) -> None:
+    """Delete the load's index; fine when it is not there."""
+
+    def was_there() -> bool:
+        status, answer = administer(cluster, "DELETE", f"/{index}")
+        if status not in (200, 404):
+            raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")
+        return status == 200
+
+    if not was_there():
+        certain(cluster, was_there)
+
+
+Text = str | list[str] | None
+"""A setting's value as the API says it; None: not set, so the default holds."""
+
+
+def as_text(value: Any) -> Text:
+    """A value as we send it and as OpenSearch gives it back: texts only, so that the two can be compared."""
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        return [str(as_text(item)) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def settings_path(index: str | None) -> str:
+    """Of an index, or of the cluster (None)."""
+    return "/_cluster/settings" if index is None else f"/{index}/_settings"
+
+
+def cluster_settings(
+    cluster: Cluster, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, dict[str, Text]]:
+    """The cluster's settings that are set, by layer (persistent, transient) and full name. Raises LabError.
+
+    A transient one outweighs its persistent twin.
+    """
+    answer = _asked(cluster, _settings_of(None), "reading the settings", through, timeout)
+    with reading(SETTINGS):
+        return {layer: dict(answer[layer]) for layer in ("persistent", "transient")}
+
+
+def explicit_settings(
+    cluster: Cluster, index: str | None, *, through: str | None = None, timeout: float = ASK_SECONDS
+) -> dict[str, Text] | None:
+    """Every setting that is set, by its full name; of the cluster the persistent ones. None: there is no such index.
+
+    Raises LabError.
+    """
+    if index is None:
+        return cluster_settings(cluster, through=through, timeout=timeout)["persistent"]
+    answer = _asked(cluster, _settings_of(index), "reading the settings", through, timeout, absent=True)
+    if answer is None:
+        return None
+    with reading(SETTINGS):
+        return dict(answer[index]["settings"])
+
+
+def _settings_of(index: str | None) -> str:
+    return f"{settings_path(index)}?flat_settings=true"
+
+
+def cluster_uuid(cluster: Cluster, *, through: str | None = None, timeout: float = ASK_SECONDS) -> str:
+    """Which cluster it is: one that formed anew, without what it knew, has another UUID. Raises LabError."""
+    answer = _asked(cluster, WHICH, "reading the cluster's UUID", through, timeout)
+    with reading("the answer with the cluster's UUID"):
+        return str(answer["metadata"]["cluster_uuid"])
+
+
+def deleted(cluster: Cluster, uuid: str, *, through: str | None = None, timeout: float = ASK_SECONDS) -> bool:
+    """Whether an index was deleted by a request: then the cluster state keeps a tombstone of it, by its UUID.
+
+    An index that a cluster lost has none. OpenSearch keeps the last 500 (``cluster.indices.tombstones.size``). Raises
+    LabError.
+    """
+    answer = _asked(cluster, GRAVEYARD, "reading the deleted indices", through, timeout)
+    with reading("the answer with the deleted indices"):
+        buried = answer.get("metadata", {}).get("index-graveyard", {}).get("tombstones", [])
+        return any(each["index"]["index_uuid"] == uuid for each in buried)
+
+
+def indices_named(cluster: Cluster, prefix: str, through: str) -> list[str]:
+    """The indices whose names begin so, as the node ``through`` knows them. Raises LabError."""
+    path = f"/_cluster/state/metadata/{prefix}*?local=true&filter_path=metadata.indices.*.state"
+    status, answer = administer(cluster, "GET", path, through=through)
+    if status != 200:
+        raise LabError(f"listing the indices {prefix}* answered {status}: {str(answer)[:200]}")
+    with reading(f"the list of the indices {prefix}*"):
+        return sorted((answer or {}).get("metadata", {}).get("indices", {}))

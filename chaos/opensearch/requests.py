@@ -1,0 +1,53 @@
+"""Paths of OpenSearch's REST API that more than one of us asks, and what their answers mean. Pure.
+
+Facts are those of OpenSearch 3.8.0: weights are strings in an answer, numbers with a point in others; ``_version`` is a
+number that the next change must name; a decommission answers before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DECOMMISSION = "/_cluster/decommission/awareness"
+EXCLUSIONS = "/_cluster/voting_config_exclusions"
+GIVE_BACK = f"{EXCLUSIONS}?wait_for_removal=false"
+EXCLUDED = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
+NO_VERSION = -1
+"""What a first change of weights must name."""
+
+
+def weights_path(attribute: str = "zone") -> str:
+    """Where the weights of an awareness attribute's values are read, set and deleted."""
+    return f"/_cluster/routing/awareness/{attribute}/weights"
+
+
+def weights_body(zones: Mapping[str, int], version: int) -> dict[str, Any]:
+    """What sets the weights; ``version`` is the one that was read."""
+    return {"weights": {zone: str(weight) for zone, weight in zones.items()}, "_version": version}
+
+
+def weights_of(answer: Any) -> tuple[dict[str, int], int]:
+    """The weights, empty when unset, and their version. Raises what reading something of another shape raises."""
+    said = (answer or {}).get("weights", {})
+    return {zone: int(float(weight)) for zone, weight in said.items()}, int((answer or {}).get("_version", NO_VERSION))
+
+
+def decommission_path(zone: str, attribute: str = "zone") -> str:
+    """Where a zone is decommissioned; it is taken back at :data:`DECOMMISSION`."""
+    return f"{DECOMMISSION}/{attribute}/{zone}"
+
+
+def decommission_status_path(attribute: str = "zone") -> str:
+    return f"{DECOMMISSION}/{attribute}/_status"
+
+
+def decommissions_of(answer: Any) -> dict[str, str]:
+    """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
+    return {str(zone): str(state) for zone, state in (answer or {}).items()}
+
+
+def without_vote(state: Any) -> list[str]:
+    """The names of the nodes without a vote, from an answer to :data:`EXCLUDED`."""
+    coordination = ((state or {}).get("metadata") or {}).get("cluster_coordination") or {}
+    return [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]

@@ -1,0 +1,255 @@
+"""OpenSearch's REST API as all of ours speak it: bounded in bytes and in time, and strict about what an answer is.
+
+One client (:class:`NodeClient`) for probes, sampling, administration, the audit and the failover controller, over
+connections that :func:`connection_class` makes. The load goes through opensearch-py, whose behaviour users have, over
+the same connections.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from email.errors import MultipartInvariantViolationDefect, StartBoundaryNotFoundDefect
+from http.client import HTTPException, HTTPResponse, ImproperConnectionState, RemoteDisconnected
+from typing import Any
+
+import urllib3
+from opensearchpy import OpenSearch
+from opensearchpy.connection import Urllib3HttpConnection
+from opensearchpy.exceptions import TransportError
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from chaos.base.access import PLAIN, Access
+from chaos.base.netsock import Endpoint, Namespace, Socket
+
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What an answer of another shape than expected ends in; the last one thousands of brackets."""
+WORDLESS = frozenset({"/_cluster/voting_config_exclusions"})
+"""Where OpenSearch (3.8.0) answers a request that was done with status 200 and no body."""
+LARGEST = 16 << 20
+"""Bytes that an answer may have, decoded. A cluster state of ours has some 100 kB, a page of the read-back 2 MB."""
+_AT_ONCE = 1 << 20
+"""Bytes up to which an answer whose length is known is read in one piece, where somebody else watches the time."""
+_PIECE = 1 << 16
+
+
+class Garbled(urllib3.exceptions.HTTPError):
+    """What came is no answer: no HTTP, cut short, wrongly framed or encoded, too large, or no JSON where it must be.
+
+    ``status``: its HTTP status, 0 where none could be read. A connection that was closed before anything came, or was
+    torn, raises what urllib3 raises for it.
+    """
+
+    def __init__(self, says: str, status: int = 0) -> None:
+        super().__init__(says)
+        self.status = status
+
+
+class _Head(HTTPResponse):
+    """http.client's answer, strict where that would read on to the end of a connection that nobody closes."""
+
+    def begin(self) -> None:
+        super().begin()
+        if any(not isinstance(defect, _HARMLESS) for defect in self.msg.defects):
+            raise Garbled("a head that is no HTTP", self.status)
+        if self.length is None and not self.chunked and "content-length" in self.msg:
+            raise Garbled(f"a length that is none: {self.msg['content-length'][:40]!r}", self.status)
+
+    def _read_next_chunk_size(self) -> int:
+        size = int(super()._read_next_chunk_size())  # type: ignore[misc]
+        if size < 0:
+            raise ValueError("a chunk of less than nothing")
+        return size
+
+
+_HARMLESS = (StartBoundaryNotFoundDefect, MultipartInvariantViolationDefect)
+"""Of several parts, which nobody parses: urllib3 overlooks them too."""
+
+
+def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[HTTPConnection]:
+    """An urllib3 connection class whose sockets are created in ``namespace`` (None: where we are).
+
+    Answers are bounded: in bytes (:data:`LARGEST`; read in pieces, so memory is too), and where the connection has a
+    timeout the body in time as well, in which all of it must have come. What is no answer raises :class:`Garbled`.
+    """
+    kind: type[HTTPConnection] = HTTPSConnection if tls else HTTPConnection
+
+    class BoundedConnection(kind):  # type: ignore[misc, valid-type]
+        response_class = _Head
+        _whole = True
+
+        def request(self, *args: Any, preload_content: bool = True, **options: Any) -> None:
+            self._whole = preload_content
+            super().request(*args, preload_content=False, **options)
+
+        def getresponse(self) -> urllib3.HTTPResponse:
+            try:
+                response: urllib3.HTTPResponse = super().getresponse()
+            except (RemoteDisconnected, ImproperConnectionState):
+                raise  # nothing came; our own mistake
+            except (HTTPException, urllib3.exceptions.InvalidHeader) as error:
+                raise Garbled(f"no HTTP: {type(error).__name__} {str(error)[:100]}") from error
+            if not self._whole:
+                return response
+            try:
+                self._read(response)
+            except urllib3.exceptions.ProtocolError as error:
+                response.close()
+                if any(isinstance(inner, OSError) for inner in error.args):
+                    raise  # torn
+                raise Garbled(str(error)[:200], response.status) from error
+            except urllib3.exceptions.DecodeError as error:
+                response.close()
+                raise Garbled(str(error)[:200], response.status) from error
+            except BaseException:
+                response.close()
+                raise
+            return response
+
+        def _read(self, response: urllib3.HTTPResponse) -> None:
+            """Read the body to its end, so that ``response.data`` has it."""
+            length, seconds = response.length_remaining, self.timeout
+            if length is not None and length > LARGEST:
+                raise Garbled(f"{length} bytes are announced, {LARGEST} are the most", response.status)
+            timed = isinstance(seconds, int | float)
+            if not timed and length is not None and length <= _AT_ONCE and "content-encoding" not in response.headers:
+                response.read(cache_content=True)
+                return
+            end = time.monotonic() + seconds if timed else None
+            body = bytearray()
+            try:
+                while piece := response.read1(_PIECE):
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise Garbled(f"more than {LARGEST} bytes", response.status)
+                    if end is not None and time.monotonic() > end:
+                        raise urllib3.exceptions.ReadTimeoutError(
+                            None,  # type: ignore[arg-type]
+                            response.url or "",
+                            f"the answer has not come to its end within {seconds:g} s",
+                        )
+                    self.between_pieces()
+                response._body = bytes(body)
+            finally:
+                body.clear()  # the traceback of an error holds this frame, for as long as anybody holds the error
+
+        def between_pieces(self) -> None:
+            """Called when a piece of an answer was read and more may come."""
+
+    if namespace is None:
+        return BoundedConnection
+    there: Namespace = namespace
+
+    class NamespacedConnection(BoundedConnection):
+        def _new_conn(self) -> Socket:
+            # the same translation of errors as urllib3's own, which this overrides
+            try:
+                with there.entered():
+                    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                timeout = self.timeout
+                if isinstance(timeout, int | float):
+                    sock.settimeout(timeout)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                try:
+                    sock.connect((self._dns_host, self.port))
+                except BaseException:
+                    sock.close()
+                    raise
+                return sock
+            except TimeoutError as error:
+                raise urllib3.exceptions.ConnectTimeoutError(
+                    self, f"connecting to {self.host} timed out after {self.timeout} s"
+                ) from error
+            except OSError as error:
+                raise urllib3.exceptions.NewConnectionError(self, f"cannot connect: {error}") from error
+
+    return NamespacedConnection
+
+
+class NodeClient:
+    """JSON over HTTP with one server: each request has a deadline, none is repeated, no redirect is followed.
+
+    A redirect could lead the password to another server. Thread-safe. ``timeout`` is for each connect and read, in
+    seconds; ``connect`` for the connect alone, where that is another. Raises InvalidInput when secrets or files of
+    ``access`` cannot be read.
+    """
+
+    def __init__(
+        self, server: Endpoint, *, access: Access = PLAIN, timeout: float = 5.0, connect: float | None = None
+    ) -> None:
+        self._headers = access.headers()
+        if not access.verify:  # as asked for: no need to be told again on every request
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        kind = urllib3.HTTPSConnectionPool if access.tls else urllib3.HTTPConnectionPool
+        self._pool = kind(
+            *server.address,
+            maxsize=4,
+            retries=False,
+            timeout=urllib3.Timeout(connect=connect or timeout, read=timeout),
+            headers=self._headers,
+            **access.of_pool(),
+        )
+        self._pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
+
+    def request(
+        self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None
+    ) -> tuple[int, Any]:
+        """Status and decoded JSON body. Raises ``urllib3.exceptions.HTTPError``.
+
+        ``timeout`` as the client's own, for this request; ``whole``: for connect and the first byte of the answer
+        together, in seconds; what is left of it is then the time of the whole body.
+
+        Under status 2xx the body is an object, of ``_cat`` a list, of :data:`WORDLESS` none; anything else raises
+        :class:`Garbled`, so that it is for everybody who asks what no answer is. Under others it is text where it is no
+        JSON, None without any.
+        """
+        options: dict[str, Any] = {} if body is None else {"json": body}
+        if isinstance(body, bytes | str):
+            options = {"body": body, "headers": {**self._headers, "Content-Type": "application/x-ndjson"}}
+        if whole is not None:
+            options["timeout"] = urllib3.Timeout(total=whole)
+        elif timeout is not None:
+            options["timeout"] = urllib3.Timeout(connect=timeout, read=timeout)
+        answer = self._pool.request(method, path, redirect=False, **options)
+        well = 200 <= answer.status < 300
+        try:
+            said = answer.json() if answer.data else None
+        except (ValueError, RecursionError) as error:
+            if well:
+                raise Garbled(f"{method} {path}: no JSON: {answer.data[:40]!r}", answer.status) from error
+            return answer.status, answer.data.decode(errors="replace")
+        if well and not answer.data and path.partition("?")[0] in WORDLESS:
+            return answer.status, None
+        if well and not isinstance(said, list if path.startswith("/_cat/") else dict):
+            raise Garbled(f"{method} {path}: JSON of another kind: {answer.data[:40]!r}", answer.status)
+        return answer.status, said
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class LibraryConnection(Urllib3HttpConnection):
+    """opensearch-py's connection, which raises its own errors also for errors whose body is JSON of another kind."""
+
+    def _raise_error(self, status_code: int, raw_data: str | bytes, content_type: str | None = None) -> None:
+        try:
+            super()._raise_error(status_code, raw_data, content_type)
+        except (AttributeError, RecursionError) as error:  # a list, a number; a thousand brackets
+            raise TransportError(status_code, raw_data, None) from error
+
+
+def opensearch(server: Endpoint, *, access: Access = PLAIN, timeout: float = 60.0) -> OpenSearch:
+    """An opensearch-py client of one node, over the same direct path; no retries."""
+
+    class DirectConnection(LibraryConnection):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
+
+    return OpenSearch(
+        hosts=[{"host": server.host, "port": server.port}],
+        connection_class=DirectConnection,
+        timeout=timeout,
+        max_retries=0,
+        **access.of_client(),
+    )

@@ -1,0 +1,124 @@
+"""OpenSearch's REST API as the controller uses it: every call has a deadline of its own, and says why it failed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import urllib3
+
+from chaos.base.access import Access, distrust
+from chaos.base.errors import ChaosError
+from chaos.base.netsock import Endpoint
+from chaos.opensearch.rest import NodeClient
+
+DATA_ROLES = frozenset({"data", "warm", "search"})
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that is spoken to. ``address`` is ``host:port`` of its HTTP."""
+
+    name: str
+    zone: str
+    address: str
+    is_data: bool
+    eligible: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``status`` 0: none came. ``says`` is for people: the status, or why none came.
+
+    ``trusted`` False: none was asked for, because the node's certificate does not hold.
+    """
+
+    status: int
+    body: Any
+    seconds: float
+    says: str
+    trusted: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 200
+
+
+class Api:
+    """Connections to all nodes; thread-safe."""
+
+    def __init__(self, access: Access) -> None:
+        """Raises InvalidInput when secrets or certificates cannot be read."""
+        access.headers()
+        _ = access.context
+        self._access = access
+        self._clients: dict[str, NodeClient] = {}
+        self._making = threading.Lock()
+
+    def ask(self, node: Node, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
+        """Never raises. ``timeout`` in seconds, for the whole call."""
+        return self.ask_at(node.address, method, path, body, timeout=timeout)
+
+    def ask_at(self, address: str, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
+        """The same, of an address of which no node is known yet."""
+        began = time.monotonic()
+        try:
+            status, data = self._client(address).request(method, path, body=body, whole=timeout)
+        except ChaosError as error:  # secrets are read again for each address: one that is gone is no answer
+            return Answer(0, None, time.monotonic() - began, str(error))
+        except urllib3.exceptions.HTTPError as error:
+            seconds = time.monotonic() - began
+            cause = type(error).__name__.removesuffix("Error")
+            if why := distrust(error):
+                return Answer(0, None, seconds, f"not to be trusted, {why}", trusted=False)
+            return Answer(0, None, seconds, f"{cause} after {seconds * 1000:.0f} ms")
+        seconds = time.monotonic() - began
+        return Answer(status, data, seconds, f"HTTP {status} after {seconds * 1000:.0f} ms")
+
+    def _client(self, address: str) -> NodeClient:
+        with self._making:
+            if address not in self._clients:
+                host, _, port = address.rpartition(":")
+                self._clients[address] = NodeClient(Endpoint(host.strip("[]"), int(port)), access=self._access)
+            return self._clients[address]
+
+
+def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: float) -> tuple[list[Node], str]:
+    """The cluster's nodes that have the zone's attribute, as the first of these addresses that answers knows them.
+
+    With none: an empty list, and why, in words. Nodes are reached where they publish their HTTP address.
+    """
+    says = "no address was given"
+    path = "/_nodes/http?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http"
+    for address in addresses:
+        answer = api.ask_at(address, "GET", path, timeout=timeout)
+        if not answer.ok or not isinstance(answer.body, dict):
+            reason = (answer.body or {}).get("error") if isinstance(answer.body, dict) else None
+            says = f"{address}: {answer.says}{f' ({str(reason)[:120]})' if reason else ''}"
+            continue
+        nodes = []
+        for each in answer.body.get("nodes", {}).values():
+            zone = each.get("attributes", {}).get(attribute)
+            published = each.get("http", {}).get("publish_address", "")
+            if not zone or not published:
+                continue
+            roles = set(each.get("roles", ()))
+            nodes.append(
+                Node(
+                    each["name"],
+                    zone,
+                    published.rpartition("/")[2],  # "name/address:port" where a name is published
+                    bool(roles & DATA_ROLES),
+                    bool(roles & {"cluster_manager", "master"}),
+                )
+            )
+        if nodes:
+            return sorted(nodes, key=lambda node: node.name), ""
+        says = f"{address}: no node has the attribute {attribute}"
+    return [], says

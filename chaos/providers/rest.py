@@ -1,0 +1,280 @@
+"""Faults that are requests to the cluster itself: settings, storms of requests, answers that nobody reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import urllib3
+
+from chaos.base.errors import FaultError, LabError, said_by_opensearch
+from chaos.faults.fault import Grade
+from chaos.faults.kinds.cluster_manager import AdminStorm, TaskStorm, storm_prefix
+from chaos.faults.kinds.resources import NodeHeapPressure
+from chaos.faults.kinds.settings import SettingsChange, said_of
+from chaos.faults.moves import Move, Reversible, on_node, operation
+from chaos.faults.offers import Aim, Means, Provider
+from chaos.faults.storm import Ask, Storm
+from chaos.faults.unread import DOCUMENT_BYTES, DOCUMENTS, UnreadAnswers
+from chaos.opensearch.administration import Text, certain, explicit_settings, indices_named, reading, settings_path
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.rest import UNREADABLE
+from chaos.opensearch.views import administer, await_elected
+from chaos.target.protocol import Lab
+
+PROVIDER = Provider("rest", "requests over the direct path to the nodes", grade=Grade.PATH)
+
+# ---- settings -------------------------------------------------------------------------------------------
+
+
+def to_restore(now: Mapping[str, Text], changed: Mapping[str, Text], before: Mapping[str, Text]) -> dict[str, Text]:
+    """What has to be put back: those that are what the fault made of them, and were something else before."""
+    return {
+        key: before.get(key)
+        for key, made in changed.items()
+        if now.get(key) == made and now.get(key) != before.get(key)
+    }
+
+
+def taken_over(now: Mapping[str, Text], changed: Mapping[str, Text], before: Mapping[str, Text]) -> dict[str, Text]:
+    """What somebody else has changed since: neither as before nor as the fault made it."""
+    return {key: now.get(key) for key, made in changed.items() if now.get(key) not in (made, before.get(key))}
+
+
+def _put(lab: Cluster, index: str | None, settings: Mapping[str, Text]) -> None:
+    body = {"persistent": dict(settings)} if index is None else dict(settings)
+    status, answer = administer(lab, "PUT", settings_path(index), body, through=await_elected(lab))
+    if status != 200:
+        why = said_by_opensearch(answer) or str(answer)
+        raise FaultError(f"OpenSearch does not take {said_of(settings)}: {status}, {why[:300]}")
+
+
+def _scoped(index: str | None, values: Mapping[str, Text]) -> dict[tuple[str, str], Text]:
+    return {("cluster" if index is None else "index", key): value for key, value in values.items()}
+
+
+@operation("settings.change", sets=lambda index, settings: _scoped(index, settings))
+def change(lab: Cluster, index: str | None, settings: dict[str, Text]) -> None:
+    """Set them, on the cluster where ``index`` is None; a value None puts the default back.
+
+    Raises FaultError with OpenSearch's own reason.
+    """
+    _put(lab, index, settings)
+
+
+@operation("settings.restore", sets=lambda index, changed, before: _scoped(index, before))
+def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
+    """Put back what is unchanged since; nothing to do for an index that is gone.
+
+    OpenSearch has no compare-and-set for settings: a change within the moment between reading and writing is lost.
+    Raises FaultError, after the others have been restored, when somebody else changed one meanwhile.
+    """
+    await_elected(lab)
+    now = certain(lab, lambda: explicit_settings(lab, index))
+    if now is None:
+        return
+    if mine := to_restore(now, changed, before):
+        _put(lab, index, mine)
+    if theirs := taken_over(now, changed, before):
+        raise FaultError(
+            f"not restored, because somebody else has changed it since: {said_of(theirs)} "
+            f"(the fault had made it {said_of({key: changed[key] for key in theirs})})",
+            remedy=f"set what it was before ({said_of({key: before.get(key) for key in theirs})}) by hand",
+        )
+
+
+@PROVIDER.carries_out(
+    SettingsChange,
+    mechanism="the settings API; cluster settings as persistent ones",
+    undoing="the values that were read before, where they are unchanged since; else undo fails and says so",
+)
+def settings_change(fault: SettingsChange, aim: Aim) -> Means:
+    index, settings = fault.where(aim.scene), fault.full
+
+    def both(before: Any) -> tuple[Reversible, ...]:
+        return (
+            Reversible(
+                Move("settings.change", {"index": index, "settings": settings}),
+                Move("settings.restore", {"index": index, "changed": settings, "before": before}),
+            ),
+        )
+
+    def read(lab: Lab) -> tuple[Reversible, ...]:
+        now = explicit_settings(lab, index)
+        if now is None:
+            raise FaultError(f"settings.change: there is no index {index}")
+        return both({key: now.get(key) for key in settings})
+
+    return Means(both("what is read when it is injected"), read=read)
+
+
+# ---- storms ---------------------------------------------------------------------------------------------
+
+KEPT = 5
+"""How many indices of a storm of them live at once: the older ones are deleted again, which are tasks too."""
+PATIENCE = "cluster_manager_timeout=4s&timeout=4s"
+"""Shorter than OpenSearch's first retry of a throttled task (5 s): nothing comes back when the storm is over."""
+QUIET_SECONDS = 4.5
+"""More than the patience above: requests of a runner that was killed may wait that long in a data node for a leader,
+and be carried out after everything seemed to be gone (seen with a leader that was paused and let go)."""
+ADMIN = {
+    "state": "/_cluster/state",
+    "health": "/_cluster/health",
+    "stats": "/_cluster/stats",
+    "nodes": "/_nodes/stats",
+    "indices": "/_stats",
+    "cat": "/_cat/shards?format=json",
+    "mappings": "/_mapping",
+    "settings": "/_cluster/settings?include_defaults=true",
+    "tasks": "/_tasks",
+    "pending": "/_cluster/pending_tasks",
+}
+
+
+def _queued(lab: Cluster, prefix: str, leader: str) -> bool:
+    status, answer = administer(lab, "GET", "/_cluster/pending_tasks?local=true", through=leader)
+    with reading("the cluster manager's queue"):
+        return status == 200 and any(prefix in str(task.get("source")) for task in (answer or {}).get("tasks", ()))
+
+
+@operation("indices.delete")
+def delete_indices(lab: Cluster, prefix: str) -> None:
+    """Delete every index whose name begins so, those included that still wait in the cluster manager's queue.
+
+    By their names: a cluster may refuse wildcards. Raises LabError.
+    """
+    deadline = time.monotonic() + 60.0
+    quiet_since: float | None = None
+    while True:
+        leader = await_elected(lab)
+        found = indices_named(lab, prefix, leader)
+        for first in range(0, len(found), 50):
+            names = ",".join(found[first : first + 50])
+            status, answer = administer(lab, "DELETE", f"/{names}?ignore_unavailable=true", through=leader)
+            if status not in (200, 404):
+                raise LabError(f"deleting {names} answered {status}: {str(answer)[:300]}")
+        now = time.monotonic()
+        if found or _queued(lab, prefix, leader):
+            quiet_since = None
+        else:
+            quiet_since = quiet_since or now
+            if now - quiet_since >= QUIET_SECONDS:
+                return
+        if now > deadline:
+            raise LabError(f"indices {prefix}* still come up 60 s after the storm: {', '.join(found[:5])}")
+        time.sleep(0.1)
+
+
+def canary(lab: Cluster, node: str) -> dict[str, float]:
+    """How long one administrative request takes on ``node`` and, through it, on the elected cluster manager."""
+    client = lab.client(node, timeout=4.0)
+    try:
+        began = time.monotonic()
+        client.request("GET", "/_cluster/health?cluster_manager_timeout=4s&timeout=4s&filter_path=status")
+        took = time.monotonic() - began
+        _, answer = client.request("GET", "/_cluster/pending_tasks?cluster_manager_timeout=4s")
+        tasks = answer.get("tasks", ()) if isinstance(answer, dict) else ()
+        waits = [float(task["time_in_queue_millis"]) for task in tasks]
+    except (urllib3.exceptions.HTTPError, *UNREADABLE):
+        return {}
+    finally:
+        client.close()
+    return {
+        "canary GET /_cluster/health, ms": took * 1000,
+        "pending tasks": float(len(waits)),
+        "longest wait of a pending task, ms": max(waits, default=0.0),
+    }
+
+
+@PROVIDER.carries_out(
+    TaskStorm,
+    mechanism="requests to the data nodes over the direct path: updates of a mapping's _meta, or new empty indices",
+    undoing="the requests end, and every index of the storm is deleted",
+)
+def task_storm(fault: TaskStorm, aim: Aim) -> Means:
+    prefix, topology = storm_prefix(aim.id), aim.scene.topology
+    # as many copies as the load's index has: the storm unbalances nothing, and awareness takes it
+    settings = {"number_of_shards": 1, "number_of_replicas": topology.replicas}
+    away = Move("indices.delete", {"prefix": prefix})
+    first = Move("index.create", {"index": f"{prefix}0", "settings": settings})
+
+    def requests(k: int) -> list[Ask]:
+        if fault.what == "mappings":
+            return [Ask("PUT", f"/{prefix}0/_mapping?{PATIENCE}", {"_meta": {"update": k}})]
+        asks = [Ask("PUT", f"/{prefix}{k}?{PATIENCE}&wait_for_active_shards=0", {"settings": {"index": settings}})]
+        if k >= KEPT:
+            asks.append(Ask("DELETE", f"/{prefix}{k - KEPT}?{PATIENCE}&ignore_unavailable=true"))
+        return asks
+
+    nodes = [node.name for node in topology.data_nodes]
+    storm = Storm(float(fault.rate), nodes, requests, lambda lab: canary(lab, nodes[0]))
+    return Means((Reversible(first if fault.what == "mappings" else Move("nothing"), away),), worker=storm)
+
+
+@PROVIDER.carries_out(
+    AdminStorm,
+    mechanism="GET requests over the direct path, the chosen nodes in turn",
+    undoing="the requests end",
+)
+def admin_storm(fault: AdminStorm, aim: Aim) -> Means:
+    nodes = aim.scene.nodes(fault.target)
+    # the canary asks another node, where there is one: its own requests must not be counted as the storm's
+    beside = next((node.name for node in aim.scene.topology.nodes if node.name not in nodes), nodes[0])
+    storm = Storm(
+        float(fault.rate),
+        nodes,
+        # each node gets each kind of request, whatever their numbers have in common
+        lambda k: [Ask("GET", ADMIN[fault.requests[(k // len(nodes)) % len(fault.requests)]])],
+        lambda lab: canary(lab, beside),
+    )
+    ends = Move("nothing", {"requests": "end with the runner"})
+    return Means((Reversible(ends, ends),), worker=storm)
+
+
+# ---- a heap full of answers -----------------------------------------------------------------------------
+
+BATCH = 8
+"""Documents in a request that fills the index."""
+
+
+@operation("pressure.index")
+def _pressure_index(lab: Cluster, index: str, on: list[str]) -> None:
+    """An index of large documents, its one shard on one of the nodes ``on`` (anywhere when empty)."""
+    settings: dict[str, Any] = {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"}
+    if on:
+        settings["routing.allocation.include._name"] = ",".join(on)
+    body = {"settings": {"index": settings}, "mappings": {"enabled": False}}
+    status, answer = administer(lab, "PUT", f"/{index}", body)
+    if status != 200 and "resource_already_exists" not in str(answer):
+        raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
+    document = json.dumps({"text": "x" * DOCUMENT_BYTES})
+    for first in range(0, DOCUMENTS, BATCH):
+        rows = [f'{{"index": {{"_id": "{n}"}}}}\n{document}\n' for n in range(first, first + BATCH)]
+        status, answer = administer(lab, "POST", f"/{index}/_bulk", "".join(rows))
+        if status != 200 or answer.get("errors"):
+            raise LabError(f"filling the index {index} answered {status}: {str(answer)[:300]}")
+    status, answer = administer(lab, "POST", f"/{index}/_refresh")
+    if status != 200:
+        raise LabError(f"refreshing the index {index} answered {status}: {str(answer)[:300]}")
+
+
+@PROVIDER.carries_out(
+    NodeHeapPressure,
+    mechanism="searches on an index of its own, sent to the node itself, whose answers of up to 8 MiB the client does "
+    "not read: they stay on the heap",
+    undoing="the connections close, the index is deleted, and a node that died of it starts again",
+)
+def heap_pressure(fault: NodeHeapPressure, aim: Aim) -> Means:
+    data = {node.name for node in aim.scene.topology.data_nodes}
+    index = f"oschaos-pressure-{aim.id}".lower()
+    # a node without data answers all the same: it gathers the answer from the node that has the shard
+    on = [node for node in aim.nodes if node in data]
+    fill = Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index}))
+    started = tuple(on_node("nothing", "node.start", node) for node in aim.nodes)
+    return Means(
+        (*started, fill),
+        worker=UnreadAnswers(aim.nodes, index, float(fault.above)),
+        read=lambda lab: (fill,) if lab.lacks("process") else (*started, fill),
+    )

@@ -1,0 +1,222 @@
+"""The end of a run, whatever ended it: undo, settle, read back, take the lab away, report."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from contextlib import suppress
+
+from chaos.base.errors import Aborted, ChaosError
+from chaos.base.paths import write_json
+from chaos.faults.ledger import registrations, standing
+from chaos.faults.lifecycle import undo_entries
+from chaos.faults.patience import patiently
+from chaos.history import History, compact
+from chaos.observe import proof
+from chaos.observe.readback import read_back
+from chaos.observe.written import Written
+from chaos.opensearch.views import await_green, newest, views
+from chaos.run.options import RunResult, Unreported
+from chaos.run.state import RunState
+from chaos.run.stopping import Unasked
+from chaos.target.labs import sweep, traces
+from chaos.target.labs.processes import wait_until
+
+SETTLE_SECONDS = 240.0
+"""How long a cluster may take to be green again after everything has been undone."""
+KNOWN_SECONDS = 20.0
+"""How long it may take a cluster to be led again and to know which of its nodes are dead, before it is read back."""
+HOPELESS_SECONDS = 20.0
+"""A cluster with all its nodes, red and with nothing under way for this long, will not get better by itself."""
+SCANNED_AFTER = (
+    "processes, network namespaces, mounts, loop devices, control groups and folder of the lab; "
+    "the run's registry entry"
+)
+SCANNED_ON_A_LIVING_LAB = (
+    "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
+)
+"""What was looked at before a run was called clean."""
+
+
+class Closing(RunState):
+    """Every step is tried, whatever became of the one before."""
+
+    def close_down(self) -> None:
+        """Undo, settle, take the lab away. Every step is tried; only what stays behind in the end is dirt."""
+        self.for_undo.release()
+        for closing in (self.undo, self.settle_and_read_back, self.lab_away):
+            try:
+                closing()
+            except Aborted as error:  # a signal while closing down: what is left of the order is the tail alone
+                self.aborted(error)
+            except Exception as error:  # one clean-up that fails must not stop the next
+                self.keep_traceback(closing.__name__)
+                if closing == self.lab_away:
+                    self.dirt.append(f"{closing.__name__}: {type(error).__name__}: {error}")
+                self.failed(f"{closing.__name__}: {type(error).__name__}: {error}")
+        if self.stop.failure is not None and self.outcome != "error":  # it broke while something else ended the run
+            self.failed(self.stop.failure)
+
+    def undo(self) -> None:
+        self.stage("undo")
+        held = [fault.id for fault in self.lifecycle.active]
+        self.controllers.stop()  # else they would do again what is taken back
+        if held:
+            self.reporter.line("undoing what is still in effect")
+        gone = self.lifecycle.undo_all(look=self.outcome == "finished")
+        if not gone:
+            self.reporter.line("not every fault is proven to be gone")
+        self.say_latency(held, gone)
+        remaining = [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
+        undo_entries(self.lab, self.ledger, remaining)  # what fails is tried once more when the lab is left
+        self.check_late_stop()
+
+    def say_latency(self, held: list[str], gone: bool) -> None:
+        """How long it took from the stop being asked for until nothing was in effect any more, and proven so."""
+        asked, back = self.stop.at, self.lifecycle.taken_back
+        if asked is None:
+            return
+        now = time.monotonic_ns()
+        seconds = max(0, back - asked) / 1e9 if back is not None else 0.0
+        self.note(
+            "abort.undone",
+            asked=asked,
+            faults=held,
+            seconds=round(seconds, 6),
+            proven=gone,
+            proven_seconds=round((now - asked) / 1e9, 6) if held else None,
+        )
+        if held:
+            self.reporter.line(f"everything was undone {seconds:.1f} s after the stop was asked for")
+
+    def check_late_stop(self) -> None:
+        """A stop that comes after the phases ends the run as aborted too. Raises Aborted.
+
+        A process that ends unasked after them is said, and ends nothing but the waiting; one of ours that failed is an
+        error as ever.
+        """
+        if self.outcome != "finished":
+            return
+        if self.stop.asked or self.stop.failed:
+            self.stop.check()
+        elif self.stop.ended is not None and not self.early:
+            self.ended_early(Unasked(self.stop.ended))
+
+    def settle_and_read_back(self) -> None:
+        """Green again under load, then load off, then every acknowledged document from every copy.
+
+        Where a process ended unasked nothing is waited for: it will not come back, and what is there is read.
+        """
+        if self.driver is None or self.sampler is None:
+            return
+        if self.outcome == "finished" and self.stop.ended is None:
+            self.stage("settle")
+            over, sampler = self.stop.is_over, self.sampler
+            until = time.monotonic() + SETTLE_SECONDS
+
+            def waiting() -> bool:
+                left = max(0.0, until - time.monotonic())
+                self.reporter.status(f"settling: waiting for green, at most {left:.0f} s   cluster {sampler.status}")
+                return over()
+
+            settled = patiently(
+                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=waiting, hopeless=HOPELESS_SECONDS), over, 0.0
+            )
+            if settled is not None and not over():
+                self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))
+            patiently(self.sampler.returned, over, 0.0)
+        self.note("load.stop")
+        self.reporter.status("load off")
+        if not self.driver.stop():
+            self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
+        self.sampler.stop()
+        self.configuration.stop()
+        self.check_late_stop()
+        if self.outcome == "finished":
+            load = self.experiment.load
+            written = Written.of(
+                History.open(self.folder),
+                documents=load.documents,
+                keys=self.cas_keys,
+                writer=None if load.writer is None else load.writer.name,
+            )
+            self.stage("read-back")
+            if self.stop.ended is not None:
+                patiently(self.await_known_dead, self.stop.was_asked, 0.0)
+            says = self.reporter.status
+            result = patiently(
+                lambda: read_back(self.lab, self.index, written, says, seed=self.seed, workload=self.workload),
+                self.stop.was_asked,
+                0.0,
+            )
+            self.check_late_stop()
+            write_json(self.folder / "history" / "readback.json", result)
+
+    def await_known_dead(self) -> None:
+        """Until the cluster is led and knows which nodes are gone: what they held cannot be read."""
+        dead = {node.name for node in self.lab.topology.nodes if self.lab.process_state(node.name) is None}
+
+        def known() -> bool:
+            seen = newest(views(self.lab))
+            return seen is not None and not seen.nodes & dead
+
+        wait_until(known, KNOWN_SECONDS, every=0.25)
+
+    def lab_away(self) -> None:
+        self.stage("lab away")
+        self.ends.stop()
+        self.echo.stop()
+        if self.driver is not None:
+            self.driver.kill()
+            self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
+        if self.sampler is not None:
+            self.sampler.stop()
+        self.configuration.stop(patient=self.outcome == "finished")
+        self.lab.write_logs()
+        self.keep_logs()
+        if self.own_lab:
+            self.reporter.status("taking the lab away")
+            self.dirt += self.lab.down()
+            shutil.rmtree(sweep.logs() / self.lab.id, ignore_errors=True)  # the run folder has them
+            self.dirt += [f"{trace} is still here" for trace in traces.of(self.lab.id)]
+        else:
+            self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
+            self.dirt += proof.marks(self.lab)
+            self.dirt += proof.index_there(self.lab, self.index)
+        if not self.dirt:
+            self.registration.remove()
+            left = [each for each in registrations() if each.run == self.registration.run]
+            self.dirt += [f"registry entry {each.file} is still here" for each in left]
+
+    def keep_logs(self) -> None:
+        """The nodes' logs go with the run; a reused lab's are cut where the run began."""
+        for file in sorted((self.lab.folder / "logs").glob("*.log")):
+            with suppress(OSError):
+                shutil.copy(file, self.folder / "logs" / file.name)
+                os.chown(self.folder / "logs" / file.name, os.geteuid(), os.getegid())
+
+    def report(self) -> RunResult:
+        from chaos.report import promises, render
+
+        clean = not self.dirt
+        self.for_report.release()
+        try:
+            scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
+            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
+            self.note("run.end", reason=self.outcome)
+            self.reporter.status("judging")
+            with suppress(ChaosError, OSError):  # rows can be judged as they are
+                compact(self.folder)
+            with suppress(OSError):  # then the report says that there was no run before
+                promises.remember(self.folder, self.experiment.name)
+            page = render(self.folder)
+            findings = json.loads((page.parent / "findings.json").read_text())
+        except (ChaosError, OSError) as error:
+            raise Unreported(self.folder, error, self.dirt, self.stop.failure) from error
+        finally:
+            self.events.close()
+            self.ledger.close()
+            self.reporter.close()
+        return RunResult(self.folder, findings, clean, self.stop.by_signal)

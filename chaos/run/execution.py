@@ -1,0 +1,237 @@
+"""One run from plan to report: the order.
+
+refuse over leftovers → provision → run folder and plan → lab up and green → index and documents → load on → warm-up →
+audit → phases (undo, inject, do, hold) → undo what is left → settle → load off → read everything back → lab down →
+judge → report.
+Whatever ends a run early (a guard, Ctrl-C, a failure) goes through the same undo, and a report is made all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+
+from chaos.base.console import Reporter
+from chaos.base.errors import Aborted, ChaosError
+from chaos.base.logs import kept
+from chaos.base.paths import write_json
+from chaos.definitions import Experiment
+from chaos.definitions import objectives as overriding
+from chaos.faults.offers import Offers, Providers
+from chaos.history.models import Plan
+from chaos.history.writer import AUDIT
+from chaos.programs.audit import Workload, audit, documentation
+from chaos.programs.audit import cluster as audited
+from chaos.run import guards, plan, space
+from chaos.run.closing import Closing
+from chaos.run.leftovers import refuse_leftovers, sole_run
+from chaos.run.loading import Loading
+from chaos.run.options import RunOptions, RunResult, new_folder
+from chaos.run.phases import Phases
+from chaos.run.stopping import Stop, Unasked, Unproven, signals
+from chaos.target.labs import kinds
+from chaos.target.labs.base import BaseLab
+
+RUNNER_LOG = "runner.log"
+"""In the run's ``logs``: what the runner did, for a bug report."""
+
+
+def offers_for(
+    experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
+) -> Offers:
+    """What this lab, or one of this kind that is still to be made, can have done to it; starts nothing."""
+    if lab is not None:
+        return providers.on(lab.lacks, kinds.named(lab.kind).order)
+    return providers.on(kinds.lacks(kind, experiment.topology), kinds.named(kind).order)
+
+
+def refuse_lacking(
+    experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
+) -> None:
+    """Raises Lacking when this lab, or one of this kind that is still to be made, cannot do what the faults need."""
+    plan.refuse_lacking(experiment, offers_for(experiment, providers, lab, kind))
+
+
+def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
+    """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
+    if options.lab is None:
+        kinds.require(options.kind)
+    guards.refuse_unready(experiment.guards)
+    refuse_lacking(experiment, options.providers, options.lab, options.kind)
+    refuse_leftovers()
+    space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))
+    with sole_run(options.lab):
+        return _run(experiment, options, reporter)
+
+
+def _run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
+    parts = options.parts or (options.lab.manifest.parts if options.lab else None)
+    # before the signals are ours: a Ctrl-C may end a long download at once
+    parts = parts or kinds.parts(
+        options.kind, experiment.topology, reporter.line, opensearch_home=options.opensearch_home
+    )
+    stop = Stop()
+    with signals(stop, reporter):
+        folder = new_folder(options.out, experiment.name)
+        try:
+            execution = Execution(experiment, options, parts, folder, reporter, stop)
+        except OSError as error:
+            space.release(folder)
+            raise ChaosError(f"cannot begin the run in {folder}: {error.strerror}") from error
+        return execution.execute()
+
+
+class Execution(Loading, Phases, Closing):
+    """The order of one run; each stage has a file of its own."""
+
+    def execute(self) -> RunResult:
+        with self.logged():
+            return self._execute()
+
+    def logged(self) -> AbstractContextManager[None]:
+        """What the runner does goes into its log, with what a bug report needs on top."""
+        versions = ", ".join(f"{name} {version}" for name, version in plan.versions().items())
+        lab = f"OpenSearch {self.parts.opensearch_version}, a lab of kind {self.lab.kind}, seed {self.seed}"
+        return kept(self.folder / "logs" / RUNNER_LOG, self.options.command, versions, lab)
+
+    def _execute(self) -> RunResult:
+        try:
+            self.registration.write()
+            self.write_plan()
+            self.events.write("run.start", run=self.folder.name)
+            self.lab_up()
+            self.load_on()
+            with self.guarded():
+                self.warm_up()
+                self.audit()
+                self.phases_began = time.monotonic()
+                for number, phase in enumerate(self.experiment.phases):
+                    self.phase(number, phase)
+        except Aborted as error:
+            self.aborted(error)
+        except (Unproven, Unasked) as error:
+            self.ended_early(error)
+        except ChaosError as error:
+            self.failed(str(error))
+        except Exception as error:
+            self.keep_traceback("runner")
+            self.failed(f"{type(error).__name__}: {error} (logs/runner-traceback.txt)")
+        except BaseException as error:
+            self.failed(f"{type(error).__name__}: {error}")
+            raise
+        finally:  # whatever ends this process, nothing may stay behind
+            self.close_down()
+        return self.report()
+
+    @contextmanager
+    def in_python(self) -> Iterator[None]:
+        """The same order with the phases left to the caller, for experiments written in Python.
+
+        Undoes, settles, reads back and leaves the lab clean whatever the block raises; :meth:`report` comes after.
+        """
+        # the closing as well: a second Ctrl-C must not interrupt an undo
+        with sole_run(self.options.lab), signals(self.stop, self.reporter), self.logged():
+            try:
+                self.registration.write()
+                self.write_plan()
+                self.events.write("run.start", run=self.folder.name)
+                self.load_on()
+                with self.guarded():
+                    self.warm_up()
+                    self.audit()
+                    self.phases_began = time.monotonic()
+                    yield
+            except Aborted as error:
+                self.aborted(error)
+                raise
+            except (Unproven, Unasked) as error:
+                self.ended_early(error)
+                raise
+            except BaseException as error:
+                self.failed(f"{type(error).__name__}: {error}")
+                raise
+            finally:
+                self.close_down()
+
+    @property
+    def foreseen(self) -> Offers:
+        """What this lab can have, as it is known before it is up: so plan.json names the providers that will be."""
+        return offers_for(self.experiment, self.options.providers, self.options.lab, self.lab.kind)
+
+    def write_plan(self) -> None:
+        notes = plan.blunt(self.experiment)
+        for said in (*overriding.sentences(self.experiment), *notes):
+            self.reporter.line(f"  {said}")
+        write_json(self.folder / "plan.json", self.planned_run(notes))
+
+    def planned_run(self, notes: list[str]) -> Plan:
+        """plan.json: what nobody shall have to guess who judges the run later."""
+        experiment, lab, target = self.experiment, self.lab, kinds.named(self.lab.kind)
+        made: Plan = {
+            "format": 1,
+            "run": self.folder.name,
+            "command": self.options.command,
+            "seed": self.seed,
+            "hash": plan.digest(experiment),
+            "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "experiment": experiment.to_json(),
+            "topology": experiment.topology.to_json(),
+            "lab": {
+                "kind": lab.kind,
+                "id": lab.id,
+                "shares_processors": target.shares_processors,
+                **({"accepts": list(target.accepts)} if target.accepts else {}),
+                "nodes": [{"name": n.name, "zone": n.zone, "roles": list(n.roles)} for n in experiment.topology.nodes],
+                "client_hosts": [host.name for host in lab.wiring.clients],
+                "pulsed": self.pulsed,
+            },
+            "versions": {
+                **plan.versions(),
+                "opensearch": self.parts.opensearch_version,
+                "java": self.parts.java_version,
+                "toxiproxy": self.parts.toxiproxy_version,
+            },
+            "machine": plan.machine(),
+            "watched": True,  # an end of a process is an event; without events of the watch nothing passes
+            "configuration_watched": True,  # and so is a change of settings that is not ours
+            "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors),
+            "client": self.driver_config(planned=True).model_dump(
+                mode="json", exclude={"out", "access", "instruments"}
+            ),
+            "steps": list(plan.steps(experiment, self.seed, self.foreseen)),
+            "notes": notes,
+        }
+        if self.options.second_of:
+            made["second_of"] = self.options.second_of
+        if not experiment.phases:  # one in Python has no expectations that a report could judge
+            made["judged_by"] = "its Python test says whether it passed"
+        return made
+
+    def lab_up(self) -> None:
+        if not self.own_lab:
+            return
+        self.stage("lab start")
+        self.reporter.status("starting the lab")
+        self.lab.up(self.reporter.line, self.stop.check)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Hold the guards over the block: warm-up and phases."""
+        made = guards.guards_of(
+            self.experiment.guards,
+            phases_began=lambda: self.phases_began,
+            red_since=lambda: self.sampler.red_since if self.sampler else None,
+            status=lambda: self.driver.status if self.driver else {},
+        )
+        with guards.Watch(made, self.stop.ask):
+            yield
+
+    def audit(self) -> None:
+        """What the availability checklist says of the cluster before anything is done to it. Never ends a run."""
+        try:
+            sheet = audited.of_lab(self.lab)
+            write_json(self.folder / AUDIT, documentation.to_json(sheet, Workload.SEARCH, audit(sheet)))
+        except Exception:  # the report then has no such section
+            self.keep_traceback("audit")

@@ -1,0 +1,211 @@
+"""The load of a run: its index and documents, its driver, and the time until it is steady."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from chaos.base.errors import LabError
+from chaos.checks import deciding
+from chaos.faults.moves import Move, Reversible
+from chaos.history import History
+from chaos.load.config import (
+    CasConfig,
+    ClientConfig,
+    ClientHost,
+    DriverConfig,
+    Instrument,
+    OperationConfig,
+    ProbeConfig,
+    Target,
+    VisibilityConfig,
+)
+from chaos.load.driver import Driver
+from chaos.observe.ends import Ours
+from chaos.observe.sampler import Sampler
+from chaos.opensearch.rest import opensearch
+from chaos.opensearch.views import administer, await_green
+from chaos.run import plan
+from chaos.run.state import RunState
+from chaos.target.wiring import HTTP
+
+GREEN_SECONDS = 60.0
+"""How long the cluster may take to be green with the load's index in it."""
+ALLOCATE_SECONDS = 5.0
+"""How long OpenSearch may take to place that index by itself, before it is asked to try again."""
+WARM_SECONDS = 5
+"""The load runs unjudged until this many seconds in a row were good, so that cold code is not measured …"""
+WARM_UP_LIMIT_SECONDS = 60.0
+"""… and for this long at most: then the first phase begins as things are, and is judged so."""
+DECIDED_BY_SECONDS = 10
+"""How much of the warm-up's end says whether this machine can decide the objectives."""
+TICK_SECONDS = 0.1
+STEERED_SECONDS = 0.5
+"""How often clients ask their zone's failover controller which nodes to use."""
+
+
+class Loading(RunState):
+    """From a lab that is up to a load that is steady."""
+
+    def driver_config(self, *, planned: bool = False) -> DriverConfig:
+        """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
+        topology, load = self.experiment.topology, self.experiment.load
+        probe = plan.WEIGHED_PROBE_PATH if topology.weights else plan.PROBE_PATH
+        return DriverConfig(
+            seed=self.seed,
+            out=(self.folder / "history").absolute(),
+            index=self.index,
+            operations=tuple(
+                OperationConfig(
+                    name=each.name,
+                    kind=each.operation,
+                    answer=self.workload.answer(each.name, each.operation),
+                    rate=float(each.rate),
+                    good_within_s=float(each.good_within),
+                )
+                for each in load.operations
+            ),
+            arrivals=load.arrivals,
+            workload=load.workload,
+            documents=load.documents,
+            cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
+            visibility=VisibilityConfig(rate=float(load.visibility.rate), within_s=float(load.visibility.within))
+            if load.visibility
+            else None,
+            client=ClientConfig(
+                kind=load.client.kind,
+                timeout_s=float(load.client.timeout),
+                node=load.client.node,
+                probe=ProbeConfig(path=probe, verify=load.client.verify_health_checks),
+                steered_s=STEERED_SECONDS if self.experiment.controller is not None else None,
+            ),
+            clients=tuple(
+                ClientHost(zone=zone) if planned else self.client_host(zone) for zone in self.experiment.client_zones
+            ),
+            targets=tuple(
+                Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
+                for n in topology.data_nodes
+            ),
+            instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
+            access=self.lab.access,
+        )
+
+    @property
+    def pulsed(self) -> dict[str, str | None]:
+        """The hosts whose Toxiproxies the load passes, and for those of clients the zone (None: a node's)."""
+        wiring, zones = self.lab.wiring, self.experiment.client_zones
+        return {host.name: None for host in wiring.nodes} | {h.name: h.zone for h in wiring.clients if h.zone in zones}
+
+    def instrument(self, host: str) -> Instrument:
+        """Where the Toxiproxy of a host is asked for signs of life."""
+        server = self.lab.toxiproxy(host).endpoint
+        netns = str(server.namespace.path) if server.namespace is not None else None
+        return Instrument(name=host, client=self.pulsed[host], host=server.host, port=server.port, netns=netns)
+
+    def client_host(self, zone: str) -> ClientHost:
+        """Where a zone's clients are, and by which addresses they reach nodes where those differ."""
+        nodes = {node.name: self.lab.wiring[node.name].loopback for node in self.experiment.topology.data_nodes}
+        ways = {node: self.lab.endpoint(f"client-{zone}", (address, HTTP)) for node, address in nodes.items()}
+        space = next(iter(ways.values())).namespace
+        steered = self.experiment.controller is not None and self.experiment.controller.steer
+        return ClientHost(
+            zone=zone,
+            netns=str(space.path) if space is not None else None,
+            addresses={node: way.address for node, way in ways.items() if way.address != (nodes[node], HTTP)},
+            controller=self.controllers.ports.get(zone) if steered else None,
+        )
+
+    def load_on(self) -> None:
+        self.ends.start()
+        self.stage("preload")
+        self.reporter.status("writing the documents that are there before the load")
+        index = Reversible(
+            Move(
+                "index.create",
+                {
+                    "index": self.index,
+                    "settings": dict(self.experiment.topology.settings.index),
+                    "mapping": dict(self.workload.mapping),
+                },
+            ),
+            Move("index.delete", {"index": self.index}),
+        )
+        if not self.own_lab:
+            self.ledger.intend("index", [index])
+        index.move.apply(self.lab)
+        through = self.experiment.topology.data_nodes[0].name
+        client = opensearch(self.lab.administration(through), access=self.lab.access_to(through))
+        try:
+            self.workload.preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
+        finally:
+            client.close()
+        began = time.monotonic()
+        while not await_green(self.lab, ALLOCATE_SECONDS, stopped=self.stop.is_over)[0]:
+            self.stop.check()
+            if time.monotonic() - began > GREEN_SECONDS:
+                raise LabError("the cluster is not green before the load begins")
+            # where a fault before was, allocation may have given up, or shun a disk that was full for a minute more
+            with suppress(LabError):
+                administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
+        self.stop.check()
+        self.configuration.start()
+        self.sampler = Sampler(self.lab, self.events, self.index)
+        self.sampler.start()
+        if self.experiment.controller is not None:
+            self.reporter.status("starting failover controllers")
+            self.controllers.start(self.ledger, self.stop.check)
+            for child in self.controllers.watched():
+                self.ends.add(child)
+        self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
+        self.driver.start()
+        if self.driver.pid is not None:
+            self.lab.instrument(self.driver.pid)
+            self.ends.add(Ours("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
+        self.echo.start()
+        for child in self.echo.watched():
+            self.ends.add(child)
+        self.driver.go()
+        self.events.write("load.start")
+        self.reporter.line(
+            "load on: "
+            + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
+            + f" from zones {', '.join(self.experiment.client_zones)}"
+        )
+
+    def warm_up(self) -> None:
+        """Let the load run until it is steady. These arrivals belong to no phase."""
+        assert self.driver is not None
+        self.stage("warm-up")
+        objectives = {o.name: float(o.good_within) * 1000 for o in self.experiment.load.operations}
+        began = time.monotonic()
+        in_a_row, seen = 0, 0
+        while in_a_row < WARM_SECONDS and time.monotonic() - began < WARM_UP_LIMIT_SECONDS:
+            self.tick("warming up")
+            status = self.driver.status
+            if status.get("t", 0) > seen:
+                seen = status["t"]
+                now = status["operations"]
+                good = all(
+                    now.get(name, {}).get("ok", 0) > 0
+                    and now[name]["bad"] == 0
+                    and (now[name]["p99_ms"] or 0) <= objective
+                    for name, objective in objectives.items()
+                )
+                in_a_row = in_a_row + 1 if good else 0
+            time.sleep(TICK_SECONDS)
+        seconds = time.monotonic() - began
+        self.events.write("warm", seconds=round(seconds, 3), steady=in_a_row >= WARM_SECONDS)
+        self.reporter.line(
+            f"warm after {seconds:.0f} s" if in_a_row >= WARM_SECONDS else f"not steady after {seconds:.0f} s"
+        )
+        self.say_what_can_be_decided()
+
+    def say_what_can_be_decided(self) -> None:
+        """By the echo's last seconds, with the load on and nothing done to the cluster yet."""
+        objectives: dict[str, float] = {o.name: float(o.good_within) for o in self.experiment.load.operations}
+        now = time.monotonic_ns()
+        heard = deciding.Echoes.of(History.open(self.folder).echo, now - DECIDED_BY_SECONDS * 1_000_000_000, now)
+        says = deciding.says(heard, objectives)
+        answers = {op: deciding.decides(heard, objective) for op, objective in objectives.items()}
+        self.events.write("machine.decides", decides=answers, asked=heard.asked, says=says)
+        self.reporter.line(says)

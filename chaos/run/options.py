@@ -1,0 +1,79 @@
+"""What a run is asked for, where it is kept, and what comes of it."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
+from chaos.checks.models import FindingsFile
+from chaos.faults.offers import Providers
+from chaos.target.labs import kinds
+from chaos.target.labs.base import BaseLab
+from chaos.target.parts import Parts
+
+
+@dataclass
+class RunOptions:
+    """``out``: the folder that run folders go to. ``lab``: a lab to run on; None builds one and takes it away.
+
+    ``providers``: who may carry faults out. ``kind`` and ``opensearch_home``: of a lab of its own, what it is made of.
+    """
+
+    out: Path
+    command: str
+    providers: Providers
+    seed: int | None = None
+    lab: BaseLab | None = None
+    parts: Parts | None = None
+    opensearch_home: Path | None = None
+    kind: str = kinds.DEFAULT
+    second_of: dict[str, Any] | None = None
+    """The run that this one repeats, and why (:mod:`.retrying`); it goes into the plan, and so into the report."""
+
+
+@dataclass
+class RunResult:
+    """Where the run's record is, and how it ended. ``findings`` is the content of findings.json."""
+
+    folder: Path
+    findings: FindingsFile
+    clean: bool
+    stopped: bool = False
+    """True when a signal ended it: whoever runs several must not go on to the next."""
+
+    @property
+    def exit_code(self) -> Exit:
+        return Exit(self.findings["exit_code"])
+
+
+class Unreported(ChaosError):
+    """The run is over and undone, but its report cannot be made (a full disk, say)."""
+
+    def __init__(self, folder: Path, why: Exception, dirt: list[str], failure: str | None = None) -> None:
+        ended = f"; the run had ended early: {failure}" if failure else ""
+        left = f"; left behind: {'; '.join(dirt)} (run: opensearch-chaos recover)" if dirt else ""
+        super().__init__(f"no report of {folder} can be made: {why}{ended}{left}")
+        found = why.exit_code if isinstance(why, ChaosError) else Exit.ERROR
+        self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
+
+
+def new_lab_id() -> str:
+    """A name for a lab that belongs to a run."""
+    return f"r{secrets.token_hex(2)}"
+
+
+def new_folder(out: Path, name: str) -> Path:
+    """``<UTC>-<experiment>-<shortid>`` in ``out``; a folder that cannot be made is the user's to mend."""
+    folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-{secrets.token_hex(2)}"
+    try:
+        (folder / "history").mkdir(parents=True)
+        (folder / "logs").mkdir()
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot make the run folder {folder}: {error.strerror}", remedy="choose a folder with --out"
+        ) from error
+    return folder

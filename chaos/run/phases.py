@@ -1,0 +1,108 @@
+"""The phases of a run, each *undo, inject, do, hold*."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from chaos.base.errors import Aborted
+from chaos.definitions import Phase
+from chaos.faults import actions
+from chaos.faults.patience import patiently
+from chaos.faults.select import ready
+from chaos.opensearch.views import await_green, elected
+from chaos.run.loading import TICK_SECONDS
+from chaos.run.state import RunState
+from chaos.run.stopping import Unasked, Unproven
+
+
+class Phases(RunState):
+    """What an experiment asks for."""
+
+    def phase(self, number: int, phase: Phase) -> None:
+        self.stop.check()
+        self.events.write("clock")
+        self.events.write("phase.start", phase=phase.name, index=number, scripted_wait=phase.scripted_wait)
+        began = time.monotonic()
+        self.reporter.line(f"phase {phase.name}")
+        try:
+            if phase.undo:
+                self.undo_step(phase.undo)
+            if phase.inject:
+                self.inject_step(phase)
+            for action in phase.do:
+                self.stop.check()
+                self.action_count += 1
+                self.reporter.status(f"{phase.name}: {action.describe()}")
+                done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
+                self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
+            reason = self.hold(phase, began)
+            looked = self.look_step(number)
+        except BaseException as error:  # whatever ended it, the record says when
+            early = isinstance(error, Aborted | Unproven | Unasked)
+            self.note("phase.end", phase=phase.name, reason="aborted" if early else "error")
+            raise
+        self.events.write("phase.end", phase=phase.name, reason=reason, looked=round(looked, 3))
+        self.refuse_vanished()
+
+    def look_step(self, number: int) -> float:
+        """Prove once more what is to be undone next, while its phase lasts: the next one's clocks begin with the undo.
+
+        The seconds that it took, by which the phase is longer than it was asked to be.
+        """
+        later = self.experiment.phases[number + 1 : number + 2]
+        names = later[0].undo if later else ["all"]
+        took = self.lifecycle.look_again(self.to_undo(names))
+        self.stop.check()
+        return took
+
+    def inject_step(self, phase: Phase) -> None:
+        """All faults of a phase at once."""
+        planned = self.planned[phase.name]
+        self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
+        now = elected(self.lab) if any(each.params.momentary for each in planned) else None
+        faults = [
+            ready(each.id, each.params, self.lab, self.offers, seed=self.seed, elected=now, index=self.index)
+            for each in planned
+        ]
+        for each, fault in zip(planned, faults, strict=True):
+            self.labels.setdefault(each.params.label, []).append(fault.id)
+        proven = self.lifecycle.inject(*faults)
+        self.stop.check()
+        for fault in faults:
+            self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
+        if not proven:
+            raise Unproven(
+                f"{' and '.join(fault.kind for fault in faults)}: not proven to be in effect, nothing can be concluded"
+            )
+
+    def undo_step(self, names: Sequence[str]) -> None:
+        """The moves of all of them are taken back first, as at the end of a run."""
+        ids = self.to_undo(names)
+        if ids:
+            self.reporter.status(f"undoing {', '.join(ids)}")
+        for id, gone in self.lifecycle.undo_each(ids).items():
+            self.reporter.line(f"  undo of {id}: {'gone, proven' if gone else 'its end is NOT PROVEN'}")
+        self.stop.check()
+
+    def hold(self, phase: Phase, began: float) -> str:
+        if phase.duration is not None:
+            end = began + float(phase.duration)
+            while time.monotonic() < end:
+                self.tick(f"{phase.name}: {end - time.monotonic():.0f} s left")
+                time.sleep(min(TICK_SECONDS, max(0.0, end - time.monotonic())))
+            return "elapsed"
+        assert phase.until is not None
+        until = phase.until
+        found = patiently(
+            lambda: await_green(
+                self.lab,
+                float(until.within) - (time.monotonic() - began),
+                stable=float(until.stable),
+                stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+            ),
+            self.stop.is_over,
+            0.0,
+        )
+        self.stop.check()
+        return "condition met" if found is not None and found[0] else "deadline"

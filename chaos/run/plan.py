@@ -1,0 +1,276 @@
+"""The plan of a run: everything resolved that can be, as data, before anything starts.
+
+A plan needs no cluster. What only the moment decides (who is elected) is named as such; what the seed decides is
+drawn here already, and the run draws the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import chaos
+from chaos.base.errors import Lacking
+from chaos.definitions import Duration, Experiment, Scene, objectives
+from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
+from chaos.definitions.selectors import NodeSelector, candidates
+from chaos.definitions.steps import FaultParams
+from chaos.faults.fault import Fault
+from chaos.faults.kind import built
+from chaos.faults.offers import Offers
+from chaos.history.models import PlannedStep
+from chaos.target.wiring import Wiring
+
+PROBE_PATH = "/_cluster/health?local=true"
+WEIGHED_PROBE_PATH = f"{PROBE_PATH}&ensure_node_weighed_in=true"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One fault of the definition with the id that it has in plan, ledger, events and report."""
+
+    id: str
+    phase: str
+    params: FaultParams
+
+
+def faults(experiment: Experiment) -> list[Planned]:
+    """Every fault of the experiment in order, with its id."""
+    planned: list[Planned] = []
+    for phase in experiment.phases:
+        for params in phase.inject:
+            planned.append(Planned(f"f{len(planned) + 1}", phase.name, params))
+    return planned
+
+
+def by_phase(experiment: Experiment) -> dict[str, tuple[Planned, ...]]:
+    """The faults that each phase injects, in its order."""
+    every = faults(experiment)
+    return {phase.name: tuple(each for each in every if each.phase == phase.name) for phase in experiment.phases}
+
+
+def lacking(experiment: Experiment, offers: Offers) -> list[str]:
+    """Why this experiment cannot be where there are these offers; empty: it can."""
+    found = [
+        f"{each.params.kind} in phase {each.phase}: {reason}"
+        for each in faults(experiment)
+        for reason in offers.reasons(each.params.kind)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def refuse_lacking(experiment: Experiment, offers: Offers) -> None:
+    """Raises Lacking, with every reason, when nobody can do there what the experiment's faults ask for."""
+    if reasons := lacking(experiment, offers):
+        raise Lacking(f"{experiment.name} cannot run here: {'; '.join(reasons)}", remedy="see: opensearch-chaos faults")
+
+
+def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring, offers: Offers) -> Fault | None:
+    """The fault as it will be, or None when only the moment can tell (it names the elected manager)."""
+    if planned.params.momentary:
+        return None
+    return built(
+        planned.params,
+        planned.id,
+        Scene.of(experiment.topology, seed, planned.id),
+        wiring,
+        offers.meant(planned.params.kind),
+    )
+
+
+def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[PlannedStep]:
+    """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
+    wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    planned = by_phase(experiment)
+    if experiment.controller is not None and experiment.phases:
+        zones = ", ".join(experiment.controller_zones)
+        does = "act" if experiment.controller.act else "recommend only"
+        yield {
+            "phase": experiment.phases[0].name,
+            "step": f"failover controllers in zones {zones} {does}, from before the load on",
+            "inverse": "they end; recommission, weights as they were, their canary indices deleted",
+        }
+    for phase in experiment.phases:
+        for name in phase.undo:
+            yield {"phase": phase.name, "step": f"undo {name}", "inverse": None}
+        for each in planned[phase.name]:
+            params = each.params
+            offer = offers.meant(params.kind)
+            fault = preview(each, experiment, seed, wiring, offers)
+            if fault is None:
+                nodes = experiment.topology.nodes
+                chosen = [s for s in params.selectors.values() if isinstance(s, NodeSelector)]
+                possible = candidates(chosen[0], nodes) if len(chosen) == 1 else ()
+                yield {
+                    "phase": phase.name,
+                    "step": f"inject {params.kind}: {params.describe()}",
+                    "fault": each.id,
+                    "provider": offer.provider,
+                    "grade": offer.grade.value,
+                    "mechanism": offer.mechanism,
+                    "resolved": "at inject time" + (f", one of {', '.join(possible)}" if possible else ""),
+                    "inverse": "the inverse of each move, from the ledger",
+                }
+                continue
+            yield {
+                "phase": phase.name,
+                "step": f"inject {params.kind}: {params.describe()}",
+                "fault": each.id,
+                "provider": fault.provider,
+                "grade": fault.grade.value,
+                "mechanism": fault.mechanism,
+                "targets": list(fault.targets),
+                "links": [f"{a} -> {b}" for a, b in fault.links],
+                "moves": [str(m.move) for m in fault.moves],
+                "inverse": [
+                    str(m.inverse) if m.inverse else "none: cannot be taken back" for m in reversed(fault.moves)
+                ]
+                or ["none: these are requests of the runner's own, and they end with it"],
+            }
+        for action in phase.do:
+            yield {
+                "phase": phase.name,
+                "step": f"do {action.kind}: {action.describe()}",
+                "inverse": _inverse(action),
+            }
+        until = phase.until
+        wait = (
+            f"hold for {phase.duration.text}"
+            if phase.duration is not None
+            else f"until green, stable for {until.stable.text}, at most {until.within.text}"
+            if until
+            else ""
+        )
+        yield {"phase": phase.name, "step": wait, "inverse": None}
+
+
+def _inverse(action: ActionParams) -> str | None:
+    if isinstance(action, Decommission):
+        return f"recommission zone {action.zone}"
+    if isinstance(action, Weights):
+        return "the weights that were there before"
+    assert isinstance(action, Recommission)
+    return None
+
+
+BITES = 3.0
+"""A delay shows for sure in shares that are good at this many times the objective: answers that were a little quicker
+than usual, retries and what the machine adds cannot hide it then."""
+
+
+def blunt(experiment: Experiment) -> list[str]:
+    """Delays that an expectation wants to bite, and that may not: shorter than :data:`BITES` times the objective.
+
+    In words, each fault and operation once. A fault stays until a later phase undoes it.
+    """
+    found: list[str] = []
+    active: dict[str, list[FaultParams]] = {}
+    within: dict[str, Duration] = {each.name: each.good_within for each in experiment.load.operations}
+    for phase in experiment.phases:
+        for name in phase.undo:
+            for label in list(active) if name == "all" else [name]:
+                active.pop(label, None)
+        for params in phase.inject:
+            active.setdefault(params.label, []).append(params)
+        for expectation in experiment.expect:
+            wanted = expectation.quantity == "good" and expectation.comparison in ("<", "<=")
+            objective = within.get(str(expectation.op))
+            if not wanted or phase.name not in expectation.phases or objective is None:
+                continue
+            found += [
+                f"{params.describe()} is less than three times the objective of {objective.text} "
+                f"for {expectation.op}s: whether it bites ({expectation.text} in {phase.name}) is up to chance"
+                for several in active.values()
+                for params in several
+                if params.lateness is not None and params.lateness < BITES * objective - 1e-9
+            ]
+    return list(dict.fromkeys(found))
+
+
+def digest(experiment: Experiment) -> str:
+    """SHA-256 of definition and topology in normal form; where the file lies does not matter."""
+    data = experiment.to_json()
+    data.pop("file", None)
+    data.pop("good_in_file", None)  # who gave the objectives does not matter either: those in force are in the load
+    data["topology"].pop("file", None)
+    # as in the digests of runs from before these could be stated
+    if not data["rates"]:
+        del data["rates"]
+    for key in ("security", "expired"):
+        if not data["topology"][key]:
+            del data["topology"][key]
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What the plan is carried out with; the lab adds its own."""
+    return {
+        "opensearch-chaos": chaos.__version__,
+        "python": sys.version.split()[0],
+        "locust": version("locust"),
+        "opensearch-py": version("opensearch-py"),
+        "kernel": platform.release(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the run has to itself, so that runs of different machines are not taken for alike; no names."""
+    return {
+        "architecture": platform.machine(),
+        "processors": psutil.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+    }
+
+
+def again(
+    file: Path, seed: int, topology: str | None = None, *, controlled: bool = True, good: Sequence[str] = ()
+) -> str:
+    """The command that repeats a run, for plan and report: never with a path of one machine only.
+
+    ``good``: objectives that were given on the command line (:func:`chaos.definitions.objectives.options`).
+    """
+    options = ["--seed", str(seed)] + (["--topology", topology] if topology else [])
+    options += [] if controlled else ["--no-controller"]
+    options += [word for each in good for word in (objectives.OPTION, each)]
+    shown = os.path.relpath(file)
+    return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
+
+
+ONE_MACHINE = "all nodes share this machine's processors, memory and disk"
+ONE_KERNEL = "zones are network namespaces on one kernel: no real distance, one clock"
+
+
+def differences(experiment: Experiment, notes: Sequence[str] = (), *, shared: bool = True) -> list[str]:
+    """Every way in which this lab is not production that may matter for a verdict.
+
+    ``shared``: its nodes share this machine.
+    """
+    topology = experiment.topology
+    heaps = ", ".join(sorted({n.heap.text for n in topology.nodes}))
+    found = [
+        *([ONE_MACHINE, ONE_KERNEL] if shared else []),
+        f"small heaps ({heaps}) and a small index: recovery times do not scale from here",
+        "security plugin with certificates and one user made for this lab"
+        if topology.security
+        else "no security plugin: no TLS and no authentication",
+        "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
+        *(f"planted: the certificate that {name} shows to clients has expired" for name in topology.expired),
+        *(
+            ["health checks of the clients' load balancer take any certificate"]
+            if not experiment.load.client.verify_health_checks
+            else []
+        ),
+    ]
+    found += notes
+    return found

@@ -1,0 +1,92 @@
+"""The one lab that is up, reused from run to run for as long as it proves clean and green, else made anew."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chaos.base.errors import InvalidInput, LabError
+from chaos.definitions import Topology
+from chaos.observe.proof import problems, upgraded
+from chaos.run.leftovers import refuse_leftovers
+from chaos.run.options import new_lab_id
+from chaos.target.labs import kinds, sweep, traces
+from chaos.target.labs.base import BaseLab
+from chaos.target.parts import Parts
+
+
+class LabPool:
+    """Serves every experiment of the lab's topology. ``says`` is told why a lab is not used again.
+
+    ``given``: a lab of the user's (``--on``), which is never made anew and never taken away.
+    """
+
+    def __init__(
+        self,
+        says: Callable[[str], None],
+        *,
+        opensearch_home: Path | None = None,
+        given: BaseLab | None = None,
+        kind: str = kinds.DEFAULT,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._says, self._report = says, report
+        self._home = opensearch_home
+        self._given = given
+        self._kind = kind
+        self._served = False
+        self._lab: BaseLab | None = None
+        self._key: dict[str, Any] | None = None
+
+    def parts(self, topology: Topology) -> Parts:
+        """What a lab of this topology is made of: found, or fetched."""
+        if self._given is not None:
+            return self._given.manifest.parts
+        return kinds.parts(self._kind, topology, self._report, opensearch_home=self._home)
+
+    def get(
+        self, topology: Topology, *, parts: Parts | None = None, check: Callable[[], None] = lambda: None
+    ) -> BaseLab:
+        """A clean green lab of this topology: the one that is up, or a new one. Raises ChaosError.
+
+        ``check`` is called while a lab comes up and may raise to end that; nothing is left then.
+        """
+        if self._given is not None:
+            if found := problems(self._given):
+                kind = LabError if self._served else InvalidInput  # the user's to mend, or what a run left behind
+                raise kind(
+                    f"lab '{self._given.id}' is not as its topology says: {'; '.join(found[:3])}",
+                    remedy="run: opensearch-chaos recover, or take it down and start it again",
+                )
+            self._served = True
+            return self._given
+        key = topology.to_json() | {"file": None, "name": None}
+        if self._lab is not None:
+            same = key == self._key
+            found = upgraded(self._lab) + problems(self._lab) if same else ["another topology is asked for"]
+            if not found:
+                return self._lab
+            self._says(f"new lab, because {'; '.join(found)}")
+            self.close()
+        kinds.require(self._kind)
+        refuse_leftovers()
+        lab = kinds.of_kind(self._kind).create(topology, parts or self.parts(topology), id=new_lab_id())
+        try:
+            lab.up(self._report, check)
+        except BaseException:
+            lab.down()
+            raise
+        self._lab, self._key = lab, key
+        return lab
+
+    def close(self) -> None:
+        """Take the lab away. Raises RuntimeError naming what could not be."""
+        if self._lab is not None:
+            lab, self._lab = self._lab, None
+            left = lab.down()
+            shutil.rmtree(sweep.logs() / lab.id, ignore_errors=True)  # the run folders have them
+            left += [f"{trace} is still here" for trace in traces.of(lab.id)]
+            if left:
+                raise RuntimeError(f"lab {lab.id} could not be taken away: {'; '.join(left)}")

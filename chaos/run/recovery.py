@@ -1,0 +1,116 @@
+"""``opensearch-chaos recover``: undo what dead runners left, from the registry, the ledgers and the names alone.
+
+First the ledgers of dead runs are undone on labs that are to live on (a ``lab up``), and Toxiproxies of such labs that
+died are started anew; then every lab without a living owner or lease is taken away. Safe to run twice, or in two
+processes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from chaos.base import paths
+from chaos.base.errors import ChaosError
+from chaos.faults.ledger import Ledger, registrations, standing
+from chaos.faults.lifecycle import undo_entries
+from chaos.run import space
+from chaos.target.labs import kinds, sweep
+from chaos.target.labs.base import BaseLab
+
+
+@dataclass
+class Recovered:
+    """What was done, and what could not be."""
+
+    undone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.problems
+
+
+def leftovers() -> list[sweep.Leftover]:
+    """What a new run must not start over: dead runs' faults, and dead owners' namespaces, processes, folders."""
+    found = sweep.leftovers()
+    for registration in registrations():
+        if registration.owner.alive():
+            continue
+        for entry in standing(registration.ledger):
+            found.append(sweep.Leftover(f"fault of run {registration.run}: {entry.move}", registration.lab))
+        if not standing(registration.ledger):
+            found.append(sweep.Leftover(f"registry entry of run {registration.run}", registration.lab))
+    return found
+
+
+def mend(lab: BaseLab) -> tuple[list[str], list[str]]:
+    """What had to be started anew before anything can be undone, and what that ended in."""
+    try:
+        return lab.mend(), []
+    except (ChaosError, OSError) as error:
+        return [], [f"lab {lab.id}: {error}"]
+
+
+def _mend_living(result: Recovered, says: Callable[[str], None]) -> None:
+    """Toxiproxies of labs that live on and that no run uses now: one that died keeps every further run away."""
+    busy = {registration.lab for registration in registrations() if registration.owner.alive()}
+    for record in sweep.known():
+        if not record.lease or record.id in busy:
+            continue
+        try:
+            lab = kinds.attach(record.id)
+        except (ChaosError, OSError) as error:
+            says(f"lab {record.id} was left as it is: {error}")
+            continue
+        mended, failed = mend(lab)
+        for what in mended:
+            says(f"{what} of lab {record.id} did not answer and was started anew")
+        result.problems += failed
+
+
+def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
+    """Undo and remove everything whose owner is dead."""
+    result = Recovered()
+    with paths.locked(paths.state() / "recover.lock"):
+        orphaned = {record.id for record in sweep.known() if record.orphaned}
+        for registration in registrations():
+            if registration.owner.alive():
+                continue
+            space.release(registration.ledger.parent)
+            entries = standing(registration.ledger)
+            if entries and registration.lab not in orphaned:
+                try:
+                    lab = kinds.attach(registration.lab)
+                    ledger = Ledger(registration.ledger)
+                except (ChaosError, OSError) as error:
+                    if (paths.labs() / registration.lab).is_dir():
+                        result.problems.append(f"run {registration.run} on lab {registration.lab}: {error}")
+                        continue
+                    entries = []  # the lab is gone, and with it all that was done to it
+                else:
+                    mended, failed = mend(lab)
+                    for what in mended:
+                        says(f"{what} did not answer and was started anew")
+                    failed += undo_entries(lab, ledger, entries)
+                    ledger.close()
+                    left = {entry.number for entry in standing(registration.ledger)}
+                    result.problems += failed
+                    done = len(entries) - sum(entry.number in left for entry in entries)
+                    result.undone.append(f"{done} of {len(entries)} moves of run {registration.run}")
+                    says(result.undone[-1] + " undone")
+                    if failed:
+                        continue
+            registration.remove()
+        _mend_living(result, says)
+        for id in sorted(orphaned):
+            says(f"taking lab {id} away")
+            try:
+                problems = sweep.destroy(id)
+            except (ChaosError, OSError) as error:  # one lab that will not go must not keep the next
+                problems = [f"lab {id}: {error}"]
+            result.problems += problems
+            if not problems:
+                result.removed.append(id)
+    return result

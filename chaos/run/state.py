@@ -1,0 +1,180 @@
+"""What all stages of one run share: its lab, its record, how it ends, and what is said of it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from chaos.base.console import Reporter
+from chaos.base.errors import Aborted, ChaosError
+from chaos.base.logs import LOG
+from chaos.base.paths import ProcessIdentity
+from chaos.definitions import Experiment
+from chaos.faults.ledger import Ledger, Registration
+from chaos.faults.lifecycle import Lifecycle
+from chaos.history import EventWriter, ends
+from chaos.load import workloads
+from chaos.load.driver import Driver
+from chaos.observe import echo
+from chaos.observe.configuration import Configuration
+from chaos.observe.ends import Ends, Fact
+from chaos.observe.sampler import Sampler
+from chaos.run import controllers, plan, space
+from chaos.run.options import RunOptions, new_lab_id
+from chaos.run.stopping import Stop, Unproven
+from chaos.target.labs import kinds
+from chaos.target.labs.processes import wait_until
+from chaos.target.parts import Parts
+
+WORD_SECONDS = 5.0
+"""How long the watch over processes may take to say how one ended."""
+
+
+class RunState:
+    """Of one run. Each stage is a class of its own on top of it; :class:`.execution.Execution` is their order."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        options: RunOptions,
+        parts: Parts,
+        folder: Path,
+        reporter: Reporter,
+        stop: Stop,
+    ) -> None:
+        self.experiment, self.options, self.parts = experiment, options, parts
+        self.folder, self.reporter, self.stop = folder, reporter, stop
+        self.seed = options.seed if options.seed is not None else experiment.seed
+        self.for_undo = space.Reserve(folder, "undo", space.FOR_UNDO)
+        self.for_report = space.Reserve(folder, "report", space.FOR_REPORT)
+        self.events = EventWriter(folder / "history" / "events.jsonl", self.broken)
+        self.ledger = Ledger(folder / "ledger.jsonl", self.broken)
+        short = folder.name.rsplit("-", 1)[1]
+        self.own_lab = options.lab is None
+        self.index = "chaos" if self.own_lab else f"chaos-{short}"
+        self.lab = options.lab or kinds.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
+        self.offers = options.providers.on(self.lab.lacks, kinds.named(self.lab.kind).order)
+        self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
+        self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
+        self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
+        self.planned = plan.by_phase(experiment)
+        self.labels: dict[str, list[str]] = {}
+        self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
+        self.controllers = controllers.Controllers(experiment, self.lab, folder)
+        self.driver: Driver | None = None
+        self.sampler: Sampler | None = None
+        self.echo = echo.Echo(self.lab, folder)
+        self.workload = workloads.named(experiment.load.workload)
+        self.action_count = 0
+        self.outcome = "finished"
+        self.early = False
+        """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
+        self.dirt: list[str] = []
+        self.phases_began: float | None = None
+
+    def aborted(self, error: Aborted) -> None:
+        self.outcome = "aborted"
+        if self.stop.guard:
+            self.note("guard.tripped", guard=self.stop.guard, says=str(error))
+        self.note("abort", says=str(error))
+        self.reporter.line(f"aborted: {error}")
+
+    def ended_early(self, error: ChaosError) -> None:
+        self.early = True
+        self.note("note", says=str(error))
+        self.reporter.line(f"ended early: {error}")
+
+    def unasked(self, fact: Fact) -> None:
+        """A process has ended that no move had asked to: in the watch's thread, at once."""
+        failed = fact["what"] in ("driver", "controller") and fact["how"] == ends.ITSELF
+        self.cut(ends.sentence(fact), failed=failed)
+
+    def cut(self, says: str, *, failed: bool = False) -> None:
+        """Something has happened that no move had asked for: in the thread of whoever watches it."""
+        self.reporter.line(f"{says}: undoing, reading back what is there, and ending")
+        self.stop.cut(says, failed=failed)
+
+    def failed(self, says: str) -> None:
+        self.outcome = "error"
+        self.note("error", says=says)
+        self.reporter.line(f"error: {says}")
+
+    def stage(self, name: str) -> None:
+        """Say in the record how far the run is, outside its phases."""
+        self.note("stage", name=name)
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Write an event on the way out. A disk that is full must not stop the undo that comes after."""
+        LOG.info("%s %s", kind, fields)
+        with suppress(OSError):
+            self.events.write(kind, **fields)
+
+    def keep_traceback(self, what: str) -> None:
+        LOG.exception("%s", what)
+        with suppress(OSError):
+            (self.folder / "logs" / f"{what}-traceback.txt").write_text(traceback.format_exc())
+
+    def broken(self, says: str) -> None:
+        """Some part of the record cannot be written: nothing that is not written down may be judged."""
+        self.for_undo.release()
+        self.stop.fail(says)
+
+    def driver_failed(self, says: str) -> None:
+        """The load is over, from the moment in which that is known. While a run is ending anyway it means nothing.
+
+        Of a driver that is dead the watch over processes knows more, a moment later: whether somebody has killed it.
+        """
+        if self.driver is not None and not self.driver.alive:
+            self.wait_for_word()
+        if not self.stop.is_over():
+            self.broken(says)
+
+    def tick(self, text: str) -> bool:
+        """Show where we are; raise Aborted when asked to stop or when the driver is dead."""
+        self.stop.check()
+        assert self.driver is not None
+        if not self.driver.alive:
+            self.await_word()
+            raise ChaosError(f"the load driver died: {self.driver.error}")
+        try:
+            self.controllers.check()
+            self.echo.check()
+        except ChaosError:
+            self.await_word()
+            raise
+        self.refuse_vanished()
+        status = self.driver.status
+        rates = "  ".join(
+            f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"
+            for name, o in status.get("operations", {}).items()
+        )
+        colour = self.sampler.status if self.sampler else ""
+        self.reporter.status(f"{text}   {rates}   cluster {colour}")
+        return False
+
+    def await_word(self) -> None:
+        """A process of ours is dead: how it ended is raised."""
+        self.wait_for_word()
+        self.stop.check()
+
+    def wait_for_word(self) -> None:
+        """Who watches a process of ours that is dead says in a moment how it ended, and stops the run."""
+        wait_until(self.stop.is_over, WORD_SECONDS)
+
+    def refuse_vanished(self) -> None:
+        """Raises Unproven when a fault ended early or spread: nothing that comes after could count."""
+        for says in self.lifecycle.vanished.values():
+            raise Unproven(f"{says}: not proven to be in effect any more, nothing can be concluded")
+
+    def to_undo(self, names: Sequence[str]) -> list[str]:
+        """The active faults that these names stand for."""
+        active = [fault.id for fault in self.lifecycle.active]
+        wanted = set(active) if "all" in names else {id for name in names for id in self.labels.get(name, [])}
+        return [id for id in active if id in wanted]
+
+    @property
+    def cas_keys(self) -> int:
+        return self.experiment.load.cas.keys if self.experiment.load.cas else 0

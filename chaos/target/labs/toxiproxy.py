@@ -1,0 +1,138 @@
+"""One Toxiproxy server, spoken to through toxiproxy-python's API consumer from inside its host.
+
+toxiproxy-python 0.1.1 keeps host and port in class attributes, has no timeout and takes HTTP 500 for success. This
+adapter adds an address for each server and the namespace that it is reached in, a hard timeout (deleting a toxic can
+hang: Toxiproxy issue 558) and the check of every status. A server that let a deadline pass gets a far shorter one for a
+while: an undo of many moves on a host whose Toxiproxy hangs must end, and say so, in seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+import requests
+from toxiproxy.api import APIConsumer
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+from chaos.base.errors import FaultError
+from chaos.base.netsock import Endpoint
+from chaos.target.wiring import Proxy
+
+TIMEOUT_SECONDS = 4.0
+HUNG_TIMEOUT_SECONDS = 0.3
+"""The deadline of a server that has just let one pass …"""
+HUNG_SECONDS = 30.0
+"""… for this long."""
+_hung: dict[str, float] = {}
+"""Where a server is → until when its server counts as hung (monotonic)."""
+
+
+def _cause(error: BaseException) -> str:
+    """The kernel's own word for it, from under the layers of requests and urllib3."""
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, OSError) and at.strerror:
+            return at.strerror.lower()
+        at = at.__cause__ or at.__context__
+    return type(error).__name__
+
+
+@cache
+def _consumer(host: str, port: int) -> type[APIConsumer]:
+    """The library keeps its address in class attributes: a class of its own for each address."""
+    return type("Consumer", (APIConsumer,), {"host": host, "port": port})
+
+
+def environment(servers: int) -> dict[str, str]:
+    """Variables of each of so many Toxiproxies that share this machine.
+
+    A Go program has a scheduler for each processor, and those without work look for some: on few processors that is
+    time which the nodes need.
+    """
+    share = (os.cpu_count() or 1) // max(1, servers)
+    return {"LOG_LEVEL": "warn", "GOMAXPROCS": str(max(1, share))}
+
+
+class ToxiproxyServer:
+    """The Toxiproxy of one host. Every method raises FaultError when the server does not do as told."""
+
+    def __init__(self, host: str, server: Endpoint) -> None:
+        self._host, self._server = host, server
+        self._consumer = _consumer(*server.address)
+
+    def _call(self, verb: str, path: str, **options: Any) -> requests.Response:
+        timeout = HUNG_TIMEOUT_SECONDS if _hung.get(self._place, 0.0) > time.monotonic() else TIMEOUT_SECONDS
+        try:
+            with self._server.entered():
+                answer: requests.Response = getattr(self._consumer, verb)(path, timeout=timeout, **options)
+        except (NotFound, InvalidToxic, ProxyExists) as error:
+            raise FaultError(f"Toxiproxy of {self._host} refused {path}: {error}") from error
+        except requests.Timeout as error:
+            _hung[self._place] = time.monotonic() + HUNG_SECONDS
+            raise FaultError(
+                f"Toxiproxy of {self._host} does not answer {path} within {timeout:g} s: it hangs"
+            ) from error
+        except (requests.RequestException, OSError) as error:
+            raise FaultError(f"Toxiproxy of {self._host} cannot be reached for {path}: {_cause(error)}") from error
+        _hung.pop(self._place, None)
+        if answer.status_code >= 400:
+            raise FaultError(f"Toxiproxy of {self._host} answered {answer.status_code} to {path}: {answer.text[:200]}")
+        return answer
+
+    def _said(self, path: str, kind: type) -> Any:
+        """What a GET is answered: JSON of this kind. Raises FaultError for anything else."""
+        answer = self._call("get", path)
+        with suppress(ValueError, RecursionError):
+            if isinstance(said := answer.json(), kind):
+                return said
+        raise FaultError(f"Toxiproxy of {self._host} answered {path} with what cannot be read: {answer.text[:100]!r}")
+
+    @property
+    def _place(self) -> str:
+        space = self._server.namespace
+        return f"{space.path if space else ''} {self._server.host}:{self._server.port}"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where its API listens."""
+        return self._server
+
+    def started(self) -> None:
+        """It is a new one: nothing is held against it."""
+        _hung.pop(self._place, None)
+
+    def version(self) -> str:
+        return str(self._said("/version", dict)["version"])
+
+    def populate(self, proxies: list[Proxy]) -> None:
+        """Create all these proxies in one request."""
+        self._call("post", "/populate", json=[{**asdict(proxy), "enabled": True} for proxy in proxies])
+
+    def proxies(self) -> dict[str, Any]:
+        """Name → proxy with its toxics, as the server sees them. Proves nothing about the data path."""
+        found: dict[str, Any] = self._said("/proxies", dict)
+        return found
+
+    def add_toxic(self, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
+        """Add a toxic that holds for every connection (toxicity 1); one of that name is replaced."""
+        toxic = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
+        if name in self._toxics(proxy):
+            self.remove_toxic(proxy, name)
+        self._call("post", f"/proxies/{proxy}/toxics", json=toxic)
+
+    def remove_toxic(self, proxy: str, name: str) -> None:
+        """Remove a toxic; fine when it is not there."""
+        if name in self._toxics(proxy):
+            self._call("delete", f"/proxies/{proxy}/toxics/{name}")
+
+    def _toxics(self, proxy: str) -> set[str]:
+        return {toxic["name"] for toxic in self._said(f"/proxies/{proxy}/toxics", list)}
+
+    def set_enabled(self, proxy: str, enabled: bool) -> None:
+        """A disabled proxy refuses new connections and has closed the ones it had."""
+        self._call("post", f"/proxies/{proxy}", json={"enabled": enabled})

@@ -1,0 +1,161 @@
+"""The wiring of a local lab as plain data: hosts, addresses, proxies and directed links. No side effects.
+
+Each node, and each zone's clients, live in a network namespace of their own ("host"). Inside a namespace all of
+127.0.0.0/8 is local, so one address means different things in different hosts: in its own host, node number *r*
+is 127.0.*r*.2; in every other host the same address is that host's Toxiproxy, which forwards to *r*'s host. Nodes
+publish their loopback address (so OpenSearch's bootstrap checks stay off) and every *directed pair* of hosts has
+a proxy of its own.
+
+``egress`` of host h towards node r:  127.0.r.2:9300 → <bridge address of r>:19300
+``ingress`` of node r's host:         <bridge address of r>:19300 → 127.0.r.2:9300   (9200/19200 for HTTP)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from chaos.base.netsock import Namespace
+from chaos.base.paths import PREFIX
+from chaos.definitions import NodeSpec
+
+HTTP, TRANSPORT = 9200, 9300
+OFFSET = 10_000
+"""A host listens for another host's bytes on port + OFFSET of its bridge address."""
+NETNS_FOLDER = Path("/run/netns")
+TOXIPROXY = ("127.0.0.1", 8474)
+"""The same in every host: only processes of that host reach it."""
+BLACK_HOLE = "02:de:ad:00:00:00"
+"""A hardware address that nobody has: packets for a neighbour with it vanish at once."""
+
+Stream = Literal["upstream", "downstream"]
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """One Toxiproxy proxy. ``listen`` and ``upstream`` are ``address:port``."""
+
+    name: str
+    listen: str
+    upstream: str
+
+
+@dataclass(frozen=True)
+class Host:
+    """A network namespace with its Toxiproxy: one node's, or the clients' of one zone."""
+
+    name: str
+    zone: str
+    index: int
+    kind: Literal["node", "client"]
+    lab: str
+    network: str = "198.18.0"
+    """The first three numbers of the addresses between hosts, in what is set aside for testing between devices
+    (198.18.0.0/15, RFC 2544): nobody routes it."""
+
+    @property
+    def namespace_name(self) -> str:
+        return f"{PREFIX}{self.lab}-{self.name}"
+
+    @property
+    def namespace(self) -> Namespace:
+        return Namespace(NETNS_FOLDER / self.namespace_name)
+
+    @property
+    def loopback(self) -> str:
+        """The address that the node binds and publishes."""
+        return f"127.0.{self.index}.2"
+
+    @property
+    def bridge_address(self) -> str:
+        return f"{self.network}.{self.index}"
+
+    @property
+    def mac(self) -> str:
+        return f"02:6f:73:63:00:{self.index:02x}"
+
+
+@dataclass(frozen=True)
+class Toxified:
+    """Where the bytes of one directed link flow through Toxiproxy."""
+
+    host: str
+    proxy: str
+    stream: Stream
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Every host of a lab, in order; node hosts first."""
+
+    lab: str
+    hosts: tuple[Host, ...]
+
+    @classmethod
+    def of(
+        cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...], *, network: str = Host.network
+    ) -> Wiring:
+        hosts = [Host(node.name, node.zone, i, "node", lab, network) for i, node in enumerate(nodes, 1)]
+        first = len(hosts) + 1
+        hosts += [Host(f"client-{zone}", zone, i, "client", lab, network) for i, zone in enumerate(zones, first)]
+        return cls(lab, tuple(hosts))
+
+    def __getitem__(self, name: str) -> Host:
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise KeyError(name)
+
+    @property
+    def nodes(self) -> tuple[Host, ...]:
+        return tuple(host for host in self.hosts if host.kind == "node")
+
+    @property
+    def clients(self) -> tuple[Host, ...]:
+        return tuple(host for host in self.hosts if host.kind == "client")
+
+    @property
+    def bridge_namespace(self) -> str:
+        return f"{PREFIX}{self.lab}-net"
+
+    def proxies(self, host: Host) -> list[Proxy]:
+        """Every proxy of one host. Nodes speak transport to each other; clients speak HTTP to nodes."""
+        made = []
+        if host.kind == "node":
+            made = [
+                Proxy(
+                    f"in-{name}",
+                    f"{host.bridge_address}:{port + OFFSET}",
+                    f"{host.loopback}:{port}",
+                )
+                for name, port in (("transport", TRANSPORT), ("http", HTTP))
+            ]
+        name, port = ("transport", TRANSPORT) if host.kind == "node" else ("http", HTTP)
+        for peer in self.nodes:
+            if peer != host:
+                made.append(
+                    Proxy(
+                        f"to-{peer.name}-{name}",
+                        f"{peer.loopback}:{port}",
+                        f"{peer.bridge_address}:{port + OFFSET}",
+                    )
+                )
+        return made
+
+    def toxified(self, source: str, target: str) -> list[Toxified]:
+        """Where the bytes source → target pass a Toxiproxy: upstream on connections that the source opened,
+        downstream on those that the target opened. Empty between two client hosts: they do not speak."""
+        a, b = self[source], self[target]
+        places = []
+        if b.kind == "node":
+            protocol = "transport" if a.kind == "node" else "http"
+            places.append(Toxified(a.name, f"to-{b.name}-{protocol}", "upstream"))
+        if a.kind == "node":
+            protocol = "transport" if b.kind == "node" else "http"
+            places.append(Toxified(b.name, f"to-{a.name}-{protocol}", "downstream"))
+        return places
+
+    def port(self, source: str) -> int:
+        """The port on which ``source`` reaches a node."""
+        return TRANSPORT if self[source].kind == "node" else HTTP

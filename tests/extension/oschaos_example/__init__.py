@@ -1,0 +1,1 @@
+"""What a team of its own adds to opensearch-chaos."""

@@ -1,0 +1,36 @@
+"""A check: how many nodes left the cluster in a phase."""
+
+from __future__ import annotations
+
+from chaos.base import text
+from chaos.checks.check import Check
+from chaos.checks.measure import Measure
+from chaos.checks.movement import BLIND, longest_blind
+from chaos.checks.record import Expected, Record, Span
+from chaos.checks.words import Words
+
+
+def nodes_left(record: Record, wanted: Expected, span: Span) -> Measure:
+    """Nodes that the cluster saw leave within the phase; a node that left twice is one."""
+    blind = longest_blind(record, span)
+    if blind is None or blind > BLIND:
+        how = "in this phase" if blind is None else f"for {text.seconds(blind)} of the phase"
+        return Measure.missing("count", f"nobody saw the cluster {how}")
+    left = sorted({str(event["node"]) for event in record.within(span, "cluster.node_left")})
+    says = f"{text.listed(left)} left" if left else "no node left"
+    return Measure(float(len(left)), "count", says, evidence={"nodes": left})
+
+
+NODES_LEFT = Check(
+    "example.nodes_left",
+    "count",
+    nodes_left,
+    Words.of(
+        missed="{measured} nodes left the cluster{inside}; wanted was {want}",
+        question="nodes stayed in the cluster{inside}",
+        promise="Nodes that leave the cluster{inside}: {want}",
+        short="nodes that left",
+    ),
+    group="recovery",
+    meaning="How many nodes the cluster removed in the phase, as its own state said.",
+)

@@ -1,0 +1,294 @@
+"""A cluster that satisfies every rule, and the ways in which it can be made worse: for the tests of the audit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from chaos.definitions.topology import AWARENESS, FORCED
+from chaos.programs.audit.facts import FOLLOWER, GIB, LEADER, STOCK, Copy, Index, Node, Settings, Sheet
+
+ZONES = ("a", "b", "c")
+GOOD = {
+    AWARENESS: "zone",
+    FORCED: "a,b,c",
+    f"{FOLLOWER}.timeout": "3s",
+    f"{LEADER}.timeout": "3s",
+    "cluster.publish.timeout": "8s",
+    "cluster.follower_lag.timeout": "30s",
+    "search_backpressure.mode": "enforced",
+    "admission_control.transport.mode": "enforced",
+    "shard_indexing_pressure.enabled": "true",
+    "shard_indexing_pressure.enforced": "true",
+}
+Change = Callable[[Sheet], Sheet]
+
+
+def healthy(indices: int = 2, shards: int = 2, size: int = 20 * GIB) -> Sheet:
+    """Three zones with a dedicated manager and a data node each."""
+    nodes = [
+        Node(f"{z}-cm", frozenset({"cluster_manager"}), z, 2, 4 * GIB, 8 * GIB, 10.0, 30.0, 50 * GIB, 40 * GIB)
+        for z in ZONES
+    ] + [
+        Node(f"{z}-data", frozenset({"data", "ingest"}), z, 8, 16 * GIB, 32 * GIB, 40.0, 40.0, 500 * GIB, 300 * GIB)
+        for z in ZONES
+    ]
+    held = tuple(Index(f"i{n}", shards, 2) for n in range(indices))
+    copies = tuple(
+        Copy(index.name, shard, zone == "a", True, f"{zone}-data", size)
+        for index in held
+        for shard in range(index.shards)
+        for zone in ZONES
+    )
+    return Sheet("made up", "zone", "3.8.0", tuple(nodes), Settings(GOOD, STOCK), held, copies)
+
+
+def of_nodes(change: Callable[[Node], Node], where: Callable[[Node], bool] = lambda node: True) -> Change:
+    return lambda sheet: replace(sheet, nodes=tuple(change(n) if where(n) else n for n in sheet.nodes or ()))
+
+
+def without_nodes(where: Callable[[Node], bool]) -> Change:
+    return lambda sheet: replace(sheet, nodes=tuple(n for n in sheet.nodes or () if not where(n)))
+
+
+def with_settings(**given: str | None) -> Change:
+    """Set for the cluster; ``__`` stands for a dot; None takes it away."""
+    named = {name.replace("__", "."): value for name, value in given.items()}
+
+    def change(sheet: Sheet) -> Sheet:
+        if sheet.settings is None:
+            return sheet
+        cluster = {k: v for k, v in {**sheet.settings.cluster, **named}.items() if v is not None}
+        return replace(sheet, settings=replace(sheet.settings, cluster=cluster))
+
+    return change
+
+
+def of_copies(change: Callable[[Copy], Copy], where: Callable[[Copy], bool] = lambda copy: True) -> Change:
+    def changed(sheet: Sheet) -> Sheet:
+        if sheet.copies is None:
+            return sheet
+        return replace(sheet, copies=tuple(change(c) if where(c) else c for c in sheet.copies))
+
+    return changed
+
+
+def more_copies(number: int) -> Change:
+    """On a-data, of an index of its own."""
+    more = tuple(Copy("many", n, True, True, "a-data", 20 * GIB) for n in range(number))
+    return lambda sheet: replace(sheet, copies=(sheet.copies or ()) + more)
+
+
+def with_replicas(number: int) -> Change:
+    """Of the last index."""
+    return lambda sheet: replace(
+        sheet, indices=(*(sheet.indices or ())[:-1], (sheet.indices or ())[-1]._replace(replicas=number))
+    )
+
+
+def _data(node: Node) -> bool:
+    return node.is_data
+
+
+def _is(name: str) -> Callable[[Node], bool]:
+    return lambda node: node.name == name
+
+
+NOT_FORCED = with_settings(**{FORCED.replace(".", "__"): None})
+LOWER = with_settings(cluster__max_shards_per_node="3")
+PROBLEMS: dict[str, tuple[str, str, Change]] = {
+    # what is wrong: (the rule that must find it, how it must grade it, the change)
+    "two zones": ("zones", "warn", without_nodes(lambda n: n.zone == "c")),
+    "one zone": ("zones", "fail", without_nodes(lambda n: n.zone in ("b", "c"))),
+    "a data node without a zone": ("zones", "fail", of_nodes(lambda n: replace(n, zone=None), _is("a-data"))),
+    "unequal zones": (
+        "zones.equal",
+        "warn",
+        lambda s: replace(s, nodes=(*(s.nodes or ()), replace(s.data[0], name="more"))),
+    ),
+    "two managers": ("managers.dedicated", "fail", without_nodes(_is("c-cm"))),
+    "an electable data node": (
+        "managers.dedicated",
+        "warn",
+        of_nodes(lambda n: replace(n, roles=n.roles | {"cluster_manager"}), _is("a-data")),
+    ),
+    "no dedicated manager": (
+        "managers.dedicated",
+        "fail",
+        of_nodes(lambda n: replace(n, roles=n.roles | {"ingest"}), lambda n: n.is_manager),
+    ),
+    "two managers in one zone": ("managers.zones", "fail", of_nodes(lambda n: replace(n, zone="a"), _is("b-cm"))),
+    "a manager without a zone": ("managers.zones", "fail", of_nodes(lambda n: replace(n, zone=None), _is("a-cm"))),
+    "a manager with a small heap": ("managers.size", "fail", of_nodes(lambda n: replace(n, heap=GIB), _is("a-cm"))),
+    "a manager with little memory": (
+        "managers.size",
+        "fail",
+        of_nodes(lambda n: replace(n, memory=4 * GIB), _is("a-cm")),
+    ),
+    "shards for larger managers": ("managers.size", "fail", more_copies(10_001)),
+    "awareness off": ("awareness", "fail", with_settings(**{AWARENESS.replace(".", "__"): None})),
+    "awareness of something else": ("awareness", "fail", with_settings(**{AWARENESS.replace(".", "__"): "rack"})),
+    "awareness not forced": ("awareness.forced", "fail", NOT_FORCED),
+    "a zone that is not forced": ("awareness.forced", "fail", with_settings(**{FORCED.replace(".", "__"): "c,d"})),
+    "an index without replicas": ("replicas", "fail", with_replicas(0)),
+    "two copies in three zones": ("copies", "warn", with_replicas(1)),
+    "all copies in one zone": ("copies.placed", "fail", of_copies(lambda c: replace(c, node="a-data"))),
+    "a zone without copies": (
+        "copies.placed",
+        "warn",
+        of_copies(lambda c: replace(c, node="b-data"), lambda c: c.node == "a-data"),
+    ),
+    "a replica that is not there": (
+        "copies.started",
+        "warn",
+        of_copies(lambda c: replace(c, started=False, node=None), lambda c: not c.primary),
+    ),
+    "a primary that is not there": (
+        "copies.started",
+        "fail",
+        of_copies(lambda c: replace(c, started=False, node=None), lambda c: c.primary),
+    ),
+    "too many shards for the heap": ("shards.heap", "fail", more_copies(41 * 25)),
+    "nearly too many shards": ("shards.node", "warn", more_copies(950)),
+    "too many shards": ("shards.node", "fail", more_copies(1001)),
+    "a lower limit of shards": ("shards.node", "fail", lambda s: more_copies(4)(LOWER(s))),
+    "large shards": ("shards.size", "fail", of_copies(lambda c: replace(c, size=60 * GIB))),
+    "small shards": ("shards.size", "warn", of_copies(lambda c: replace(c, size=GIB))),
+    "no room for a zone's work": ("cpu", "fail", of_nodes(lambda n: replace(n, cpu=65.0), _data)),
+    "little room for a zone's work": ("cpu", "warn", of_nodes(lambda n: replace(n, cpu=57.0), _data)),
+    "a hot node": ("cpu", "fail", of_nodes(lambda n: replace(n, cpu=95.0), _is("a-data"))),
+    "little heap left": ("heap", "warn", of_nodes(lambda n: replace(n, heap_used=90.0), _is("a-data"))),
+    "no heap left": ("heap", "fail", of_nodes(lambda n: replace(n, heap_used=97.0), _is("a-cm"))),
+    "a heap over half of the memory": (
+        "heap.size",
+        "warn",
+        of_nodes(lambda n: replace(n, heap=20 * GIB, memory=32 * GIB), _data),
+    ),
+    "a heap over 32 GiB": (
+        "heap.size",
+        "warn",
+        of_nodes(lambda n: replace(n, heap=40 * GIB, memory=128 * GIB), _is("a-data")),
+    ),
+    "little storage": ("storage", "warn", of_nodes(lambda n: replace(n, disk_free=100 * GIB), _is("a-data"))),
+    "no storage": ("storage", "fail", of_nodes(lambda n: replace(n, disk_free=10 * GIB), _is("a-data"))),
+    "storage that a zone does not fit in": (
+        "storage.zone",
+        "fail",
+        lambda s: of_nodes(lambda n: replace(n, disk_free=200 * GIB), _data)(NOT_FORCED(s)),
+    ),
+    "no search backpressure": ("protection.search", "warn", with_settings(search_backpressure__mode="monitor_only")),
+    "no admission control": (
+        "protection.admission",
+        "warn",
+        with_settings(admission_control__transport__mode="disabled"),
+    ),
+    "no indexing pressure": ("protection.indexing", "warn", with_settings(shard_indexing_pressure__enforced="false")),
+    "slow detection": ("detection", "warn", with_settings(cluster__publish__timeout="40s")),
+    "stock detection": (
+        "detection",
+        "fail",
+        with_settings(
+            **{f"{kind.replace('.', '__')}__timeout": None for kind in (FOLLOWER, LEADER)},
+            cluster__publish__timeout=None,
+        ),
+    ),
+    "stock lag detection": ("detection.stalled", "warn", with_settings(cluster__follower_lag__timeout=None)),
+}
+
+
+def _forget(part: str) -> Change:
+    return lambda sheet: replace(sheet, **{part: None}, unread={**sheet.unread, part: "GET x answered 403: no"})
+
+
+def _forget_of(fact: str, where: Callable[[Node], bool]) -> Change:
+    return of_nodes(lambda node: replace(node, **{fact: None}), where)
+
+
+def _forget_setting(name: str) -> Change:
+    def change(sheet: Sheet) -> Sheet:
+        if sheet.settings is None:
+            return sheet
+        cluster = {k: v for k, v in sheet.settings.cluster.items() if k != name}
+        defaults = {k: v for k, v in sheet.settings.defaults.items() if k != name}
+        return replace(sheet, settings=Settings(cluster, defaults))
+
+    return change
+
+
+MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
+    # what is missing: (the rules that cannot pass without it, the change)
+    "nodes": (
+        (
+            *("zones", "zones.equal", "managers.dedicated", "managers.zones", "managers.size", "awareness"),
+            *("awareness.forced", "copies", "copies.placed", "shards.heap", "shards.node", "cpu", "heap", "heap.size"),
+            *("storage", "storage.zone", "detection", "detection.stalled"),
+            *("protection.search", "protection.admission", "protection.indexing"),
+        ),
+        _forget("nodes"),
+    ),
+    "settings": (
+        (
+            *("awareness", "awareness.forced", "shards.node", "storage.zone", "detection", "detection.stalled"),
+            *("protection.search", "protection.admission", "protection.indexing"),
+        ),
+        _forget("settings"),
+    ),
+    "indices": (("replicas", "copies"), _forget("indices")),
+    "copies": (
+        ("managers.size", "copies.placed", "copies.started", "shards.heap", "shards.node", "shards.size"),
+        _forget("copies"),
+    ),
+    "heap": (("managers.size", "shards.heap", "heap.size"), _forget_of("heap", lambda n: True)),
+    "heap of one manager": (("managers.size", "heap.size"), _forget_of("heap", _is("b-cm"))),
+    "heap of one data node": (("shards.heap", "heap.size"), _forget_of("heap", _is("b-data"))),
+    "memory": (("managers.size", "heap.size"), _forget_of("memory", lambda n: True)),
+    "memory of one": (("managers.size", "heap.size"), _forget_of("memory", _is("b-cm"))),
+    "cpu": (("cpu",), _forget_of("cpu", lambda n: True)),
+    "cpu of one": (("cpu",), _forget_of("cpu", _is("b-data"))),
+    "heap in use": (("heap",), _forget_of("heap_used", lambda n: True)),
+    "heap in use of one": (("heap",), _forget_of("heap_used", _is("b-data"))),
+    "storage": (("storage",), _forget_of("disk", lambda n: True)),
+    "free storage of one": (("storage",), _forget_of("disk_free", _is("c-data"))),
+    "free storage of one, not forced": (
+        ("storage", "storage.zone"),
+        lambda s: _forget_of("disk_free", _is("c-data"))(NOT_FORCED(s)),
+    ),
+    "sizes": (("shards.size",), of_copies(lambda c: replace(c, size=None))),
+    "size of one": (("shards.size",), of_copies(lambda c: replace(c, size=None), lambda c: c.index == "i1")),
+    "every index": (("replicas", "copies"), lambda s: replace(s, indices=())),
+    "every copy": (
+        ("copies.placed", "copies.started", "shards.size"),
+        lambda s: replace(s, copies=()),
+    ),
+    **{
+        name: ((rule,), _forget_setting(name))
+        for name, rule in {
+            "search_backpressure.mode": "protection.search",
+            "admission_control.transport.mode": "protection.admission",
+            "shard_indexing_pressure.enabled": "protection.indexing",
+            "shard_indexing_pressure.enforced": "protection.indexing",
+            f"{FOLLOWER}.timeout": "detection",
+            f"{FOLLOWER}.interval": "detection",
+            f"{LEADER}.retry_count": "detection",
+            "cluster.publish.timeout": "detection",
+            "cluster.follower_lag.timeout": "detection.stalled",
+            "cluster.max_shards_per_node": "shards.node",
+            AWARENESS: "awareness",
+        }.items()
+    },
+}
+
+
+def large(nodes: int = 200, shards: int = 20_000) -> Sheet:
+    """As many as a large cluster has, for its time."""
+    some = healthy().data[0]
+    names = [f"n{number}" for number in range(nodes)]
+    zoned = tuple(replace(some, name=name, zone=ZONES[number % 3]) for number, name in enumerate(names))
+    copies = tuple(
+        Copy(f"i{shard // 5}", shard % 5, copy == 0, True, names[(shard + copy) % nodes], 20 * GIB)
+        for shard in range(math.ceil(shards / 3))
+        for copy in range(3)
+    )
+    sheet = healthy()
+    return replace(sheet, nodes=(*sheet.managers, *zoned), copies=copies)

@@ -1,0 +1,117 @@
+"""One copy of a shard in memory, with the few searches that the read-back asks: each document's source, words, doc
+values, points and id can be changed apart from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.load.workloads.documents import content
+from chaos.opensearch.views import ShardCopy
+
+NUMBERS = ("seq", "group", "check")
+
+
+@dataclass
+class Document:
+    """What a copy holds of one document, each part on its own."""
+
+    id: str
+    source: dict[str, Any]
+    words: list[str]
+    values: dict[str, Any]
+    points: dict[str, Any]
+    by_id: bool = True
+
+    @classmethod
+    def of(cls, id: str, value: int = 0) -> Document:
+        source = content(id, value)
+        numbers = {name: source[name] for name in NUMBERS}
+        return cls(id, source, source["text"].split(), dict(numbers), dict(numbers))
+
+
+@dataclass
+class FakeCopy:
+    """A lab with one copy. ``fails``: the search of this number and all later ones are answered with 503."""
+
+    documents: list[Document]
+    node: str = "a-data"
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    fails: int | None = None
+
+    @classmethod
+    def of(cls, ids: Iterable[str], **more: Any) -> FakeCopy:
+        return cls([Document.of(id) for id in ids], **more)
+
+    def __getitem__(self, id: str) -> Document:
+        return next(document for document in self.documents if document.id == id)
+
+    @property
+    def copy(self) -> ShardCopy:
+        return ShardCopy("chaos", 0, True, "STARTED", self.node)
+
+    def client(self, node: str, *, timeout: float) -> FakeCopy:
+        assert node == self.node
+        return self
+
+    def close(self) -> None:
+        return
+
+    def request(self, method: str, path: str, *, body: Any) -> tuple[int, Any]:
+        assert method == "POST" and "_shards:0%7C_only_local" in path
+        self.asked.append(body)
+        if self.fails is not None and len(self.asked) >= self.fails:
+            return 503, {"error": "no"}
+        found = [each for each in self.documents if _matches(body.get("query", {"match_all": {}}), each)]
+        found.sort(key=_place)
+        if after := body.get("search_after"):
+            found = [each for each in found if _place(each) > tuple(after)]
+        hits = [self._hit(each, body) for each in found[: body["size"]]]
+        total = {"total": {"value": len(found)}} if body["track_total_hits"] else {}
+        return 200, {"timed_out": False, "_shards": {"successful": 1}, "hits": {**total, "hits": hits}}
+
+    def _hit(self, document: Document, body: dict[str, Any]) -> dict[str, Any]:
+        hit: dict[str, Any] = {"_id": document.id, "sort": list(_place(document))}
+        if body.get("docvalue_fields"):
+            hit["fields"] = {name: [value] for name, value in document.values.items()}
+        if body.get("_source"):
+            hit["_source"] = document.source
+        if body.get("seq_no_primary_term"):
+            hit |= {"_seq_no": 10, "_primary_term": 1}
+        should = body.get("query", {}).get("bool", {}).get("should", [])
+        names = [_name(query) for query in should if _name(query) and _matches(query, document)]
+        return {**hit, "matched_queries": names} if names else hit
+
+
+def _place(document: Document) -> tuple[int, int]:
+    return document.values.get("seq", 2**63 - 1), document.values.get("check", 2**63 - 1)
+
+
+def _name(query: dict[str, Any]) -> str | None:
+    ((kind, body),) = query.items()
+    return body.get("_name") if kind == "bool" else body["text"].get("_name") if kind == "term" else None
+
+
+def _matches(query: dict[str, Any], document: Document) -> bool:
+    ((kind, body),) = query.items()
+    if kind == "match_all":
+        return True
+    if kind == "ids":
+        return document.by_id and document.id in body["values"]
+    if kind == "term":
+        return body["text"]["value"] in document.words
+    if kind == "terms":
+        ((name, values),) = body.items()
+        return document.points.get(name) in values
+    if kind == "range":
+        low, high = body["text"].get("gt", ""), body["text"].get("lt")
+        return any(low < word and (high is None or word < high) for word in document.words)
+    if kind == "match_phrase":
+        phrase = body["text"].split()
+        spots = range(len(document.words) - len(phrase) + 1)
+        return any(document.words[at : at + len(phrase)] == phrase for at in spots)
+    assert kind == "bool", kind
+    if "filter" in body:
+        return all(_matches(part, document) for part in body["filter"])
+    return any(_matches(part, document) for part in body["should"])

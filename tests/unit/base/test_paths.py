@@ -1,0 +1,115 @@
+"""Where things live, who is alive, and writing so that nobody ever sees half."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.base import paths
+from chaos.base.paths import ProcessIdentity, locked, write_atomically, write_json
+
+
+def test_variables_move_cache_and_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENSEARCH_CHAOS_CACHE", str(tmp_path / "c"))
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path / "s"))
+    assert paths.cache() == tmp_path / "c"
+    assert (paths.labs(), paths.registry()) == (tmp_path / "s" / "labs", tmp_path / "s" / "registry")
+
+
+def test_root_has_the_systems_folders_and_users_have_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENSEARCH_CHAOS_CACHE", raising=False)
+    monkeypatch.delenv("OPENSEARCH_CHAOS_STATE", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert str(paths.cache()) == "/var/cache/opensearch-chaos"
+    assert str(paths.state()) == "/var/lib/opensearch-chaos"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/home/u/cache")
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/u/state")
+    assert str(paths.cache()) == "/home/u/cache/opensearch-chaos"
+    assert str(paths.state()) == "/home/u/state/opensearch-chaos"
+
+
+def test_an_identity_is_pid_start_and_boot() -> None:
+    me = ProcessIdentity.me()
+    assert me.alive() and me.state() == "R"
+    assert ProcessIdentity.from_json(json.loads(json.dumps(me.to_json()))) == me
+    assert not replace(me, start_ticks=me.start_ticks + 1).alive()  # the number was given to another
+    assert replace(me, start_ticks=me.start_ticks + 1).state() is None
+    assert not replace(me, boot_id="before the reboot").alive()
+
+
+def test_a_zombie_is_dead() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    identity = ProcessIdentity.of(child.pid)
+    assert child.stdin is not None
+    child.stdin.close()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet collected
+    assert identity.state() == "Z" and not identity.alive()
+    child.wait()
+    with pytest.raises(ProcessLookupError):
+        ProcessIdentity.of(child.pid)
+
+
+def test_a_command_name_with_brackets_and_spaces_is_no_obstacle(tmp_path: Path) -> None:
+    program = tmp_path / "a) R (b"
+    program.symlink_to("/bin/sleep")
+    child = subprocess.Popen([str(program), "60"])
+    try:
+        assert ProcessIdentity.of(child.pid).start_ticks >= ProcessIdentity.me().start_ticks
+    finally:
+        child.kill()
+        child.wait()
+
+
+@given(st.binary(max_size=100), st.binary(max_size=100))
+def test_written_is_what_was_given(tmp_path_factory: pytest.TempPathFactory, old: bytes, new: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "written" / "file"
+    write_atomically(path, old)
+    write_atomically(path, new)
+    assert path.read_bytes() == new and list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_content_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    path = tmp_path / "file.json"
+    write_json(path, {"old": 1})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, broken, full)
+    with pytest.raises(OSError, match="No space"):
+        write_json(path, {"new": 2})
+    assert json.loads(path.read_text()) == {"old": 1} and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_lock_is_held_by_one_at_a_time_and_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "lock"
+    with locked(path) as mine:
+        assert mine is True
+        with locked(path, blocking=False) as theirs:
+            assert theirs is False
+        waited = threading.Event()
+
+        def wait() -> None:
+            with locked(path):
+                waited.set()
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        assert not waited.wait(0.05)
+    assert waited.wait(10)
+    thread.join(10)
+    with locked(path, blocking=False) as again:
+        assert again is True

@@ -1,0 +1,173 @@
+"""The runner's own instruments: its path to the nodes, its ticks, and what came back how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import synthetic
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import ALL_NODES, T0, Chapter, S, Story, constant
+
+from chaos.checks import Outcome, evaluate, returned, validity
+from chaos.checks.record import Record
+from chaos.history.format import Outcome as Arrival
+
+
+def conditions(story: Story) -> dict[str, validity.Condition]:
+    return {each.id: each for each in validity.conditions(Record(story.history()))}
+
+
+def under_fault(change: Any, start: float = 31.3, end: float = 110.0) -> Any:
+    """Change the samples while the fault of ``slow_zone`` is in effect."""
+
+    def mutate(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        inside = [T0 + round(t * S) for t in (start, end)]
+        return [e | change(e) if e["kind"] == "sample" and inside[0] < e["t"] < inside[1] else e for e in events]
+
+    return mutate
+
+
+def story(**changes: Any) -> Story:
+    made = synthetic.slow_zone()
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+# -- the path ------------------------------------------------------------------------------------
+
+
+def test_a_path_that_no_fault_touches_is_valid_and_says_what_was_compared() -> None:
+    found = conditions(story())["path"]
+    assert found.ok and found.measured == "6 comparisons, none slower"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"c-data": 303.0},  # the latency has leaked onto the runner's own path
+        {"c-data": None, "c-cm": None},  # so has a black hole
+    ],
+)
+def test_a_fault_that_leaks_onto_the_path_makes_the_run_inconclusive(answers: dict[str, float | None]) -> None:
+    made = story(mutate=under_fault(lambda event: {"answers": event["answers"] | answers}))
+    found = conditions(made)["path"]
+    assert not found.ok and "c-data" in found.measured
+    findings = evaluate(made.history())
+    assert findings.outcome is Outcome.INCONCLUSIVE and findings.validity["valid"] is False
+
+
+def test_a_busy_moment_is_no_leak() -> None:
+    def busy(event: dict[str, Any]) -> dict[str, Any]:
+        slow = (event["t"] - T0) // S % 3 == 0
+        return {"answers": dict.fromkeys(ALL_NODES, 700.0 if slow else 4.0)}
+
+    assert conditions(story(mutate=under_fault(busy)))["path"].ok
+
+
+def of_kind(kind: str, answers: dict[str, float | None]) -> Story:
+    made = story(mutate=under_fault(lambda event: {"answers": event["answers"] | answers}))
+    for chapter in made.chapters:
+        for _, what, fields in chapter.events:
+            if what == "fault.command":
+                fields["fault_kind"] = kind
+    return made
+
+
+def test_a_killed_node_is_silent_by_the_fault_itself_and_the_others_are_not() -> None:
+    dead: dict[str, float | None] = {"c-data": None, "c-cm": None}
+    assert conditions(of_kind("node.kill", dead))["path"].ok
+    assert not conditions(of_kind("node.kill", {**dead, "a-data": None}))["path"].ok
+    assert not conditions(of_kind("zone.isolation", dead))["path"].ok
+
+
+def test_nothing_asked_under_a_long_fault_is_not_measured_and_so_not_valid() -> None:
+    found = conditions(story(mutate=under_fault(lambda event: {"answers": {}})))["path"]
+    assert not found.ok and found.measured == "not measured"
+
+
+def test_a_fault_too_short_to_ask_under_is_not_judged() -> None:
+    made = Story(chapters=[Chapter("healthy", 20), Chapter("hit", 6).fault(at=0.0), Chapter("back", 20).lift()])
+    assert "path" in conditions(made)
+    made.mutate = under_fault(lambda event: {"answers": {}}, 20, 26)
+    assert "path" not in conditions(made)
+
+
+# -- the ticks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "pulsed", "ok"),
+    [(2.0, False, True), (240.0, False, True), (300.0, False, False), (300.0, True, True), (2100.0, True, False)],
+)
+def test_a_runner_that_is_late_is_not_valid_unless_each_late_look_is_known_as_such(
+    late_ms: float, pulsed: bool, ok: bool
+) -> None:
+    assert conditions(story(late_ms=late_ms, pulsed=pulsed))["runner"].ok is ok
+
+
+def test_one_stop_of_three_seconds_is_enough() -> None:
+    made = story(mutate=under_fault(lambda event: {"late_ms": 3000.0}, 50.0, 50.6))
+    found = conditions(made)["runner"]
+    assert not found.ok and "3 s" in found.measured
+    assert evaluate(made.history()).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_history_from_before_has_neither_condition_and_keeps_its_verdict() -> None:
+    def old(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{k: v for k, v in e.items() if k not in ("answers", "late_ms")} for e in events]
+
+    made = story(mutate=old)
+    assert not {"path", "runner"} & set(conditions(made))
+    assert evaluate(made.history()).outcome is Outcome.PASS
+
+
+# -- how copies came back ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of", "total", "reused", "copied", "operations", "kind"),
+    [
+        ("PEER", 0, 0, 0, 321, "operations"),
+        ("PEER", 0, 0, 0, 0, "none"),
+        ("PEER", 5000, 4000, 1000, 12, "files reused"),
+        ("PEER", 5000, 0, 5000, 12, "full copy"),
+        ("PEER", 5000, 5000, 0, 0, "none"),
+        ("EXISTING_STORE", 5000, 5000, 0, 0, "none"),
+        ("EXISTING_STORE", 5000, 5000, 0, 7, "operations"),
+        ("PEER", 5000, 0, 0, 0, "full copy"),
+    ],
+)
+def test_what_a_recovery_was(of: str, total: int, reused: int, copied: int, operations: int, kind: str) -> None:
+    assert returned.kind(of, total, reused, copied, operations) == kind
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**6))
+def test_bytes_that_were_copied_are_never_called_none_or_operations(reused: int, copied: int, operations: int) -> None:
+    found = returned.kind("PEER", reused + copied, reused, copied, operations)
+    assert (found in ("files reused", "full copy")) == (copied > 0)
+
+
+def test_the_table_holds_what_was_recorded_with_zone_and_size() -> None:
+    made = story()
+    back = {
+        "index": "chaos", "shard": 1, "node": "c-data", "type": "PEER", "stage": "DONE", "source": "a-data",
+        "seconds": 1.5, "bytes_total": 900, "bytes_reused": 600, "bytes_copied": 300, "operations": 4,
+        "shard_bytes": 950,
+    }  # fmt: skip
+    made.chapters[3].event(19.6, "cluster.recovery", **back)
+    (row,) = evaluate(made.history()).tables["returned"]
+    assert (row["zone"], row["kind"], row["bytes_copied"], row["shard_bytes"]) == ("c", "files reused", 300, 950)
+    assert row["seconds"] == 1.5 and row["at"] == pytest.approx(129.6)
+    assert "returned" not in evaluate(story().history()).tables
+
+
+def test_outcomes_in_words_are_in_the_findings_too() -> None:
+    made = story()
+    made.chapters[2].write = constant(Arrival.REJECTED, 0.01)
+    table = evaluate(made.history()).tables["availability"]["write"]
+    assert table["semantics"]["failover"]["rejected"] > 3900
+    assert sum(zone["failover"]["rejected"] for zone in table["semantics_by_zone"].values()) > 3900
+    assert set(table["faults"][0]["budget"]) == {"99.9 %", "99.99 %"}

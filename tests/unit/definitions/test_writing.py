@@ -1,0 +1,42 @@
+"""From data back to YAML: what was loaded is written so that it loads as the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from chaos.definitions import writing
+from chaos.registry import GRAMMAR, load_experiment
+
+SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_a_shipped_experiment_is_the_same_after_writing_and_reading(file: Path, tmp_path: Path) -> None:
+    loaded = load_experiment(file)
+    for given_ in (loaded, GRAMMAR.experiment(loaded.to_json())):
+        again = tmp_path / "again.yaml"
+        again.write_text(writing.experiment(given_, loaded.topology.name, ["a comment"]))
+        read = load_experiment(again, topology=loaded.topology)
+        assert read.to_json() | {"file": None} == loaded.to_json() | {"file": None}
+
+
+plain = st.recursive(
+    st.booleans() | st.integers() | st.text() | st.from_regex(r"[a-z0-9 .:#,{}'\"%/-]{1,12}", fullmatch=True),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(plain)
+def test_whatever_is_written_on_one_line_is_read_as_the_same(value: Any) -> None:
+    text = writing.flow(value)
+    assert "\n" not in text
+    yaml = YAML(typ="safe", pure=True)
+    assert yaml.load(f"x: {text}")["x"] == value

@@ -1,0 +1,227 @@
+"""The rules: each finds its planted weakness, none passes on what is missing, nothing worse is graded better."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from audited import MISSING, PROBLEMS, ZONES, healthy, large, of_nodes, with_settings
+from fakes import topology
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.definitions.topology import AWARENESS
+from chaos.programs.audit import RULES, Status, Workload, audit, definition, documentation
+from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, STOCK, Settings, Sheet, seconds
+from chaos.programs.audit.rules import checked, regained, worst
+
+
+def graded(sheet: Sheet, workload: Workload = Workload.SEARCH) -> dict[str, Status]:
+    return {row.rule.id: row.status for row in audit(sheet, workload)}
+
+
+def value(sheet: Sheet, rule: str) -> str:
+    return next(row.value for row in audit(sheet) if row.rule.id == rule)
+
+
+def test_a_healthy_cluster_satisfies_every_rule() -> None:
+    assert set(graded(healthy()).values()) == {Status.OK}
+    assert worst(audit(healthy())) is Status.OK
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_planted_weakness_is_found(problem: str) -> None:
+    rule, status, change = PROBLEMS[problem]
+    assert graded(change(healthy()))[rule] == status
+
+
+def test_every_rule_has_a_planted_weakness_and_a_missing_fact() -> None:
+    assert {rule for rule, _, _ in PROBLEMS.values()} == {rule.id for rule in RULES}
+    assert {rule for rules, _ in MISSING.values() for rule in rules} == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_what_is_missing_never_passes_and_says_why(missing: str) -> None:
+    rules, change = MISSING[missing]
+    rows = {row.rule.id: row for row in audit(change(healthy()))}
+    for rule in rules:
+        # awareness that nobody set is a fact: OpenSearch has none then
+        assert rows[rule].status is (Status.FAIL if missing == AWARENESS else Status.UNKNOWN), (missing, rule)
+        assert rows[rule].value.strip(), (missing, rule)
+
+
+def test_nothing_known_is_all_unknown() -> None:
+    rows = audit(Sheet("nobody", unread={"nodes": "GET /_nodes answered 403: no permissions"}))
+    assert {row.status for row in rows} == {Status.UNKNOWN}
+    assert "403" in rows[0].value
+
+
+def worse(changes: Sequence[str]) -> Sheet:
+    sheet = healthy()
+    for name in changes:
+        sheet = PROBLEMS[name][2](sheet)
+    return sheet
+
+
+@given(
+    st.lists(st.sampled_from(sorted(PROBLEMS)), max_size=5),
+    st.sampled_from([name for name in MISSING if " of one" not in name]),
+    st.sampled_from(Workload),
+)
+def test_what_is_missing_never_passes_whatever_else_is_wrong(problems: list[str], missing: str, work: Workload) -> None:
+    rules, change = MISSING[missing]
+    rows = graded(change(worse(problems)), work)
+    assert [rule for rule in rules if rows[rule] in (Status.OK, Status.WARN)] == []
+
+
+@given(st.lists(st.sampled_from(sorted(PROBLEMS)), max_size=5), st.sampled_from(sorted(PROBLEMS)))
+def test_one_more_problem_is_found_whatever_else_is_wrong(problems: list[str], last: str) -> None:
+    assert graded(worse([*problems, last]))[PROBLEMS[last][0]] is not Status.OK
+
+
+@given(
+    st.lists(st.floats(0, 100), min_size=3, max_size=3),
+    st.lists(st.floats(0, 100), min_size=3, max_size=3),
+)
+def test_more_work_never_grades_better(before: list[float], added: list[float]) -> None:
+    def working(cpu: Sequence[float]) -> Sheet:
+        by_name = dict(zip((f"{zone}-data" for zone in ZONES), cpu, strict=True))
+        return of_nodes(lambda n: replace(n, cpu=by_name[n.name]), lambda n: n.is_data)(healthy())
+
+    less, more = working(before), working([min(100.0, b + a) for b, a in zip(before, added, strict=True)])
+    assert graded(more)["cpu"].badness >= graded(less)["cpu"].badness
+
+
+@given(st.integers(1, 10), st.floats(0.1, 60), st.floats(0.1, 10), st.floats(0, 60))
+def test_slower_settings_are_never_found_sooner(count: int, timeout: float, interval: float, publish: float) -> None:
+    once = checked(count, timeout, interval)
+    assert checked(count + 1, timeout, interval) > once and checked(count, timeout + 1, interval) > once
+    assert max(regained(once, once, publish)) >= once
+
+
+def test_stock_settings_take_a_minute_to_see_a_black_hole_as_measured() -> None:
+    """Labs with stock settings measured 62 to 66 s, with 1 s, 1 s and 3 s 7 to 9 s."""
+    assert regained(checked(3, 10, 1), checked(3, 10, 1), 30)[0] == 62
+    assert regained(checked(3, 1, 1), checked(3, 1, 1), 3)[0] == 8
+    stock = replace(healthy(), settings=Settings({}, STOCK))
+    assert "62 s with the elected manager elsewhere, 64 s with it" in value(stock, "detection")
+    assert graded(stock)["detection"] is Status.FAIL
+
+
+def test_the_most_of_three_zones_is_between_fifty_and_sixty_percent() -> None:
+    """The article's headroom for the loss of one of three zones."""
+    grades = {}
+    for cpu in (50, 53, 54, 60, 61):
+        grades[cpu] = graded(of_nodes(lambda n, cpu=cpu: replace(n, cpu=float(cpu)))(healthy()))["cpu"]
+    assert grades == {50: "ok", 53: "ok", 54: "warn", 60: "warn", 61: "fail"}
+
+
+def test_a_larger_node_counts_for_more() -> None:
+    busy = of_nodes(lambda n: replace(n, processors=32, cpu=70.0), lambda n: n.name == "a-data")(healthy())
+    assert graded(busy)["cpu"] is Status.FAIL  # 2240 + 640 processor-percent on 16 processors
+    assert "without zone a" in value(busy, "cpu")
+
+
+@pytest.mark.parametrize(("nodes", "memory"), [(10, 8), (11, 16), (30, 16), (31, 32), (75, 32), (76, 64), (126, 128)])
+def test_managers_grow_with_the_nodes(nodes: int, memory: int) -> None:
+    sheet = healthy()
+    data = tuple(replace(sheet.data[0], name=f"n{number}") for number in range(nodes))
+    for size, status in ((memory, Status.OK), (memory * 0.85, Status.FAIL)):
+        managers = tuple(
+            replace(m, memory=int(size * GIB), heap=int(min(size / 2, 31.9) * GIB)) for m in sheet.managers
+        )
+        assert graded(replace(sheet, nodes=managers + data))["managers.size"] is status
+    small = tuple(replace(m, memory=memory * GIB, heap=GIB) for m in sheet.managers)
+    assert graded(replace(sheet, nodes=small + data))["managers.size"] is Status.FAIL
+
+
+def test_the_size_of_shards_is_a_matter_of_the_workload() -> None:
+    sheet = healthy(size=45 * GIB)
+    assert graded(sheet, Workload.LOGS)["shards.size"] is Status.OK
+    assert graded(sheet, Workload.SEARCH)["shards.size"] is Status.FAIL
+    one = healthy(shards=1, size=GIB)  # one small shard cannot be fewer
+    assert graded(one)["shards.size"] is Status.OK
+
+
+def test_a_setting_is_the_clusters_then_the_nodes_then_the_default() -> None:
+    """The defaults that a cluster tells are those of the node that was asked, its opensearch.yml included."""
+    name = f"{FOLLOWER}.timeout"
+    sheet = replace(healthy(), settings=Settings({}, {**STOCK, name: "1s"}))
+    node, other = sheet.managers[:2]
+    assert sheet.setting(name, node) == "1s"
+    mixed = of_nodes(lambda n: replace(n, settings={name: "1s"}), lambda n: n.name == node.name)(sheet)
+    assert mixed.setting(name, mixed.managers[0]) == "1s"
+    assert mixed.setting(name, other) == "10s"
+    assert with_settings(**{name.replace(".", "__"): "5s"})(mixed).setting(name, mixed.managers[0]) == "5s"
+
+
+def test_a_cluster_that_refuses_uneven_copies_is_said_to() -> None:
+    refuses = "any other number is refused"
+    strict = with_settings(**{BALANCE.replace(".", "__"): "true"})(healthy())
+    assert refuses in value(strict, "copies") and refuses not in value(healthy(), "copies")
+    one = replace(healthy(), settings=Settings({}, STOCK))
+    one = of_nodes(lambda n: replace(n, settings={BALANCE: "true"}), lambda n: n.name == "a-cm")(one)
+    assert refuses not in value(one, "copies")  # another one may be elected
+    assert graded(replace(strict, settings=None))["copies"] is Status.OK
+
+
+def test_one_manager_without_awareness_is_enough_to_fail() -> None:
+    sheet = replace(healthy(), settings=Settings({}, {**STOCK, AWARENESS: "zone"}))
+    some = of_nodes(lambda n: replace(n, settings={AWARENESS: "zone"}), lambda n: n.name != "b-cm")(sheet)
+    assert graded(some)["awareness"] is Status.FAIL and "b-cm" in value(some, "awareness")
+
+
+@pytest.mark.parametrize(
+    ("written", "is_"), [("10s", 10), ("30000ms", 30), ("1m", 60), ("0.5h", 1800), ("-1", None), ("soon", None)]
+)
+def test_times_as_opensearch_writes_them(written: str, is_: float | None) -> None:
+    assert seconds(written) == is_
+
+
+def test_a_topology_says_what_it_says_and_the_rest_is_unknown() -> None:
+    rows = graded(definition.sheet(topology("3az-tuned")))
+    assert rows["zones"] is rows["awareness.forced"] is rows["detection"] is Status.OK
+    assert rows["managers.size"] is Status.FAIL  # 256 MiB
+    for live in ("copies.placed", "copies.started", "shards.size", "cpu", "heap", "heap.size", "storage"):
+        assert rows[live] is Status.UNKNOWN
+    assert graded(definition.sheet(topology("3az")))["detection"] is Status.FAIL
+    assert graded(definition.sheet(topology("planted-no-awareness")))["awareness"] is Status.FAIL
+    assert graded(definition.sheet(topology("planted-one-manager")))["managers.dedicated"] is Status.FAIL
+    assert graded(definition.sheet(topology("2az")))["zones"] is Status.WARN
+    assert graded(definition.sheet(topology("3az"), "rack"))["zones"] is Status.FAIL
+
+
+def test_a_large_cluster_is_judged_in_no_time() -> None:
+    sheet = large()
+    assert len(sheet.copies or ()) >= 20_000
+    began = time.process_time()  # a busy machine is no finding
+    assert graded(sheet)["copies.placed"] is not Status.UNKNOWN
+    assert time.process_time() - began < 5  # 0.7 s here
+
+
+def test_every_rule_says_what_why_and_where_it_is_published() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.title and rule.says.endswith(".") and rule.remedy.endswith(".")
+        assert rule.source.url.startswith(
+            ("https://docs.aws.amazon.com/", "https://docs.opensearch.org/", "https://aws.")
+        )
+        assert rule.needs and set(rule.needs) <= {"nodes", "settings", "indices", "copies"}
+
+
+def test_the_outcome_is_the_worst_row() -> None:
+    def code(sheet: Sheet) -> tuple[str, int]:
+        found = documentation.to_json(sheet, Workload.SEARCH, audit(sheet))
+        return found["outcome"], found["exit_code"]
+
+    unread = MISSING["indices"][1]
+    assert code(healthy()) == ("pass", 0)
+    assert code(PROBLEMS["two copies in three zones"][2](healthy())) == ("pass", 0)  # a warning fails nothing
+    assert code(unread(healthy())) == ("inconclusive", 3)
+    assert code(unread(PROBLEMS["awareness off"][2](healthy()))) == ("weakness", 1)
+
+
+def test_the_documentation_is_current() -> None:
+    assert documentation.FILE.read_text() == documentation.markdown(), f"run: {documentation.COMMAND} > docs/audit.md"

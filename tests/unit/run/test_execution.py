@@ -1,0 +1,360 @@
+"""Parts of a run without a cluster: who may run on a lab, how a phase ends in the record, how late a stop is met."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import requests
+from fakes import PARTS, ROOT, FakeLab, Log, a_fault, topology
+from load_stub import serving
+from making import block
+from programs.test_driver import config as driven
+
+from chaos.base import paths
+from chaos.base.console import Reporter
+from chaos.base.errors import Aborted, ChaosError, FaultError, InvalidInput
+from chaos.base.netsock import Endpoint
+from chaos.base.paths import ProcessIdentity
+from chaos.base.units import Duration, Rate
+from chaos.commands import leases
+from chaos.definitions.experiment import Phase
+from chaos.faults.ledger import Ledger, Registration, registrations, standing
+from chaos.faults.lifecycle import Lifecycle
+from chaos.history import EventWriter, ends
+from chaos.load import driver as driving
+from chaos.load import workloads
+from chaos.load.driver import Driver
+from chaos.registry import load_experiment
+from chaos.run import closing, space
+from chaos.run.execution import Execution
+from chaos.run.leftovers import sole_run
+from chaos.run.stopping import Stop, Unasked
+from chaos.target.labs import network, toxiproxy
+from chaos.target.labs.local import LocalLab
+
+DEAD = ProcessIdentity(1, 0, "another boot")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path))
+    monkeypatch.setattr(network, "namespaces", lambda prefix="": [])
+    return tmp_path
+
+
+def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
+    """An execution without a lab: only what the part under test needs."""
+    made = object.__new__(Execution)
+    made.driver = None
+    made.stop, made.reporter, made.events = stop or Stop(), Reporter(quiet=True), Log()  # type: ignore[assignment]
+    made.lab = FakeLab()  # type: ignore[assignment]
+    made.ledger = Ledger(tmp_path / "ledger.jsonl")
+    made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
+    made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
+    made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
+    made.configuration = SimpleNamespace(start=lambda: None, stop=lambda **_: None)  # type: ignore[assignment]
+    made.for_undo = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
+    made.workload = workloads.named(workloads.DEFAULT)
+    for name, value in given.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_of_two_runs_on_one_lab_the_second_is_refused_even_before_either_is_registered(state: Path) -> None:
+    lab = LocalLab.create(topology("3az"), PARTS, id="play")
+    with sole_run(lab), pytest.raises(InvalidInput, match="under way on lab 'play'"), sole_run(lab):
+        pass
+    with sole_run(lab):
+        pass
+    with sole_run(None):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ChaosError("the load driver died: x"), "error"),
+        (Aborted("stopped by SIGINT"), "aborted"),
+        (Unasked("node a-data was ended from outside (SIGKILL)"), "aborted"),
+    ],
+)
+def test_a_phase_has_an_end_whatever_ended_it(tmp_path: Path, error: ChaosError, reason: str) -> None:
+    def hold(phase: Phase, began: float) -> str:
+        raise error
+
+    made = execution(tmp_path, hold=hold)
+    with pytest.raises(type(error)):
+        made.phase(0, Phase(name="healthy", duration=Duration(3)))
+    assert [event["reason"] for event in made.events.of("phase.end")] == [reason]
+
+
+def test_the_time_from_the_stop_to_all_undone_is_written_down(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    made.stop.ask("the file is there", "stop_file")
+    with pytest.raises(Aborted):  # nobody else noticed: the closing does
+        made.undo()
+    (event,) = made.events.of("abort.undone")
+    assert event["faults"] == ["f1"] and event["proven"] is True
+    assert 0 < event["seconds"] <= event["proven_seconds"] and event["asked"] == made.stop.at
+    assert made.lab.effects == set()
+
+
+def test_a_failure_of_ours_ends_a_run_as_an_error_and_everything_is_undone(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    made.driver_failed("the load driver has given no sign of life for 10 s")
+    assert made.lifecycle.inject(a_fault("f2", [block("a-data", "b-data")])) is False  # nothing new is begun
+    with pytest.raises(ChaosError, match="no sign of life") as raised:
+        made.tick("holding")
+    assert not isinstance(raised.value, Aborted) and not made.stop.by_signal
+    made.failed(str(raised.value))
+    made.undo()
+    (event,) = made.events.of("abort.undone")
+    assert event["faults"] == ["f1"] and event["proven"] is True and made.lab.effects == set()
+
+
+def test_a_record_that_breaks_while_an_abort_is_undone_is_the_worse_of_two(tmp_path: Path) -> None:
+    nothing = lambda: None  # noqa: E731
+    made = execution(tmp_path, settle_and_read_back=nothing, lab_away=nothing)
+    made.stop.ask("stopped by SIGINT")
+    made.driver_failed("the load driver died: it got the same SIGTERM")  # it is about to be ended anyway
+    with pytest.raises(Aborted) as raised:
+        made.stop.check()
+    made.aborted(raised.value)
+    made.broken("the record cannot be written: events.jsonl: No space left on device")
+    made.close_down()
+    assert made.outcome == "error" and made.stop.by_signal
+    assert [event["says"] for event in made.events.of("error")] == [made.stop.failure]
+
+
+def test_room_is_kept_aside_for_the_end_and_given_back_when_it_comes(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.for_undo = space.Reserve(tmp_path, "undo", space.FOR_UNDO)
+    (file,) = tmp_path.glob(".room-for-*")
+    assert file.stat().st_blocks * 512 >= space.FOR_UNDO  # taken, and no hole
+    made.broken("the record cannot be written: events.jsonl: No space left on device")
+    assert not file.exists()
+    space.Reserve(tmp_path, "report", 1)
+    space.release(tmp_path)
+    assert not list(tmp_path.glob(".room-for-*"))
+
+
+def test_no_stop_no_latency(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.undo()
+    assert made.events.of("abort.undone") == []
+
+
+def end(what: str = "node", **given: Any) -> dict[str, Any]:
+    """An end as the watch tells it."""
+    fact = {"what": what, "name": "a-data", "signal": "SIGKILL", "exit_code": None, **given}
+    return fact | {"how": ends.how(fact)}
+
+
+def test_an_end_that_nobody_asked_for_cuts_the_run(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.unasked(end())
+    made.unasked(end(name="b-data"))
+    with pytest.raises(Unasked, match=r"node a-data was ended from outside \(SIGKILL\)"):
+        made.stop.check()
+    assert made.stop.is_over() and not made.stop.was_asked()
+    made.stop.ask("stopped by SIGINT")
+    with pytest.raises(Aborted):  # somebody who asks for the end is heard all the same
+        made.stop.check()
+
+
+@pytest.mark.parametrize("what", ["driver", "controller"])
+def test_one_of_ours_that_failed_by_itself_is_an_error(tmp_path: Path, what: str) -> None:
+    made = execution(tmp_path)
+    made.unasked(end(what, signal=None, exit_code=1))
+    with pytest.raises(ChaosError) as raised:
+        made.stop.check()
+    assert not isinstance(raised.value, Unasked)
+    with pytest.raises(ChaosError):
+        made.check_late_stop()
+
+
+def test_nothing_is_injected_once_a_process_has_ended(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.is_over)
+    made.unasked(end())
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")])) is False
+    assert made.lab.effects == set()
+
+
+@pytest.mark.parametrize("when", ["in a phase", "while it settles"])
+def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    waited: list[float] = []
+    made = execution(tmp_path)
+
+    def settling(lab: Any, seconds: float, *, stopped: Any, **_: Any) -> tuple[bool, float]:
+        made.unasked(end())
+        waited.append(seconds)
+        while not stopped():
+            time.sleep(0.01)
+        return False, 0.1
+
+    (tmp_path / "history").mkdir()
+    driver = SimpleNamespace(stop=lambda: True, error=None)
+    sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None, status="yellow")
+    made.driver, made.sampler, made.folder, made.index = driver, sampler, tmp_path, "chaos"
+    made.seed = 1
+    made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None, writer=None))
+    monkeypatch.setattr(closing, "await_green", settling)
+    monkeypatch.setattr(closing.History, "open", lambda folder: None)
+    monkeypatch.setattr(closing.Written, "of", lambda history, **_: None)
+    monkeypatch.setattr(closing, "read_back", lambda *_, **__: {"complete": True})
+    monkeypatch.setattr(Execution, "await_known_dead", lambda self: waited.append(0.0))
+    if when == "in a phase":
+        made.unasked(end())
+        made.ended_early(Unasked("node a-data was ended from outside (SIGKILL)"))
+    made.settle_and_read_back()
+    assert waited == ([0.0] if when == "in a phase" else [closing.SETTLE_SECONDS, 0.0])
+    assert made.outcome == "finished" and made.events.of("cluster.settled") == []
+    assert len(made.events.of("note")) == 1  # said once
+    assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
+
+
+def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    server = toxiproxy.ToxiproxyServer("a-cm", Endpoint("127.0.0.1", 8474))
+
+    def hangs(path: str, timeout: float, **_: Any) -> Any:
+        waited.append(timeout)
+        raise requests.ReadTimeout
+
+    monkeypatch.setattr(server, "_consumer", SimpleNamespace(get=hangs))
+    for _ in range(3):
+        with pytest.raises(FaultError, match="it hangs"):
+            server.proxies()
+    assert waited == [toxiproxy.TIMEOUT_SECONDS, toxiproxy.HUNG_TIMEOUT_SECONDS, toxiproxy.HUNG_TIMEOUT_SECONDS]
+    answer = SimpleNamespace(status_code=200, json=dict)
+    get = lambda path, timeout, **_: waited.append(timeout) or answer  # type: ignore[func-returns-value]  # noqa: E731
+    monkeypatch.setattr(server, "_consumer", SimpleNamespace(get=get))
+    server.proxies()
+    server.proxies()
+    assert waited[3:] == [toxiproxy.HUNG_TIMEOUT_SECONDS, toxiproxy.TIMEOUT_SECONDS]
+
+
+def test_a_lab_that_is_taken_down_takes_what_dead_runs_did_to_it_along(state: Path) -> None:
+    lab = LocalLab.create(topology("3az"), PARTS, id="play", lease=True)
+    (lab.folder / "leased").touch()
+    (lab.folder / "lab.json").write_text(
+        (lab.folder / "lab.json").read_text().replace(ProcessIdentity.me().boot_id, "another boot")
+    )
+    for run, of in (("run-1", "play"), ("run-2", "other")):
+        ledger = Ledger(state / run / "ledger.jsonl")
+        ledger.intend("f1", [block("a-data", "b-data")])
+        ledger.close()
+        Registration(run, ledger.path, of, DEAD).write()
+    assert leases.down("play")[2] == []
+    assert [each.run for each in registrations()] == ["run-2"]
+    assert not (paths.labs() / "play").exists()
+
+
+def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = load_experiment(ROOT / "experiments" / "data-promises.yaml")
+    assert experiment.load.cas is not None and experiment.load.visibility is not None
+    checks = {  # of its own: what the shipped file asks for is for its runs to say
+        "cas": experiment.load.cas.model_copy(update={"rate": Rate.parse("10/s"), "keys": 5}),
+        "visibility": experiment.load.visibility.model_copy(update={"rate": Rate.parse("2/s"), "within": Duration(30)}),
+    }
+    experiment = experiment.model_copy(update={"load": experiment.load.model_copy(update=checks)})
+    made = execution(tmp_path, experiment=experiment, seed=1, folder=tmp_path, index="chaos")
+    made.lab = FakeLab("3az")
+    told = made.driver_config(planned=True)
+    assert (told.cas.rate, told.cas.keys, made.cas_keys) == (10.0, 5, 5)
+    assert (told.visibility.rate, told.visibility.within_s) == (2.0, 30.0)
+
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "history").mkdir()
+    probe = {"t": 1, "kind": "write", "n": 0, "id": "v-0"}
+    (tmp_path / "history" / "probes.jsonl").write_text(json.dumps(probe) + "\n")
+    asked: list[Any] = []
+
+    def read_back(lab: Any, index: str, written: Any, says: Any, *, seed: int, workload: Any) -> dict[str, Any]:
+        assert seed == made.seed == 1
+        asked.append(written)
+        return {"complete": True}
+
+    monkeypatch.setattr(closing, "read_back", read_back)
+    monkeypatch.setattr(closing, "await_green", lambda *_, **__: (True, 0.1))
+    monkeypatch.setattr(closing, "patiently", lambda work, *_: work())
+    made.driver = SimpleNamespace(stop=lambda: True, error=None)
+    made.sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None)
+    made.settle_and_read_back()
+    (written,) = asked
+    assert {"c-0", "c-4", "p-0"} <= written.acknowledged and written.open == {"v-0"} == written.probes
+    assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
+
+
+# ---- a load that is on, against a stub: what ends it ends the phase ----------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 16 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if ctypes.CDLL(None).mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=16m"):
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("how", ["the disk fills up", "the driver stands still", "the driver is killed"])
+def test_a_load_without_a_record_ends_the_phase_and_everything_is_undone(
+    small: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(driving, "SILENT_SECONDS", 2.0)
+    made = execution(small, folder=small, sampler=None, echo=SimpleNamespace(check=lambda: None))
+    made.for_undo = space.Reserve(small, "undo", space.FOR_UNDO)
+    made.events = EventWriter(small / "events.jsonl", made.broken)
+    made.ledger = Ledger(small / "ledger.jsonl", made.broken)
+    made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
+    with serving() as server:
+        made.driver = Driver(driven(small, server), small / "driver.log", made.driver_failed)
+        try:
+            made.driver.start()
+            made.driver.go()
+            assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+            if how == "the disk fills up":
+                with suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
+                    while True:
+                        filler.write(bytes(4096))
+            else:
+                os.kill(made.driver.pid, signal.SIGSTOP if "still" in how else signal.SIGKILL)
+            with pytest.raises(ChaosError) as raised:
+                made.hold(Phase(name="slow", duration=Duration(240)), time.monotonic())
+            made.failed(str(raised.value))
+            made.undo()
+            assert made.driver.stop() is False and not made.driver.alive
+        finally:
+            made.driver.kill()
+    says = {
+        "the disk fills up": "the record cannot be written: ",
+        "the driver stands still": "the load driver has given no sign of life for 2 s (its process is stopped)",
+        "the driver is killed": "the load driver died: exit code -9",
+    }[how]
+    assert says in str(raised.value) and not isinstance(raised.value, Aborted)
+    assert made.lab.effects == set() and standing(small / "ledger.jsonl") == []
+    told = [json.loads(line) for line in (small / "events.jsonl").read_text().splitlines()]
+    (undone,) = [event for event in told if event["kind"] == "abort.undone"]
+    assert undone["faults"] == ["f1"] and undone["proven"] is True
+    assert [event["says"] for event in told if event["kind"] == "error"] == [str(raised.value)]
