@@ -89,7 +89,9 @@ def record(run: Path, readback: dict[str, Any] | None = None) -> Any:
     """A record, as far as the checks need it, from disk."""
     history = History.open(run)
     parts = {name: getattr(history, name) for name in ("plan", "cas", "probes", "stale")}
-    return Told(**parts, readback=readback, arrivals={}, spans=(), expectations=(), since_start=lambda t: t / 1e9)
+    return Told(
+        **parts, readback=readback, arrivals={}, readers=(), spans=(), expectations=(), since_start=lambda t: t / 1e9
+    )
 
 
 def held(run: Path) -> dict[str, Any]:
