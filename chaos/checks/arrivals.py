@@ -9,8 +9,8 @@ bytes for each of the four. A phase, a stretch of time or a selection shares the
 The columns (``intended`` ... ``node``) and :meth:`Arrivals.where` make new arrays of the whole length when they are
 asked for (the two asked for last are kept, up to 8 million rows): ask once, never in a loop over windows, nodes or
 seconds. What needs no memory to speak of, for any number of arrivals: :meth:`Arrivals.pieces` (one small part at a
-time), :meth:`Arrivals.between`, :meth:`Arrivals.in_phase`, :attr:`Arrivals.counts`, :meth:`Arrivals.ranked` and
-:func:`per_window`.
+time), :meth:`Arrivals.between`, :meth:`Arrivals.in_phase`, :attr:`Arrivals.counts`, :meth:`Arrivals.ranked`,
+:func:`binned` and :func:`per_window`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Steps:
         return self.steps if self.steps.dtype == np.int64 else _added_up(self)
 
 
-@lru_cache(maxsize=8)  # a walk over the bins of a figure asks for the same part again and again
+@lru_cache(maxsize=8)  # a walk over windows asks for the same part again and again
 def _added_up(spaced: _Steps) -> Ints:
     found = np.cumsum(spaced.steps, dtype=np.int64)
     found += spaced.first
@@ -367,6 +367,41 @@ def _bucket(values: Floats) -> npt.NDArray[np.intp]:
     if len(values) and bits.min() < 0:
         bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))  # of negative ones the greater pattern is the smaller number
     return (bits >> 47) + (1 << 16)
+
+
+def binned(arrivals: Arrivals, edges: Ints) -> tuple[Ints, Iterator[Floats]]:
+    """The counts (shape: bins, outcomes, 2; as :attr:`Arrivals.counts`) and, one by one, the latencies (s) of bins.
+
+    ``edges``: ascending moments (ns), one more than there are bins; a bin holds what was intended in [edge, next).
+    """
+    number, kinds = len(edges) - 1, 2 * len(Outcome)
+    counts = np.zeros(number * kinds, np.int64)
+    for part in arrivals._parts:
+        at = np.searchsorted(part.spaced.numbers(), edges)
+        inside = slice(int(at[0]), int(at[-1]))
+        code = part.outcome[inside].astype(np.intp) * 2 + part.good[inside]
+        counts += np.bincount(np.repeat(np.arange(number) * kinds, np.diff(at)) + code, minlength=len(counts))
+    return counts.reshape(number, len(Outcome), 2), _latencies(arrivals, edges)
+
+
+def _latencies(arrivals: Arrivals, edges: Ints) -> Iterator[Floats]:
+    """The latencies of each bin; only those of one part are in memory."""
+    begun: list[Floats] = []
+    place = 0
+    for part in arrivals._parts:
+        at = np.searchsorted(part.spaced.numbers(), edges)
+        held = np.flatnonzero(np.diff(at))
+        if not len(held):
+            continue
+        latency = part.latency()
+        for index in range(place, int(held[-1])):  # the last one may go on in the next part
+            yield np.concatenate([*begun, latency[at[index] : at[index + 1]]])
+            begun = []
+        place = int(held[-1])
+        begun.append(latency[at[place] : at[place + 1]].copy())
+    for _ in range(place, len(edges) - 1):
+        yield np.concatenate(begun or [np.empty(0)])
+        begun = []
 
 
 def per_window(arrivals: Arrivals, frames: list[tuple[int, int]], *, clip: bool = False) -> tuple[Ints, Ints]:

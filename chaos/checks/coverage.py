@@ -115,8 +115,9 @@ class Counts:
         if (cas := planned(record, "cas")) is not None:
             done = operations.of(record)
             for each in done:
-                kind = CAS_READ if each.f == "read" else CAS_WRITE
-                self._note(kind, each.begin, each.node, each.kind == "ok" or each.status == 409)
+                if each.node is not None:
+                    kind = CAS_READ if each.f == "read" else CAS_WRITE
+                    self._note(kind, each.begin, each.node, each.kind == "ok" or each.status == 409)
             rate = float(cas.get("rate") or 0)
             self.total[CAS_READ] = {place: rate * length for place, length in seconds.items()}
             self.total[CAS_WRITE] = {

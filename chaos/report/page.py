@@ -76,8 +76,10 @@ def render_html(history: History, findings: FindingsFile) -> str:
 
 
 def _html(record: Record, findings: FindingsFile, redact: bool, last: dict[str, Any] | None = None) -> str:
-    return _templates().get_template("report.html.j2").render(
-        _context(record, findings), promises=promises.section(findings, last, redacted=redact), redacted=redact
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(_context(record, findings), promises=promises.section(findings, last, redacted=redact), redacted=redact)
     )
 
 

@@ -6,10 +6,9 @@ margins and the scale of the time axis, so they line up under each other.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,8 +16,9 @@ import numpy as np
 
 from chaos.base import text
 from chaos.checks import latency as latency_check
+from chaos.checks.arrivals import Ints, binned
 from chaos.checks.models import FaultItem
-from chaos.checks.record import OUTCOMES, SECOND, Arrivals, LoadOperation, Record
+from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Floats, LoadOperation, Record
 from chaos.history import configuration, ends
 from chaos.history.format import Outcome
 
@@ -477,18 +477,19 @@ def _statuses(axis: Axis, record: Record) -> tuple[Status, ...]:
     return tuple(stretches)
 
 
-def _classes(arrivals: Arrivals) -> list[int]:
-    """How many there are of each of :data:`KINDS`."""
-    counts = arrivals.counts
-    unsent = counts[list(NOT_SENT)]
-    good, late, unknown = counts[:, 1].sum() - unsent[:, 1].sum(), counts[OUTCOMES["ok"], 0], unsent.sum()
-    return [int(number) for number in (good, late, counts.sum() - good - late - unknown, unknown)]
+def _classes(counts: Ints) -> Ints:
+    """How many there are of each of :data:`KINDS` in each bin (shape: bins, kinds), from the counts of bins."""
+    unsent = counts[:, list(NOT_SENT)]
+    unknown = unsent.sum(axis=(1, 2))
+    good = counts[:, :, 1].sum(axis=1) - unsent[:, :, 1].sum(axis=1)
+    late = counts[:, OUTCOMES["ok"], 0]
+    return np.stack([good, late, counts.sum(axis=(1, 2)) - good - late - unknown, unknown], axis=1)
 
 
-def _bins(arrivals: Arrivals, origin: int, size: float, number: int) -> list[Arrivals]:
-    """The arrivals of ``number`` bins of ``size`` seconds from ``origin`` (ns) on."""
-    edges = [origin + i * int(size * SECOND) for i in range(number + 1)]
-    return [arrivals.between(start, end) for start, end in itertools.pairwise(edges)]
+def _bins(arrivals: Arrivals, origin: int, size: float, number: int) -> tuple[Ints, Iterator[Floats]]:
+    """Of ``number`` bins of ``size`` seconds from ``origin`` (ns) on: how many of each kind, and the latencies (s)."""
+    counts, latencies = binned(arrivals, origin + np.arange(number + 1) * int(size * SECOND))
+    return _classes(counts), latencies
 
 
 def _y_latency(seconds: float) -> float:
@@ -501,8 +502,7 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
     arrivals = record.arrivals[op.name]
     size = next((step for step in STEPS if axis.seconds / step <= MOST_BINS), STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
-    bins = _bins(arrivals, record.origin, size, number)
-    counts = np.array([_classes(part) for part in bins])
+    counts, latencies = _bins(arrivals, record.origin, size, number)
     lengths = np.minimum(size, axis.seconds - np.arange(number) * size)
     rates = counts / np.maximum(lengths, 1e-9)[:, None]
     whole = rates[lengths >= size / 2] if (lengths >= size / 2).any() else rates
@@ -511,7 +511,8 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
     p50: list[tuple[float, float | None]] = []
     p99: list[tuple[float, float | None]] = []
     unanswered = []
-    for i in range(number):
+    rows = []
+    for i, values in enumerate(latencies):
         low, high = axis.x(i * size), axis.x(min((i + 1) * size, axis.seconds))
         middle = round((low + high) / 2, 1)
         y = BAR_TOP + BAR_HEIGHT
@@ -522,7 +523,7 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
             if height > 0:
                 y = round(y - height, 1)
                 parts.append((kind, y, height))
-        values = bins[i].latency
+        rows.append(_heat_row(values))
         q50 = latency_check.quantile(values, 0.5) if len(values) else None
         q99 = latency_check.quantile(values, 0.99) if len(values) else None
         p50.append((middle, q50))
@@ -547,7 +548,7 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
             )
         )
     good = int(arrivals.counts[:, 1].sum())
-    heat, heat_says = _heat(bins, axis, size)
+    heat, heat_says = _heat(np.array(rows), axis, size)
     return Figure(
         op=op.name,
         title=f"{op.name.capitalize()}s: arrivals per second and latency",
@@ -571,16 +572,15 @@ def _figure(axis: Axis, record: Record, op: LoadOperation) -> Figure:
     )
 
 
-def _heat(bins: list[Arrivals], axis: Axis, size: float) -> tuple[tuple[str, ...], str]:
-    """The answered arrivals as a heat map: paths of cells, one a shade, and what the fullest cell holds."""
-    rows = []
-    for part in bins:
-        latency = part.latency
-        answered = np.clip(latency[np.isfinite(latency)], LOWEST, HIGHEST)
-        share = np.log10(answered / LOWEST) / math.log10(HIGHEST / LOWEST)
-        row = np.minimum((share * HEAT_ROWS).astype(np.int64), HEAT_ROWS - 1)
-        rows.append(np.bincount(row, minlength=HEAT_ROWS))
-    counts = np.array(rows)
+def _heat_row(latency: Floats) -> Ints:
+    """How many answered arrivals of a bin fall into each row of the heat map."""
+    answered = np.clip(latency[np.isfinite(latency)], LOWEST, HIGHEST)
+    share = np.log10(answered / LOWEST) / math.log10(HIGHEST / LOWEST)
+    return np.bincount(np.minimum((share * HEAT_ROWS).astype(np.int64), HEAT_ROWS - 1), minlength=HEAT_ROWS)
+
+
+def _heat(counts: Ints, axis: Axis, size: float) -> tuple[tuple[str, ...], str]:
+    """The answered arrivals (shape: bins, rows) as paths of cells, one a shade, and what the fullest cell holds."""
     if not counts.any():
         return (), ""
     most = int(counts.max())
@@ -608,14 +608,13 @@ def _fine(axis: Axis, record: Record, op: LoadOperation, arrivals: Arrivals) -> 
     least = max(axis.seconds / MOST_FINE_BINS, 5 / op.rate if op.rate > 0 else 1.0)
     size = next((step for step in FINE_STEPS if step >= least), FINE_STEPS[-1])
     number = max(1, math.ceil(axis.seconds / size - 1e-9))
-    bins = _bins(arrivals, record.origin, size, number)
-    counts = [_classes(part) for part in bins]
+    counts, latencies = _bins(arrivals, record.origin, size, number)
     columns: dict[str, Any] = {
-        kind: [_short(count[code] / size) for count in counts] for code, kind in enumerate(KINDS)
+        kind: [_short(count / size) for count in column] for kind, column in zip(KINDS, counts.T.tolist(), strict=True)
     }
     found: dict[str, list[float | None]] = {"p50": [], "p99": []}
-    for part in bins:
-        values = np.sort(part.latency)
+    for latency in latencies:
+        values = np.sort(latency)
         for name, share in (("p50", 0.5), ("p99", 0.99)):
             value = float(values[math.ceil(share * len(values)) - 1]) if len(values) else math.inf
             found[name].append(None if math.isinf(value) else _short(value * 1000))
@@ -624,6 +623,8 @@ def _fine(axis: Axis, record: Record, op: LoadOperation, arrivals: Arrivals) -> 
 
 def _short(value: float) -> float:
     """Three significant digits, whole where it is."""
+    if value in (0.0, 1.0):  # most of them
+        return int(value)
     rounded = float(f"{value:.3g}")
     return int(rounded) if rounded.is_integer() else rounded
 

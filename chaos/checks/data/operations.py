@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from chaos.base.ids import cas_id
 from chaos.checks.record import Record
 
 
-@dataclass(frozen=True)
-class CasOperation:
+class CasOperation(NamedTuple):
     """One read or compare-and-set of one key. Times in ns; ``end`` None: it never came back.
 
     ``kind``: ok, fail (changed nothing for sure) or info (nobody knows). ``before``: the value that a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.checks import evaluate
-from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, per_window, ranked
+from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, binned, per_window, ranked
 from chaos.checks.record import Record, windows
 from chaos.history import History, Outcome, compact, reader
 from chaos.report import render_html
@@ -97,6 +98,12 @@ def plain_per_window(
     return scheduled, np.bincount(at[inside & ~arrivals.good], minlength=len(frames))
 
 
+def plain_binned(arrivals: Plain | Arrivals, edges: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Bin by bin, each looked up by itself."""
+    parts = [arrivals.between(start, end) for start, end in itertools.pairwise(edges.tolist())]
+    return np.array([part.counts for part in parts]), [part.latency for part in parts]
+
+
 def plain_read(self: Record, history: History) -> dict[str, Plain]:
     """In place of ``Record._read``: from the one big frame."""
     frame = history.arrivals
@@ -147,6 +154,8 @@ def test_findings_and_report_are_those_of_the_plain_way(name: str, form: str, tm
     for module in [module for path, module in sys.modules.items() if path.startswith("chaos.")]:
         if getattr(module, "per_window", None) is per_window:
             monkeypatch.setattr(module, "per_window", plain_per_window)
+        if getattr(module, "binned", None) is binned:
+            monkeypatch.setattr(module, "binned", plain_binned)
     assert found == judged_and_drawn(folder)
 
 
@@ -255,6 +264,19 @@ def test_windows_hold_what_they_hold_in_plain_arrays(given_rows, size, start, le
         ):
             np.testing.assert_array_equal(one, other)
             assert one.dtype == np.int64
+
+
+@given(rows(), st.integers(1, 12), st.integers(-3, 30), st.integers(1, 30), st.sampled_from([0.5, 1.0, 7.0]))
+def test_bins_hold_what_they_hold_in_plain_arrays(given_rows, size, start, number, width) -> None:
+    given_rows = {
+        name: column[np.argsort(given_rows["intended"], kind="stable")] for name, column in given_rows.items()
+    }
+    found, plain = made(given_rows, size)
+    edges = 10**15 + start * SECOND + np.arange(number + 1) * int(width * SECOND)
+    (counts, latencies), (plain_counts, plain_latencies) = binned(found, edges), plain_binned(plain, edges)
+    np.testing.assert_array_equal(counts, plain_counts)
+    for one, other in zip(latencies, plain_latencies, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_ordinary_arrivals_take_eighteen_bytes_each(tmp_path: Path) -> None:

@@ -44,12 +44,14 @@ SECRETS = (
 )
 
 
+OTHERS = {**NODES, "chaos-idx": "orders-2026"}
+NAMED = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, OTHERS))})(?![\w-])")
+
+
 def _swap(given: Any) -> Any:
     """The synthetic names for others, in every string."""
     if isinstance(given, str):
-        for old, new in (*NODES.items(), ("chaos-idx", "orders-2026")):
-            given = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", lambda _, new=new: new, given)
-        return given
+        return NAMED.sub(lambda found: OTHERS[found[1]], given)
     if isinstance(given, dict):
         return {_swap(key): _swap(value) for key, value in given.items()}
     return [_swap(item) for item in given] if isinstance(given, list) else given
