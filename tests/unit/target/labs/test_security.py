@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -21,16 +20,12 @@ import urllib3
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fakes import PARTS, FakeLab, topology
-from load_stub import serving
 
 from chaos.base.access import PLAIN, Access, distrust
 from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Endpoint
 from chaos.definitions import load_topology
 from chaos.faults.probes import PING, Line, Reply
-from chaos.history import History
-from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, ProbeConfig, Target
-from chaos.load.driver import Driver
 from chaos.opensearch.rest import NodeClient, opensearch
 from chaos.programs.failover.rest import Api
 from chaos.registry import FAULTS
@@ -306,40 +301,3 @@ def test_clients_are_told_and_the_lab_still_knows_whom_it_speaks_to(stale: Path)
         with pytest.raises(urllib3.exceptions.SSLError):
             NodeClient(Endpoint(HERE, port), access=stranger).request("GET", "/")
     assert distrust(OSError("something else")) is None
-
-
-@pytest.mark.parametrize("verify", [True, False])
-def test_health_checks_that_take_any_certificate_lead_clients_to_a_node_that_they_do_not_speak_to(
-    stale: Path, tmp_path: Path, verify: bool
-) -> None:
-    def pem(node: str, shows: str) -> str:
-        files = [stale / security.FOLDER / node / f"{shows}{end}.pem" for end in ("", "-key")]
-        (both := tmp_path / f"{node}.pem").write_text("".join(file.read_text() for file in files))
-        return str(both)
-
-    (tmp_path / "plan.json").write_text("{}")
-    probe = ProbeConfig(interval_s=0.2, timeout_s=2.0, verify=verify)
-    with serving(pem=pem("a-data", security.NODE)) as good, serving(pem=pem("c-data", security.CLIENTS)) as bad:
-        config = DriverConfig(
-            seed=1,
-            out=tmp_path / "history",
-            operations=(OperationConfig(name="write", kind="index", rate=50),),
-            client=ClientConfig(probe=probe),
-            clients=(ClientHost(zone="a"),),
-            targets=tuple(
-                Target(node=f"{zone}-data", zone=zone, host=server.host, port=server.port)
-                for zone, server in (("a", good), ("c", bad))
-            ),
-            access=security.access(stale),
-        )
-        with Driver(config, tmp_path / "driver.log") as driver:
-            driver.go()
-            time.sleep(1.5)
-    frame = History.open(tmp_path).arrivals
-    assert len(frame) > 40
-    assert set(zip(frame.node, frame.outcome, strict=True)) == {("a-data", "ok")} | (
-        set() if verify else {("c-data", "refused")}
-    )
-    if verify:
-        events = [each for each in History.open(tmp_path).driver if each["kind"] == "balancer"]
-        assert [each["node"] for each in events if "certificate has expired" in each["says"]] == ["c-data"]
