@@ -5,13 +5,14 @@
     python benchmarks/results.py record no-fault --times 20
     python benchmarks/results.py record each                 # every shipped experiment without a run; the oldest first
     python benchmarks/results.py record each --again FILE    # one of them once more; its first run stays
+    python benchmarks/results.py record full                 # every file that has tests marked full; the oldest first
     python benchmarks/results.py page                        # writes docs/results.md
 
 A row belongs to one state of what it runs: ``code`` is a hash over the package, the topologies, the lock and those
-experiments that it runs, and nothing of those may be uncommitted. Tests, benchmarks, documents and other experiments
-change no run. Each run has a file of its own, ``reports/results/EXPERIMENT/BEGAN.json``, which is written when it
-begins and again when it has ended, so that a run that was cut off is seen too; none is taken out. It holds what was
-found, hashes of plan and history, versions and machine. What counts are the first runs of the newest row; the page
+experiments or tests that it runs, and nothing of those may be uncommitted. Benchmarks, documents, other experiments
+and other tests change no run. Each run has a file of its own, ``reports/results/NAME/BEGAN.json``, which is written
+when it begins and again when it has ended, so that a run that was cut off is seen too; none is taken out. It holds what
+was found, hashes of plan and history, versions and machine. What counts are the first runs of the newest row; the page
 lists all of them.
 """
 
@@ -43,20 +44,23 @@ NO_FAULT = "experiments/no-fault.yaml"
 LONG = ("noise-hour",)
 """Experiments that are not in ``each``."""
 RETRY = "30m"
-FULL = "make test-full"
+ENGINE = ("tests/docker/engine.py", "tests/docker/")
+"""What finds a Docker engine, and whose tests need one."""
+ANEW = ("each", "full")
+"""Series of many things, each of which is run once."""
 SERIES = {
     "demo": "make demo",
     "smoke": f"pytest -m 'chaos and smoke' --chaos-retry-inconclusive={RETRY}",
     "no-fault": "opensearch-chaos run experiments/no-fault.yaml",
     "each": "opensearch-chaos run EXPERIMENT",
-    "full": FULL,
+    "full": "pytest -m full FILE",
 }
 TITLES = {
     "demo": "The demo",
     "smoke": "The short experiments under pytest",
     "no-fault": "Nothing is done to the cluster",
     "each": "Every experiment",
-    "full": "The whole suite of tests",
+    "full": "The long tests",
 }
 
 
@@ -71,9 +75,9 @@ def is_code(path: str, experiments: str = "") -> bool:
 
 
 def experiments_of(series: str, what: str = "") -> str:
-    """What a series runs: one file, or the folder of all where a tag decides."""
-    whole = {"smoke": "experiments/", "full": "experiments/"}
-    return {"demo": DEMO, "no-fault": NO_FAULT, **whole}.get(series, what or "experiments/")
+    """What a series runs: an experiment, a file of tests, or the folder of all where a tag decides."""
+    default = "tests/" if series == "full" else "experiments/"
+    return {"demo": DEMO, "no-fault": NO_FAULT, "smoke": default}.get(series, what or default)
 
 
 def code(series: str, what: str = "", commit: str = "HEAD") -> str:
@@ -100,7 +104,7 @@ def lines(series: str) -> list[dict[str, Any]]:
 def file_of(run: dict[str, Any]) -> Path:
     """Where a run is kept: under the experiment's name, or the series' where several are run."""
     what = Path(str(run["what"]))
-    name = DEMO if run["series"] == "demo" else str(what) if what.suffix == ".yaml" else str(run["series"])
+    name = DEMO if run["series"] == "demo" else str(what) if what.suffix in (".yaml", ".py") else str(run["series"])
     began = datetime.fromisoformat(str(run["began"])).strftime("%Y%m%dT%H%M%SZ")
     return RESULTS / Path(name).stem / f"{began}-{run['series']}.json"
 
@@ -168,13 +172,15 @@ def run_once(series: str, what: str) -> dict[str, Any]:
     before = {path.name for path in out.glob("*/")}
     python = [sys.executable, "-m"]
     junit = ROOT / "build" / "results-junit.xml"
+    junit.parent.mkdir(exist_ok=True)
+    junit.unlink(missing_ok=True)
     if series == "full":
-        command = ["make", "--no-print-directory", "test-full", f"JUNIT={junit.parent / 'full'}"]
+        command = [*python, "pytest", "-q", "-m", "full", what, f"--junitxml={junit}", "-o", "junit_family=xunit2"]
+        if what.startswith(ENGINE[1]):
+            command = [sys.executable, ENGINE[0], *command]
     elif series == "demo":
         command = ["make", "--no-print-directory", "demo"]
     elif series == "smoke":
-        junit.parent.mkdir(exist_ok=True)
-        junit.unlink(missing_ok=True)
         command = [*python, "pytest", "-q", "-m", "chaos and smoke", f"--chaos-retry-inconclusive={RETRY}"]
         command += [f"--junitxml={junit}", "-o", "junit_family=xunit2", f"--chaos-out={out}"]
     else:
@@ -188,12 +194,11 @@ def run_once(series: str, what: str) -> dict[str, Any]:
         found |= junit_of(junit) | {"runs": [verdict_of(folder) for folder in folders]}
         found["repeated"] = sorted(run["repeats"] for run in found["runs"] if "repeats" in run)
     elif series == "full":
-        parts = [junit_of(file) for file in sorted((junit.parent / "full").glob("*.xml"))]
-        found |= {"outcome": "red" if done.returncode or any(part["outcome"] != "green" for part in parts) else "green"}
-        found |= {
-            "items": sum(part.get("items", 0) for part in parts),
-            "bad": {k: v for p in parts for k, v in p.get("bad", {}).items()},
-        }
+        found |= junit_of(junit)
+        if found["outcome"] == "green" and (done.returncode or found["known"] == found["items"]):
+            found["outcome"] = "red" if done.returncode else "none"  # nothing but skipped tests shows nothing
+        if found["outcome"] != "green":
+            found["said"] = (done.stdout + done.stderr)[-400:]
     elif folders:
         found |= verdict_of(folders[-1])
     else:
@@ -213,13 +218,22 @@ def junit_of(file: Path) -> dict[str, Any]:
     return {"outcome": "red" if bad else "green", "items": len(cases), "known": known, "bad": bad}
 
 
+def long_tests() -> list[Path]:
+    """Every file that has tests marked full, as pytest finds them."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "full", "tests"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return sorted({ROOT / line.partition("::")[0] for line in listed.splitlines() if "::" in line})
+
+
 def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Callable[[str], str]) -> Iterator[str]:
     """What is still to run. ``state``: what is run → its code now; lines of other code do not count."""
     ended = [line for line in known if "ended" in line and line["code"] == state(line["what"])]
-    if series == "each":
+    if series in ANEW:
         done = {line["what"] for line in ended}
         last = {line["what"]: line["ended"] for line in known if "ended" in line}
         every = [path for path in (ROOT / "experiments").rglob("*.yaml") if path.stem not in LONG]
+        if series == "full":
+            every = long_tests()
         names = sorted(str(path.relative_to(ROOT)) for path in every)
         yield from sorted((what for what in names if what not in done), key=lambda what: last.get(what, ""))
         return
@@ -252,12 +266,12 @@ def record(series: str, times: int, minutes: float, again: Sequence[str] = ()) -
 def rows(series: str) -> list[dict[str, Any]]:
     """The runs of the newest row: the lines of a begin and its end as one; a run without an end was cut off.
 
-    Of each thing that is run the newest code counts: a series but ``each`` runs one.
+    Of each thing that is run the newest code counts: most series run one.
     """
     known = lines(series)
     newest = {line["what"]: line["code"] for line in known}
     found = [{"outcome": "cut off", **run} for run in known if run["code"] == newest[run["what"]]]
-    if series != "each":
+    if series not in ANEW:
         return found
     last = {run["what"]: run for run in found}  # the newest of each
     return [last[what] for what in sorted(last)]
@@ -287,7 +301,7 @@ def section(series: str) -> list[str]:
         return [f"## {TITLES[series]}", "", f"`{SERIES[series]}`: not run yet.", ""]
     first = runs[0]
     at = first["machine"]
-    each = series == "each"
+    each = series in ANEW
     of = "" if each else f"code {first['code']} (commit {first['commit']}), "
     row = "the newest of each, of the commits that are named" if each else "in a row"
     head = [
@@ -298,18 +312,13 @@ def section(series: str) -> list[str]:
         "",
     ]
     if series == "full":
-        head += ["| run | outcome | items | minutes | commit | not well |", "|---|---|---|---|---|---|"]
-        for number, run in enumerate(runs, 1):
+        head += ["| tests | outcome | items | skipped | minutes | commit | not well |", "|---|---|---|---|---|---|---|"]
+        for run in runs:
             bad = cell(", ".join(run.get("bad") or {}) or "none")
-            cells = (
-                number,
-                run["outcome"],
-                run.get("items", ""),
-                round(run.get("seconds", 0) / 60),
-                run["commit"],
-                bad,
-            )
-            head.append(f"| {' | '.join(map(str, cells))} |")
+            minutes = f"{run.get('seconds', 0) / 60:.0f}"
+            name = f"`{run['what']}`"
+            counts = (run.get("items", ""), run.get("known", ""))
+            head.append(f"| {' | '.join(map(str, (name, run['outcome'], *counts, minutes, run['commit'], bad)))} |")
         return [*head, ""]
     if series == "smoke":
         without = sum(run["outcome"] == "green" and not run.get("repeated") for run in runs)
@@ -360,14 +369,15 @@ def main() -> None:
     recording.add_argument("series", choices=SERIES)
     recording.add_argument("--times", type=int, default=20)
     recording.add_argument("--minutes", type=float, default=1e6, help="begin no run after so many")
-    recording.add_argument("--again", nargs="+", default=(), metavar="FILE", help="experiments to run once more")
+    again = "experiments, or files of tests, to run once more"
+    recording.add_argument("--again", nargs="+", default=(), metavar="FILE", help=again)
     commands.add_parser("page")
     given = parser.parse_args()
     if given.command == "record":
-        if given.again and given.series != "each":
-            parser.error("--again is for the series each")
+        if given.again and given.series not in ANEW:
+            parser.error(f"--again is for the series {' and '.join(ANEW)}")
         if missing := [what for what in given.again if not (ROOT / what).is_file()]:
-            parser.error(f"no such experiment: {', '.join(missing)}")
+            parser.error(f"no such file: {', '.join(missing)}")
         record(given.series, given.times, given.minutes, given.again)
     else:
         PAGE.write_text(page())

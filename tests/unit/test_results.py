@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,36 @@ def test_what_decides_what_a_run_does_and_nothing_else_is_its_code() -> None:
     assert results.code("demo") != results.code("no-fault") and results.code("demo") == results.code(
         "demo", "make demo"
     )
+
+
+@pytest.mark.parametrize(
+    ("cases", "code", "outcome"),
+    [
+        ('<testcase name="a"/><testcase name="b"><skipped/></testcase>', 0, "green"),
+        ('<testcase name="a"/><testcase name="b"><failure/></testcase>', 1, "red"),
+        ('<testcase name="a"/>', 1, "red"),
+        ('<testcase name="a"><skipped/></testcase>', 0, "none"),
+        (None, 4, "none"),
+    ],
+)
+def test_long_tests_that_were_all_skipped_or_never_ran_are_not_green(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: str | None, code: int, outcome: str
+) -> None:
+    def pytest_did(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        (junit,) = (part.partition("=")[2] for part in command if part.startswith("--junitxml="))
+        if cases is not None:
+            Path(junit).write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+        return subprocess.CompletedProcess(command, code, "said", "")
+
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(subprocess, "run", pytest_did)
+    found = results.run_once("full", "tests/cluster/test_runs.py")
+    assert found["outcome"] == outcome and ("said" in found) == (outcome != "green")
+
+
+def test_a_file_of_long_tests_is_kept_under_its_name_and_depends_on_itself(recorded: Path) -> None:
+    write("full", run("1", "green", "tests/cluster/test_runs.py"))
+    assert [path.parent.name for path in recorded.glob("*/*.json")] == ["test_runs"]
+    part = results.experiments_of("full", "tests/cluster/test_runs.py")
+    assert results.is_code("tests/cluster/test_runs.py", part) and results.is_code("chaos/cli.py", part)
+    assert not results.is_code("tests/cluster/test_audit.py", part)

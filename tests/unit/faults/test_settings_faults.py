@@ -132,8 +132,9 @@ def test_an_index_setting_is_of_the_loads_index_whatever_its_name(lab: FakeClust
 
 
 def test_undo_says_so_when_somebody_else_changed_it_and_goes_on_saying_so(
-    lab: FakeCluster, lifecycle: Lifecycle, log: Log, tmp_path: Path
+    lab: FakeCluster, lifecycle: Lifecycle, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("chaos.faults.kinds.settings.SettingsEvidence.held_deadline", 0.0)
     assert lifecycle.inject(fault(lab, "cluster", {"one": "1", "two": "2"}))
     lab.persistent["one"] = "mine"
     assert lifecycle.undo("f1") is False

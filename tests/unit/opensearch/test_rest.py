@@ -28,8 +28,8 @@ from chaos.observe.readback import read_back
 from chaos.observe.sampler import Sampler
 from chaos.opensearch import administration, rest, views
 from chaos.opensearch.rest import LARGEST, Garbled, NodeClient, opensearch
+from chaos.providers import process
 from chaos.providers import rest as rest_faults
-from chaos.providers.process import _await_back
 from chaos.target.labs.toxiproxy import ToxiproxyServer
 
 PATH = "/chaos/_doc/p-1"
@@ -129,7 +129,7 @@ def test_a_large_answer_is_read_whole(tmp_path: Path) -> None:
             pass
 
     web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=web.serve_forever, daemon=True).start()
+    Thread(target=web.serve_forever, args=(0.01,), daemon=True).start()
     client = NodeClient(Endpoint("127.0.0.1", web.server_port), timeout=30)
     try:
         for path in ("/plain", "/chunked", "/plain"):
@@ -298,7 +298,7 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
     "settings of an index": lambda lab: administration.explicit_settings(lab, "chaos"),
     "indices": lambda lab: administration.indices_named(lab, "x", "a-cm"),
     "queue": lambda lab: rest_faults._queued(lab, "x", "a-cm"),
-    "node back": lambda lab: _await_back(lab, "a-data", 9, 0.05),
+    "node back": lambda lab: process._await_back(lab, "a-data", 9, 0.05),
 }
 """Commands and what they hang on: an error in words, where they cannot know."""
 
@@ -312,6 +312,7 @@ def answering() -> Answering:
 def known_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (views, administration):
         monkeypatch.setattr(module, "elected", lambda _: "a-cm")
+    monkeypatch.setattr(process, "sleep", lambda _: None)
 
 
 @pytest.mark.parametrize("name", LOOKS)
