@@ -14,6 +14,7 @@ from clusterkit import ROOT, cli, lifecycle, look, told
 
 from chaos.definitions import load_topology
 from chaos.faults.ledger import registrations, standing
+from chaos.load.workloads.documents import WORKLOAD
 from chaos.observe.proof import problems
 from chaos.opensearch.administration import create_index, delete_index, explicit_settings
 from chaos.opensearch.views import administer, await_green, elected, leaders, newest, term, views
@@ -39,7 +40,7 @@ def lab() -> Iterator[LocalLab]:
     made = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         made.up()
-        create_index(made, INDEX, topology.settings.index)
+        create_index(made, INDEX, topology.settings.index, WORKLOAD.mapping)
         assert await_green(made, 60)[0]
         yield made
         delete_index(made, INDEX)

@@ -14,6 +14,7 @@ from clusterkit import DATA
 from standbykit import DOCUMENTS, INDEX, held, led, members, placed, set_cluster, stocked, votes
 
 from chaos.definitions import load_topology
+from chaos.load.workloads.documents import WORKLOAD
 from chaos.opensearch import administration
 from chaos.opensearch.administration import decommission_status, excluded
 from chaos.opensearch.requests import DECOMMISSION
@@ -172,7 +173,7 @@ def without_others() -> Iterator[LocalLab]:
     made = LocalLab.create(topology, provisioning.parts(topology), id=new_lab_id())
     try:
         made.up()
-        administration.create_index(made, INDEX, topology.settings.index)
+        administration.create_index(made, INDEX, topology.settings.index, WORKLOAD.mapping)
         yield made
     finally:
         assert made.down() == []
