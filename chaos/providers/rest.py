@@ -115,10 +115,11 @@ def settings_change(fault: SettingsChange, aim: Aim) -> Means:
 KEPT = 5
 """How many indices of a storm of them live at once: the older ones are deleted again, which are tasks too."""
 PATIENCE = "cluster_manager_timeout=4s&timeout=4s"
-"""Shorter than OpenSearch's first retry of a throttled task (5 s): nothing comes back when the storm is over."""
-QUIET_SECONDS = 4.5
-"""More than the patience above: requests of a runner that was killed may wait that long in a data node for a leader,
-and be carried out after everything seemed to be gone (seen with a leader that was paused and let go)."""
+"""Of one request of a storm. A request that the cluster manager throttles is sent once more by the node that was asked,
+after 2.5 to 5 s, also where this time is over by then (``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0)."""
+QUIET_SECONDS = 6.0
+"""More than that retry may be late: requests of a storm that is over, or of a runner that was killed, may wait that long
+in a data node, and be carried out after everything seemed to be gone (seen with a leader that was paused and let go)."""
 ADMIN = {
     "state": "/_cluster/state",
     "health": "/_cluster/health",
