@@ -41,6 +41,8 @@ CODE = ("chaos/", "topologies/", "pyproject.toml", "requirements.lock", "Makefil
 """What every run is made of; names that end in / are folders."""
 DEMO = "experiments/zone-network-slowdown.yaml"
 NO_FAULT = "experiments/no-fault.yaml"
+CASES = "upstream"
+"""The folder of cases, which are no experiments."""
 LONG = ("noise-hour",)
 """Experiments that are not in ``each``."""
 RETRY = "30m"
@@ -231,7 +233,8 @@ def wanted(series: str, times: int, known: Sequence[dict[str, Any]], state: Call
     if series in ANEW:
         done = {line["what"] for line in ended}
         last = {line["what"]: line["ended"] for line in known if "ended" in line}
-        every = [path for path in (ROOT / "experiments").rglob("*.yaml") if path.stem not in LONG]
+        files = (path for path in (ROOT / "experiments").rglob("*.yaml") if path.parent.name != CASES)
+        every = [path for path in files if path.stem not in LONG]
         if series == "full":
             every = long_tests()
         names = sorted(str(path.relative_to(ROOT)) for path in every)

@@ -18,6 +18,7 @@ from chaos.commands.comparing import baseline, compare
 from chaos.commands.drawing import nemesis
 from chaos.commands.exporting import export
 from chaos.commands.failing_over import failover
+from chaos.commands.hunting import hunt
 from chaos.commands.judging import judge
 from chaos.commands.labs import lab_down, lab_exec, lab_status, lab_up
 from chaos.commands.overviews import suite, trend
@@ -26,6 +27,7 @@ from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.starting import init
+from chaos.commands.upstream import upstream
 
 app = typer.Typer(
     name="opensearch-chaos",
@@ -64,6 +66,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     audit,
     failover,
     nemesis,
+    hunt,
+    upstream,
     recover,
     doctor,
 )

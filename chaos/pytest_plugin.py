@@ -241,11 +241,9 @@ def _head(path: Path) -> list[str]:
 
 
 def _is_experiment(path: Path) -> bool:
-    return any("opensearch-chaos/" in line for line in _head(path)) and not _is_topology(path)
-
-
-def _is_topology(path: Path) -> bool:
-    return any(line.replace(" ", "").startswith("kind:topology") for line in _head(path))
+    """A definition that is of no other kind: a topology, a case of ``upstream``."""
+    kinds = [line.partition(":")[2].strip() for line in _head(path) if line.startswith("kind:")]
+    return any("opensearch-chaos/" in line for line in _head(path)) and kinds in ([], ["experiment"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

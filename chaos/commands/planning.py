@@ -25,6 +25,7 @@ def validate(
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
     from chaos.definitions import load_topology
+    from chaos.definitions.upstream import load_case
     from chaos.registry import load_experiment
 
     found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
@@ -32,8 +33,10 @@ def validate(
         raise InvalidInput(f"no definitions in {', '.join(map(str, files))}", remedy="name a .yaml file or a folder")
 
     def check(file: Path) -> str:
-        if _is_topology(file):
+        if (kind := _kind(file)) == "topology":
             return f"topology {load_topology(file).name}"
+        if kind == "upstream":
+            return f"case {load_case(file).written.name}"
         return f"experiment {load_experiment(file).name}"
 
     for file, what in zip(found, for_each(check, found), strict=True):
@@ -62,11 +65,13 @@ def plan(
     for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
 
 
-def _is_topology(file: Path) -> bool:
+def _kind(file: Path) -> str | None:
+    """What a file says that it is; None for one that does not say, or that cannot be read."""
     try:
-        return any(line.replace(" ", "").startswith("kind:topology") for line in file.read_text().splitlines())
+        said = [line for line in file.read_text().splitlines() if line.replace(" ", "").startswith("kind:")]
     except (OSError, UnicodeDecodeError):
-        return False
+        return None
+    return said[0].partition(":")[2].strip() if said else None
 
 
 def print_plans(

@@ -23,6 +23,8 @@ from chaos.definitions.topology import VERSION, Topology, TopologyFile
 
 _M = TypeVar("_M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
+KINDS = ("experiment", "topology", "upstream")
+"""What a definition may be; a file that does not say is an experiment."""
 
 
 def load_experiment(
@@ -42,7 +44,7 @@ def load_experiment(
     """
     path = Path(path)
     source = Source.read(path)
-    file = _validated(source, grammar.experiment_file, "experiment")
+    file = validated(source, grammar.experiment_file, "experiment")
     errors: list[str] = []
     found: Topology | None = None
     named = topology if topology is not None else source.data.get("topology")
@@ -86,11 +88,11 @@ def load_topology(name_or_path: str | Path, near: str | Path | None = None) -> T
 
 def _topology(path: Path) -> Topology:
     source = Source.read(path)
-    file = _validated(source, TopologyFile, "topology")
+    file = validated(source, TopologyFile, "topology")
     if file is not None:
         source.add(topologies.check(file))
     source.raise_if_wrong()
-    assert file is not None  # _validated has added at least one problem otherwise
+    assert file is not None  # validated has added at least one problem otherwise
     return topologies.resolve(file, shown(path))
 
 
@@ -158,10 +160,10 @@ def _topologies_in(folder: Path) -> Iterator[Path]:
 # -------------------------------------------------------------------------- pydantic's errors, located
 
 
-def _validated(source: Source, model: type[_M], kind: str) -> _M | None:
+def validated(source: Source, model: type[_M], kind: str) -> _M | None:
     """The model, or None with the reasons added to the source."""
     given = source.data.get("kind", "experiment")
-    if given in ("experiment", "topology") and given != kind:
+    if given in KINDS and given != kind:
         source.add([Problem(("kind",), f"this file is of kind {given}, and of kind {kind} was expected")])
         source.raise_if_wrong()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from chaos.definitions.topology import AWARENESS, FORCED
 from chaos.programs.audit.facts import FOLLOWER, GIB, LEADER, STOCK, Copy, Index, Node, Settings, Sheet
@@ -63,6 +64,13 @@ def with_settings(**given: str | None) -> Change:
         return replace(sheet, settings=replace(sheet.settings, cluster=cluster))
 
     return change
+
+
+def _of_settings(**changes: Any) -> Change:
+    """Of what was read of the settings."""
+    return lambda sheet: (
+        sheet if sheet.settings is None else replace(sheet, settings=replace(sheet.settings, **changes))
+    )
 
 
 def of_copies(change: Callable[[Copy], Copy], where: Callable[[Copy], bool] = lambda copy: True) -> Change:
@@ -184,6 +192,12 @@ PROBLEMS: dict[str, tuple[str, str, Change]] = {
         with_settings(admission_control__transport__mode="disabled"),
     ),
     "no indexing pressure": ("protection.indexing", "warn", with_settings(shard_indexing_pressure__enforced="false")),
+    "a retry delay of nothing": (
+        "settings.deadly",
+        "fail",
+        _of_settings(explicit={"cluster_manager.throttling.retry.base.delay": "0ms"}),
+    ),
+    "a hidden persistent setting": ("settings.hidden", "warn", _of_settings(hidden=("search.default_keep_alive",))),
     "slow detection": ("detection", "warn", with_settings(cluster__publish__timeout="40s")),
     "stock detection": (
         "detection",
@@ -230,7 +244,7 @@ MISSING: dict[str, tuple[tuple[str, ...], Change]] = {
     "settings": (
         (
             *("awareness", "awareness.forced", "shards.node", "storage.zone", "detection", "detection.stalled"),
-            *("protection.search", "protection.admission", "protection.indexing"),
+            *("protection.search", "protection.admission", "protection.indexing", "settings.deadly", "settings.hidden"),
         ),
         _forget("settings"),
     ),

@@ -1,4 +1,4 @@
-"""The published JSON Schema of both kinds of definition, for editors and other tools.
+"""The published JSON Schema of each kind of definition, for editors and other tools.
 
 It is made from the models and committed beside this file; ``python -m chaos.registry``
 writes it anew, and a test fails when it is not current. It accepts what the models accept; what only
@@ -17,9 +17,10 @@ from pydantic_core import core_schema
 
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.topology import TopologyFile
+from chaos.definitions.upstream import CaseFile
 
 FOLDER = Path(__file__).parent
-KINDS = ("experiment", "topology")
+KINDS = ("experiment", "topology", "upstream")
 
 
 def path_of(kind: str) -> Path:
@@ -28,8 +29,9 @@ def path_of(kind: str) -> Path:
 
 
 def schema_of(kind: str, grammar: Grammar) -> dict[str, Any]:
-    """The schema of ``experiment`` or ``topology``, made from its model. ``grammar``: what a file may name."""
-    model: type[BaseModel] = grammar.experiment_file if kind == "experiment" else TopologyFile
+    """The schema of one of KINDS, made from its model. ``grammar``: what a file may name."""
+    others: dict[str, type[BaseModel]] = {"topology": TopologyFile, "upstream": CaseFile}
+    model = grammar.experiment_file if kind == "experiment" else others[kind]
     made = _tidy(model.model_json_schema(schema_generator=_Generate))
     assert isinstance(made, dict)
     return {
@@ -45,7 +47,7 @@ def text_of(kind: str, grammar: Grammar) -> str:
 
 
 def write(grammar: Grammar) -> list[Path]:
-    """Write both files; returns their paths."""
+    """Write all files; returns their paths."""
     for kind in KINDS:
         path_of(kind).write_text(text_of(kind, grammar), encoding="utf-8")
     return [path_of(kind) for kind in KINDS]

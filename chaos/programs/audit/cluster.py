@@ -168,8 +168,14 @@ def _nodes(answer: Any, stats: Mapping[str, Mapping[str, Any]], zone_attribute: 
 
 
 def _settings(answer: Any, zone_attribute: str) -> Settings:
-    cluster = {**answer["persistent"], **answer["transient"]}
-    return Settings(wanted(cluster, zone_attribute), wanted(answer["defaults"], zone_attribute))
+    persistent, transient = dict(answer["persistent"]), dict(answer["transient"])
+    cluster = {**persistent, **transient}
+    return Settings(
+        wanted(cluster, zone_attribute),
+        wanted(answer["defaults"], zone_attribute),
+        explicit={str(name): plain(value) for name, value in cluster.items()},
+        hidden=tuple(sorted(name for name in {*persistent} & {*transient} if persistent[name] != transient[name])),
+    )
 
 
 def _indices(answer: Any) -> tuple[Index, ...]:

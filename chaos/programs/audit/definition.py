@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Topology
-from chaos.programs.audit.facts import STOCK, Index, Node, Settings, Sheet, wanted
+from chaos.programs.audit.facts import STOCK, Index, Node, Settings, Sheet, plain, wanted
 
 LIVE = "a topology is a definition: only a living cluster has it"
 INDEX = "the load's index"
@@ -24,7 +24,11 @@ def sheet(topology: Topology, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
         zone_attribute=zone_attribute,
         version=topology.version,
         nodes=tuple(nodes),
-        settings=Settings(wanted(topology.settings.cluster, zone_attribute), STOCK),
+        settings=Settings(
+            wanted(topology.settings.cluster, zone_attribute),
+            STOCK,
+            explicit={name: plain(value) for name, value in topology.settings.cluster.items()},
+        ),
         indices=(Index(INDEX, topology.shards, topology.replicas),),
         unread=dict.fromkeys(("copies", "memory", "cpu", "heap_used", "disk", "disk_free"), LIVE),
     )

@@ -93,6 +93,10 @@ class Settings:
 
     cluster: Mapping[str, str]
     defaults: Mapping[str, str]
+    explicit: Mapping[str, str] = field(default_factory=dict)
+    """All that is set for the cluster, asked for by a rule or not."""
+    hidden: tuple[str, ...] = ()
+    """Persistent settings behind a transient one of another value: that value holds until the next restart."""
 
 
 @dataclass(frozen=True)

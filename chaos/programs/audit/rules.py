@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from chaos.base import text
 from chaos.definitions.topology import AWARENESS
 from chaos.opensearch.checklist import AVAILABILITY, CPU_MOST, CPU_OK, Source, Status, grade
+from chaos.programs.audit.accepted import deadly
 from chaos.programs.audit.facts import BALANCE, FOLLOWER, GIB, LEADER, Node, Sheet, listed, seconds
 
 
@@ -51,6 +52,9 @@ CREATING = Source("OpenSearch documentation: Creating a cluster", f"{_DOCUMENTAT
 DISCOVERY = Source(
     "OpenSearch documentation: Discovery and cluster formation settings",
     f"{_DOCUMENTATION}/tuning-your-cluster/discovery-cluster-formation/settings",
+)
+SETTINGS = Source(
+    "OpenSearch documentation: Cluster settings", f"{_DOCUMENTATION}/api-reference/cluster-api/cluster-settings/"
 )
 PROTECTION = Source(
     "OpenSearch documentation: Load protection", f"{_DOCUMENTATION}/tuning-your-cluster/load-protection/index/"
@@ -695,7 +699,8 @@ def admission_control(sheet: Sheet, workload: Workload) -> Found:
     says="shard_indexing_pressure.enabled and .enforced are true; stock both are false.",
     source=PROTECTION,
     remedy="Enable shard_indexing_pressure, look at what it would have refused, then enforce it: writes to copies "
-    "that do not answer pile up in memory otherwise.",
+    "that do not answer pile up in memory otherwise. Send bulks of one shard, or with ids: one that is refused may "
+    "have written a part of its documents (OpenSearch #20724).",
     needs=("nodes", "settings"),
 )
 def indexing_pressure(sheet: Sheet, workload: Workload) -> Found:
@@ -783,3 +788,37 @@ def stalled(sheet: Sheet, workload: Workload) -> Found:
         return Found(Status.UNKNOWN, "", gap=_gap(no_publish, no_lag))
     total = publish + lag
     return Found(Status.OK if total <= 60 else Status.WARN, f"about {total:.0f} s", gap=_gap(no_publish, no_lag))
+
+
+# ---- what is accepted and deadly -----------------------------------------------------------------------
+
+
+@_rule(
+    "settings.deadly",
+    "Settings that are accepted and deadly",
+    says="No setting of the cluster is one that OpenSearch accepts and cannot live with: it answers until the next "
+    "restart, or can never be changed again.",
+    source=SETTINGS,
+    remedy="Set it to null while the cluster takes that. Else stop the cluster managers and run "
+    "opensearch-node remove-settings. The cases are in docs/upstream.md.",
+    needs=("settings",),
+)
+def accepted_and_deadly(sheet: Sheet, workload: Workload) -> Found:
+    assert sheet.settings is not None
+    found = deadly(sheet.settings.explicit)
+    return Found(Status.FAIL if found else Status.OK, "; ".join(found) or "none is set")
+
+
+@_rule(
+    "settings.hidden",
+    "Persistent settings behind transient ones",
+    says="No transient setting hides another persistent value, which OpenSearch has not checked and which holds after "
+    "the next restart.",
+    source=SETTINGS,
+    remedy="Set the transient one to null: transient settings are deprecated.",
+    needs=("settings",),
+)
+def hidden(sheet: Sheet, workload: Workload) -> Found:
+    assert sheet.settings is not None
+    names = sheet.settings.hidden
+    return Found(Status.WARN if names else Status.OK, f"hidden: {', '.join(names)}" if names else "none is hidden")

@@ -284,6 +284,16 @@ class BaseLab(Lab, ABC):
     def _dateless(self) -> Access:
         return replace(self.access, dates=False)
 
+    def variables(self) -> dict[str, str]:
+        """For a shell in one of its hosts: each node's URL and process, ``a_data`` and ``a_data_pid`` of a-data."""
+        found = {}
+        for node in self.topology.nodes:
+            name = node.name.replace("-", "_")
+            found[name] = f"{self.access.scheme}://{self.wiring[node.name].loopback}:{HTTP}"
+            if (identity := self.identity(node.name)) is not None:
+                found[f"{name}_pid"] = str(identity.pid)
+        return found
+
     def access_to(self, node: str) -> Access:
         """How the lab itself speaks to a node. As clients do, but for nodes whose certificate is meant to have expired:
         they are administered and read back all the same, and faults are proven there."""

@@ -363,7 +363,7 @@ class LocalLab(BaseLab):
             raise InvalidInput(f"host '{host}' of lab '{self.id}' is gone", remedy="run: opensearch-chaos recover")
         try:
             with space.entered():
-                return subprocess.call(list(command))
+                return subprocess.call(list(command), env={**os.environ, **self.variables()})
         except FileNotFoundError:
             raise InvalidInput(f"there is no program '{command[0]}'") from None
         except OSError as error:

@@ -14,7 +14,7 @@ import synthetic
 from fakes import PARTS, ROOT, topology
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.run.test_plan import SHIPPED
+from shipped import EXPERIMENTS
 
 from chaos import cli as module
 from chaos.base.console import Reporter
@@ -289,7 +289,7 @@ def test_the_printed_plan_has_the_note(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
-@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.stem)
+@pytest.mark.parametrize("shipped", EXPERIMENTS, ids=lambda shipped: shipped.stem)
 def test_whatever_must_bite_in_a_shipped_experiment_does_so_at_three_times_the_objective(shipped: Path) -> None:
     assert plan.blunt(load_experiment(shipped)) == []
 
@@ -343,7 +343,7 @@ def test_an_old_run_without_such_an_operation_is_refused(folder: Path) -> None:
     written = json.loads((folder / "plan.json").read_text())
     del written["experiment"]["load"]["write"]
     (folder / "plan.json").write_text(json.dumps(written))
-    for by in (None, load_experiment(SHIPPED[0])):
+    for by in (None, load_experiment(EXPERIMENTS[0])):
         with pytest.raises(InvalidInput, match=r"--objective for writes: the load of .*run has none; leave write= out"):
             rejudge(folder, by, objectives.parse(["write=1s"], GRAMMAR.operations))
 

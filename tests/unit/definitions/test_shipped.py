@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given
+from shipped import EXPERIMENTS, ROOT, TOPOLOGIES
 from unit.definitions.test_experiments import EXAMPLE, SHAPE
 from unit.definitions.test_selectors import link_selectors, node_selectors
 
@@ -17,10 +18,6 @@ from chaos.definitions import ACTIONS, LinkSelector, NodeSelector, load_topology
 from chaos.definitions.schema import KINDS, path_of, schema_of, text_of
 from chaos.definitions.source import Source
 from chaos.registry import FAULTS, GRAMMAR, METRICS, load_experiment
-
-ROOT = Path(__file__).parents[3]
-EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.yaml"))
-TOPOLOGIES = sorted((ROOT / "topologies").glob("*.yaml"))
 
 
 def validator(kind: str) -> jsonschema.Draft202012Validator:

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from shipped import EXPERIMENTS
 
 from chaos.definitions import writing
 from chaos.registry import GRAMMAR, load_experiment
 
-SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))
 
-
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
 def test_a_shipped_experiment_is_the_same_after_writing_and_reading(file: Path, tmp_path: Path) -> None:
     loaded = load_experiment(file)
     for given_ in (loaded, GRAMMAR.experiment(loaded.to_json())):

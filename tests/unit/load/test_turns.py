@@ -10,11 +10,11 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped import EXPERIMENTS, ROOT, TOPOLOGIES
 
 from chaos.definitions import load_topology
 from chaos.load.balancer import Balancer
@@ -26,7 +26,6 @@ from chaos.load.workloads.documents import GROUPS, Requests
 from chaos.opensearch.routing import shard_of
 from chaos.registry import load_experiment
 
-ROOT = Path(__file__).parents[3]
 SECONDS = 100
 
 
@@ -63,12 +62,12 @@ class Shape:
 
 
 def shapes() -> Iterator[Shape]:
-    for file in sorted((ROOT / "experiments").rglob("*.yaml")):
+    for file in EXPERIMENTS:
         experiment = load_experiment(file)
         rates = {op.name: float(op.rate) for op in experiment.load.operations}
         yield _shape(file.stem, experiment.topology, experiment.client_zones, rates, experiment.load)
     load = load_experiment(ROOT / "experiments" / "data-promises.yaml").load
-    for file in sorted((ROOT / "topologies").glob("*.yaml")):
+    for file in TOPOLOGIES:
         topology = load_topology(file.stem, near=ROOT / "experiments" / "x.yaml")
         for zones in dict.fromkeys((topology.active_zones, topology.zones, topology.zones[:1])):
             yield _shape(f"{file.stem} from {','.join(zones)}", topology, zones, {"read": 20.0, "write": 20.0}, load)

@@ -10,12 +10,11 @@ from fakes import ROOT, FakeLab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import OFFERS
+from shipped import EXPERIMENTS
 
 from chaos.definitions import Experiment
 from chaos.registry import load_experiment, ready
 from chaos.run import plan
-
-SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))
 
 
 def experiment(folder: Path, phases: str, topology: str = "3az-standby") -> Experiment:
@@ -29,7 +28,7 @@ def experiment(folder: Path, phases: str, topology: str = "3az-standby") -> Expe
     return load_experiment(file)
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
 def test_every_step_of_the_shipped_experiments_is_shown_with_its_inverse(file: Path) -> None:
     loaded = load_experiment(file)
     steps = list(plan.steps(loaded, 7, OFFERS))

@@ -1,0 +1,124 @@
+"""Settings that OpenSearch accepts and cannot live with, as they were seen in clusters: docs/upstream.md has each.
+
+A cluster that has one may still answer: some wait for the next restart, some let everything go on but one thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from chaos.programs.audit.facts import seconds
+
+ALL = ("2.19.6", "3.4.0", "3.8.0")
+LATER = ALL[1:]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """``name``: a regular expression. ``when``: of the value as text. ``case``: the file under experiments/upstream."""
+
+    name: str
+    when: Callable[[str], bool]
+    ends_in: str
+    case: str
+    versions: tuple[str, ...] = ALL
+    unless: str | None = None
+    """Another setting, of the same group, which must not be there."""
+
+
+def _below(least: float) -> Callable[[str], bool]:
+    def holds(value: str) -> bool:
+        if value in ("0", "-1"):
+            return True
+        read = seconds(value)
+        return read is not None and read < least
+
+    return holds
+
+
+def _number(holds: Callable[[float], bool]) -> Callable[[str], bool]:
+    def read(value: str) -> bool:
+        try:
+            return holds(float(value))
+        except ValueError:
+            return False
+
+    return read
+
+
+NO_LEADER = "no leader any more"
+ACCEPTED: tuple[Accepted, ...] = (
+    Accepted(
+        r"cluster_manager\.throttling\.retry\.base\.delay",
+        _below(0.001),
+        "every cluster manager action answers 400",
+        "retry-base-delay-zero",
+    ),
+    Accepted(
+        r"cluster\.routing\.allocation\.awareness\.force\.[^.]+",
+        lambda _: True,
+        NO_LEADER,
+        "forced-awareness-without-values",
+    ),
+    Accepted(
+        r"node\.resource\.tracker\.\w+\.window_duration",
+        _below(0.5),
+        NO_LEADER,
+        "resource-tracker-window-below-polling",
+    ),
+    Accepted(
+        r"search_backpressure\.search_(shard_)?task\.heap_moving_average_window_size",
+        _number(lambda size: size == 0),
+        NO_LEADER,
+        "heap-moving-average-window-zero",
+    ),
+    Accepted(
+        r"wlm\.workload_group\.node\.(cpu|memory)_rejection_threshold",
+        _number(lambda share: share > 0.9),
+        NO_LEADER,
+        "workload-group-rejection-threshold",
+        LATER,
+    ),
+    Accepted(
+        r"indices\.fielddata\.cache\.size",
+        lambda value: value in ("-1", "-1b"),
+        NO_LEADER,
+        "fielddata-cache-unlimited",
+        LATER,
+    ),
+    Accepted(
+        r"cluster\.application_templates\.enabled",
+        lambda value: value == "true",
+        f"{NO_LEADER} without the experimental flag",
+        "application-templates-without-flag",
+    ),
+    Accepted(r"cluster\.publish\.timeout", _below(0.1), "no state can be published", "publish-timeout-one-millisecond"),
+    Accepted(
+        r"cluster_manager\.throttling\.thresholds\.cluster-update-settings\.value",
+        _number(lambda count: count == 0),
+        "settings can never be changed again",
+        "throttling-of-settings-zero",
+    ),
+    Accepted(
+        r"cluster\.thread_pool\.\w+\.core",
+        lambda _: True,
+        "a node that restarts has no leader where the core size is above the default maximum",
+        "thread-pool-null-ends-the-next-start",
+        unless="max",
+    ),
+)
+
+
+def deadly(cluster: Mapping[str, str]) -> list[str]:
+    """Of what is set for the cluster those that are among ACCEPTED, in words."""
+    found = []
+    for name, value in sorted(cluster.items()):
+        for each in ACCEPTED:
+            if not re.fullmatch(each.name, name) or not each.when(value):
+                continue
+            if each.unless is not None and f"{name.rpartition('.')[0]}.{each.unless}" in cluster:
+                continue
+            found.append(f"{name}: {value or 'empty'} ({each.ends_in}; seen on {', '.join(each.versions)})")
+    return found

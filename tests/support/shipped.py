@@ -1,0 +1,11 @@
+"""The definitions that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CASES = sorted((ROOT / "experiments" / "upstream").glob("*.yaml"))
+"""Bugs of OpenSearch as steps: no experiments."""
+EXPERIMENTS = sorted(path for path in (ROOT / "experiments").rglob("*.yaml") if path not in CASES)
+TOPOLOGIES = sorted((ROOT / "topologies").glob("*.yaml"))
