@@ -24,14 +24,15 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import beside  # noqa: F401
 import pandas as pd
+from load_stub import Server, serving
 from rich.console import Console
 from rich.table import Table
 
@@ -40,9 +41,6 @@ from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, Target
 from chaos.load.driver import Driver
 from chaos.provision.toxiproxy import find_go
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from load_stub import Server, serving
 
 K6 = "1.8.1"
 MODULE = f"go.k6.io/k6@v{K6}"

@@ -26,12 +26,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import beside  # noqa: F401
 import numpy as np
+import synthetic
 from rich.console import Console
 from rich.table import Table
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-import synthetic
 from synthetic import CLIENTS, NODES, T0, Outcome, S, Story, healthy, mixed
 
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED

@@ -13,22 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import beside  # noqa: F401
+from load_stub import serving
 from rich.console import Console
 from rich.table import Table
 
 from chaos.history import History
 from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, Target
 from chaos.load.driver import Driver
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from load_stub import serving
 
 LAG_MS, DROPS, CPU = 50.0, 0.001, 0.85
 

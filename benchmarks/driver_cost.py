@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from pathlib import Path
 
+import beside  # noqa: F401
 import psutil
 from driver_ceiling import measure, valid
+from load_stub import Server, serving
 from rich.console import Console
 from rich.table import Table
 
 from chaos.load.config import Target
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from load_stub import Server, serving
 
 
 def stub_seconds(server: Server) -> float:

@@ -12,14 +12,15 @@ import argparse
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import beside  # noqa: F401
 import psutil
+from load_stub import Server, serving
 from rich.console import Console
 from rich.table import Table
 
@@ -29,9 +30,6 @@ from chaos.load.config import ClientConfig, ClientHost, DriverConfig, Instrument
 from chaos.load.driver import Driver
 from chaos.provision.toxiproxy import ensure_toxiproxy
 from chaos.target.labs.processes import wait_until
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from load_stub import Server, serving
 
 FIRST_PORT = 18_474
 

@@ -6,12 +6,10 @@ python benchmarks/turns.py [--arrivals 1000000]
 from __future__ import annotations
 
 import argparse
-import sys
 import timeit
-from pathlib import Path
 from time import process_time
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+import beside  # noqa: F401
 from synthetic import Chapter, Story
 
 from chaos.checks.coverage import Counts

@@ -113,9 +113,10 @@ def _each(steps: Iterable[StepFile], lab: LocalLab, reporter: Reporter, stop: St
     for step in steps:
         stop.check()
         action, value = step.action
-        reporter.line(f"{action} {str(value).strip().splitlines()[0]}"[:120])
+        shown = " and ".join(value) if action == "cut" else str(value)
+        reporter.line(f"{action} {shown.strip().splitlines()[0]}"[:120])
         began = time.monotonic()
-        done: dict[str, Any] = {action: str(value)}
+        done: dict[str, Any] = {action: shown}
         if action == "run":
             printed = _run(value, lab, step.within, stop)
             done |= {"printed": _trimmed(printed), **judge(step, printed)}
@@ -158,7 +159,12 @@ def _run(script: str, lab: LocalLab, within: float, stop: Stop) -> str:
     return printed if ended else f"{printed}\n(no end within {within:g} s)\n"
 
 
-def _act(action: str, value: str, lab: LocalLab, stop: Stop) -> None:
+def _act(action: str, value: Any, lab: LocalLab, stop: Stop) -> None:
+    if action == "cut":
+        one, other = value
+        lab.block_neighbour(one, other)
+        lab.block_neighbour(other, one)
+        return
     names = [node.name for node in lab.topology.nodes] if value == ALL else [value]
     if action == "start":
         for name in names:

@@ -22,7 +22,7 @@ from chaos.definitions.loading import load_topology, validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import Name, Topology, Version
 
-ACTIONS = ("run", "wait", "pause", "resume", "kill", "start")
+ACTIONS = ("run", "wait", "pause", "resume", "kill", "start", "cut")
 ALL = "all"
 """Instead of a node's name: every node."""
 NEW = "new"
@@ -59,6 +59,7 @@ class StepFile(Strict):
     resume: Node | None = Field(default=None, description="SIGCONT")
     kill: Node | None = Field(default=None, description="SIGKILL")
     start: Node | None = Field(default=None, description="start it, and wait until it answers HTTP")
+    cut: tuple[Node, Node] | None = Field(default=None, description="drop all packets between these two nodes")
     within: PositiveDuration = Field(default=PATIENCE, description="a command is ended after so long")
     must: Expression | None = Field(
         default=None, description="a regular expression in what is printed; without it the attempt shows nothing"
@@ -183,6 +184,9 @@ def _check(file: CaseFile, topology: Topology, path: Path) -> Iterator[Problem]:
             yield Problem(loc, "no step decides: expected one with expected and seen", at_key=True)
         for index, step in enumerate(steps):
             action, value = step.action
-            if action not in ("run", "wait") and value != ALL and value not in names:
-                says = f"node {value} is not in topology {topology.name}: {did_you_mean(value, [*names, ALL])}"
-                yield Problem((*loc, index, action), says)
+            if action in ("run", "wait"):
+                continue
+            for node in value if action == "cut" else (value,):
+                if node not in names and (node != ALL or action == "cut"):
+                    says = f"node {node} is not in topology {topology.name}: {did_you_mean(node, [*names, ALL])}"
+                    yield Problem((*loc, index, action), says)

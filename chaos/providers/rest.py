@@ -118,8 +118,8 @@ PATIENCE = "cluster_manager_timeout=4s&timeout=4s"
 """Of one request of a storm. A request that the cluster manager throttles is sent once more by the node that was asked,
 after 2.5 to 5 s, also where this time is over by then (``ClusterManagerTaskThrottler``, ``RetryableAction``, 3.8.0)."""
 QUIET_SECONDS = 6.0
-"""More than that retry may be late: requests of a storm that is over, or of a runner that was killed, may wait that long
-in a data node, and be carried out after everything seemed to be gone (seen with a leader that was paused and let go)."""
+"""More than that retry may be late: requests of a storm that is over, or of a runner that was killed, may wait that
+long in a data node, and be carried out after everything seemed to be gone (seen with a leader that was paused)."""
 ADMIN = {
     "state": "/_cluster/state",
     "health": "/_cluster/health",

@@ -172,6 +172,8 @@ def _shell(steps: Iterable[StepFile], *, variables: bool = False) -> Iterator[st
             yield from value.rstrip().splitlines()
         elif action == "wait":
             yield f"sleep {value:g}"
+        elif action == "cut":
+            yield f"# drop all packets between {value[0]} and {value[1]}, both ways, for example by iptables on both"
         elif action == "start":
             yield f"# start {value} again, and wait until it answers"
         else:

@@ -108,7 +108,7 @@ def wanted(metric: str, target: str, phase: str | None = None, known: str | None
 # -- no fault, no finding --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_a_run_without_a_fault_gives_no_finding(seed: int) -> None:
     """Real phase lengths, one late answer of ten thousand, everything expected that needs no command."""
     quiet = [Chapter(name, seconds, *_quiet()) for name, seconds in (("healthy", 30), ("dead", 60), ("returned", 45))]

@@ -67,6 +67,10 @@ def test_a_case_runs_every_node_on_the_version_that_is_asked_for(tmp_path: Path)
         (("    seen: deaf\n    expected: well\n", ""), "deaf.yaml:12:1: no step decides"),
         (("    seen: deaf", "    seen: '('"), "deaf.yaml:14:11: .*no regular expression"),
         (("  - run:", "  - pause: a-data\n  - run:"), "deaf.yaml:13:12: node a-data is not in topology one-node"),
+        (
+            ("  - run:", "  - cut: [a-node, a-data]\n  - run:"),
+            "deaf.yaml:13:10: node a-data is not in topology one-node",
+        ),
         (("  - run:", "  - wait: 5\n  - run:"), "deaf.yaml:13:11: .*no unit"),
         (("  - run:", "  - wait: 5s\n    kill: a-node\n  - run:"), "deaf.yaml:13:5: steps: a step does one thing"),
         (("  - run:", "  - {wait: 5s, must: x}\n  - run:"), "deaf.yaml:13:5: steps: wait prints nothing"),

@@ -95,3 +95,22 @@ def test_the_committed_page_is_made_of_cases_and_records() -> None:
     made = reports.page([load_case(path) for path in CASES], command.recorded(ROOT / "reports" / "results"))
     page = ROOT / "docs" / "upstream.md"
     assert page.read_text() == made, "run: opensearch-chaos upstream --page > docs/upstream.md"
+
+
+def test_what_is_no_command_is_told_as_one(tmp_path: Path) -> None:
+    actions = """steps:
+  - kill: a-node
+  - start: a-node
+  - pause: all
+  - cut: [a-node, a-node]
+  - wait: 5s
+"""
+    text = reports.report(load_case(case(tmp_path, ("steps:\n  - run: curl", f"{actions}  - run: curl"))), [])
+    for line in (
+        "kill -KILL $a_node_pid",
+        "# start a-node again, and wait until it answers",
+        "# kill -STOP every node",
+        "# drop all packets between a-node and a-node, both ways",
+        "sleep 5",
+    ):
+        assert line in text, line
