@@ -28,6 +28,8 @@ ALL = "all"
 NEW = "new"
 """Instead of a thread: no thread was found."""
 DECIDES_NOTHING = "sometimes"
+LATER = ("cut",)
+"""Keys of a step that came after results had been recorded: where they are not used they are not in its hash."""
 PATIENCE = Duration(60)
 
 
@@ -138,6 +140,9 @@ class CaseFile(Strict):
         for steps in (parts["steps"], parts["restart"], parts["control"]["steps"]):
             for step in steps:
                 step.pop("says")
+                for key in LATER:
+                    if step[key] is None:
+                        del step[key]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
