@@ -6,7 +6,7 @@ put back what was there. Every dynamic cluster setting is tried with values with
 value allows, in an order drawn from a seed; then pairs of values that were accepted alone.
 
 What breaks it ends the cluster's life: the next draw gets a new one. A pair that breaks it is shrunk to one value where
-that suffices. Every draw is written down before it is made, so that a hunt goes on where it stopped.
+that suffices. What became of a draw is written down at once, so that a hunt goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -120,8 +120,7 @@ def tried(draw: Draw, ask: Callable[[str, str, Any], tuple[int, Any]]) -> dict[s
     deaf = []
     for what, method, path, body in _questions({"persistent": dict.fromkeys(accepted)}):
         status, answer = ask(method, path, body)
-        mends = what in MENDS
-        if status != 200 and (mends or status == 0 or status >= 500) and not _missing(what, status):
+        if status != 200 and (what in MENDS or status == 0 or status >= 500):
             deaf.append(_told(what, status, answer))
         if status == 0 and len(deaf) > 1:
             break
@@ -154,10 +153,6 @@ def _questions(undo: dict[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
 
 
 SMALL = {"number_of_shards": 1, "number_of_replicas": 0}
-
-
-def _missing(what: str, status: int) -> bool:
-    return what == "its deletion" and status == 404
 
 
 def _told(what: str, status: int, answer: Any) -> dict[str, Any]:

@@ -26,14 +26,13 @@ import chaos
 from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput, LabError
 from chaos.definitions.selectors import client_host
-from chaos.definitions.upstream import ALL, Case, StepFile
+from chaos.definitions.upstream import ALL, KEPT, REPRODUCED, UNCLEAR, Case, StepFile
 from chaos.run.pool import LabPool
 from chaos.run.stopping import Stop
 from chaos.target.labs.base import BaseLab
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
-REPRODUCED, KEPT, UNCLEAR = "reproduced", "not reproduced", "inconclusive"
 SHOWN = 4000
 """So many characters of what a step printed are kept: the first and the last half."""
 LOG_LINES = 10

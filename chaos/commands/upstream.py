@@ -141,12 +141,14 @@ def _words(record: dict[str, Any]) -> str:
 
 def _code(declared: str, outcome: str, *, control: bool) -> Exit:
     """Whether it was as the file says: always and never are held to, sometimes decides nothing."""
-    if outcome not in ("reproduced", "not reproduced"):
+    from chaos.definitions.upstream import DECIDES_NOTHING, KEPT, REPRODUCED
+
+    if outcome not in (REPRODUCED, KEPT):
         return Exit.INCONCLUSIVE
     wanted = "never" if control else declared
-    if wanted == "sometimes":
+    if wanted == DECIDES_NOTHING:
         return Exit.PASS
-    return Exit.PASS if (outcome == "reproduced") == (wanted == "always") else Exit.WEAKNESS
+    return Exit.PASS if (outcome == REPRODUCED) == (wanted == "always") else Exit.WEAKNESS
 
 
 def keep(results: Path, record: dict[str, Any]) -> Path:

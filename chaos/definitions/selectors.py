@@ -74,6 +74,11 @@ def client_host(zone: str) -> str:
     return f"client-{zone}"
 
 
+def variable(node: str) -> str:
+    """The name under which a shell in a lab's host finds a node's URL; with ``_pid`` its process."""
+    return node.replace("-", "_")
+
+
 class NodeSelector(Strict):
     """Which nodes: all given terms must match, then ``pick`` of them are drawn."""
 

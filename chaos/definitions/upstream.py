@@ -31,6 +31,8 @@ DECIDES_NOTHING = "sometimes"
 LATER = ("cut",)
 """Keys of a step that came after results had been recorded: where they are not used they are not in its hash."""
 PATIENCE = Duration(60)
+REPRODUCED, KEPT, UNCLEAR = "reproduced", "not reproduced", "inconclusive"
+"""What an attempt at a case says."""
 
 
 def _expression(text: str) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from chaos.definitions.selectors import client_host
-from chaos.definitions.upstream import DECIDES_NOTHING, NEW, Case, StepFile
+from chaos.definitions.selectors import client_host, variable
+from chaos.definitions.upstream import DECIDES_NOTHING, KEPT, NEW, REPRODUCED, Case, StepFile
 
-REPRODUCED, KEPT = "reproduced", "not reproduced"
 Record = Mapping[str, Any]
 MOST_LINES = 12
 """Of what one step printed."""
@@ -142,12 +141,12 @@ def _best(case: Case, records: Iterable[Record]) -> Record | None:
 def _nodes(case: Case) -> Iterator[str]:
     nodes = case.topology.nodes
     if len(nodes) == 1:
-        yield f"One node. `${_variable(nodes[0].name)}` is its URL, such as `http://127.0.0.1:9200`."
+        yield f"One node. `${variable(nodes[0].name)}` is its URL, such as `http://127.0.0.1:9200`."
     else:
         yield "Nodes; the variable is a node's URL:"
         yield ""
         for node in nodes:
-            yield f"* `${_variable(node.name)}`: {', '.join(node.roles)}"
+            yield f"* `${variable(node.name)}`: {', '.join(node.roles)}"
     if settings := case.topology.settings.node:
         yield ""
         yield "In `opensearch.yml`:"
@@ -156,10 +155,6 @@ def _nodes(case: Case) -> Iterator[str]:
         for key, value in settings.items():
             yield f"{key}: {value if not isinstance(value, tuple | list) else ', '.join(map(str, value))}"
         yield "```"
-
-
-def _variable(node: str) -> str:
-    return node.replace("-", "_")
 
 
 def _shell(steps: Iterable[StepFile], *, variables: bool = False) -> Iterator[str]:
@@ -178,7 +173,7 @@ def _shell(steps: Iterable[StepFile], *, variables: bool = False) -> Iterator[st
             yield f"# start {value} again, and wait until it answers"
         else:
             signal = {"pause": "STOP", "resume": "CONT", "kill": "KILL"}[action]
-            yield f"kill -{signal} ${_variable(value)}_pid" if value != "all" else f"# kill -{signal} every node"
+            yield f"kill -{signal} ${variable(value)}_pid" if value != "all" else f"# kill -{signal} every node"
     yield "```"
 
 

@@ -11,8 +11,8 @@ import pytest
 from shipped import CASES
 
 from chaos.base.console import Reporter
-from chaos.campaign.upstream import KEPT, REPRODUCED, attempt
-from chaos.definitions.upstream import DECIDES_NOTHING, load_case
+from chaos.campaign.upstream import attempt
+from chaos.definitions.upstream import DECIDES_NOTHING, KEPT, REPRODUCED, load_case
 from chaos.run.pool import LabPool
 from chaos.run.stopping import Stop
 

@@ -28,6 +28,7 @@ from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
+from chaos.definitions.selectors import variable
 from chaos.opensearch.rest import NodeClient
 from chaos.target import security
 from chaos.target.labs import config
@@ -288,7 +289,7 @@ class BaseLab(Lab, ABC):
         """For a shell in one of its hosts: each node's URL and process, ``a_data`` and ``a_data_pid`` of a-data."""
         found = {}
         for node in self.topology.nodes:
-            name = node.name.replace("-", "_")
+            name = variable(node.name)
             found[name] = f"{self.access.scheme}://{self.wiring[node.name].loopback}:{HTTP}"
             if (identity := self.identity(node.name)) is not None:
                 found[f"{name}_pid"] = str(identity.pid)

@@ -10,9 +10,9 @@ import pytest
 from unit.definitions.test_upstream_files import case
 
 from chaos.base.errors import Exit
-from chaos.campaign.upstream import KEPT, REPRODUCED, UNCLEAR, judge, verdict
+from chaos.campaign.upstream import judge, verdict
 from chaos.commands import upstream as command
-from chaos.definitions.upstream import StepFile, load_case
+from chaos.definitions.upstream import KEPT, REPRODUCED, UNCLEAR, StepFile, load_case
 
 
 def step(**keys: Any) -> StepFile:
