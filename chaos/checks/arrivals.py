@@ -333,13 +333,21 @@ class Arrivals:
         return Arrivals(found)
 
 
-def ranked(values: Callable[[], Iterable[Floats]], ranks: Sequence[int]) -> list[float]:
+FEW = 100_000
+"""So many numbers are sorted sooner than :func:`ranked` has looked through its buckets, of which most are empty."""
+
+
+def ranked(values: Callable[[], Iterable[Floats]], ranks: Sequence[int], few: int = FEW) -> list[float]:
     """The ``ranks``-th smallest (1 is the smallest) of many values, exactly, in two passes and with little memory.
 
-    ``values`` gives them in arrays, the same ones each time. The first pass counts them in buckets (3 % wide: a
-    double's sign, exponent and 5 bits more, which keep the order), the second sorts the buckets in which the ranks
-    fall. No value may be NaN. ``IndexError`` for a rank that there is not.
+    ``values`` gives them in arrays, the same ones each time. A ``few`` are sorted as they are. Of more the first pass
+    counts them in buckets (3 % wide: a double's sign, exponent and 5 bits more, which keep the order), the second sorts
+    the buckets in which the ranks fall. No value may be NaN. ``IndexError`` for a rank that there is not.
     """
+    if (all_of := _few(values, few)) is not None:
+        if any(not 1 <= rank <= len(all_of) for rank in ranks):
+            raise IndexError(f"ranks {list(ranks)} of {len(all_of)} values")
+        return [float(all_of[rank - 1]) for rank in ranks]
     total = 0
     counts = np.zeros(1 << 17, np.int64)
     for some in values():
@@ -359,6 +367,18 @@ def ranked(values: Callable[[], Iterable[Floats]], ranks: Sequence[int]) -> list
     inside = {bucket: np.sort(np.concatenate(found)) for bucket, found in kept.items()}
     inside[infinite] = np.broadcast_to(np.inf, int(counts[infinite]))
     return [float(inside[at][rank - 1 - (upto[at] - counts[at])]) for rank in ranks for at in (bucket_of[rank],)]
+
+
+def _few(values: Callable[[], Iterable[Floats]], few: int) -> Floats | None:
+    """All values in their order; None: there are more than a ``few``."""
+    taken: list[Floats] = []
+    total = 0
+    for some in values():
+        taken.append(some)
+        total += len(some)
+        if total > few:
+            return None
+    return np.sort(np.concatenate(taken)) if taken else np.empty(0)
 
 
 def _bucket(values: Floats) -> npt.NDArray[np.intp]:

@@ -29,7 +29,7 @@ Nothing here is judged of a history whose plan does not say who the targets were
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +89,8 @@ class Counts:
         self.nodes = tuple(str(target["node"]) for target in client.get("targets") or ())
         self.kind = str((client.get("client") or {}).get("kind") or "")
         self.known = bool(self.nodes and self.kind and record.spans)
-        self.asked: dict[str, Counter[Where]] = {}
-        self.answered: dict[str, Counter[Where]] = {}
+        self.asked: defaultdict[str, Counter[Where]] = defaultdict(Counter)
+        self.answered: defaultdict[str, Counter[Where]] = defaultdict(Counter)
         self.late: Counter[Where] = Counter()
         """Of the answers those that came in a later phase: a node that was away until then could give no other."""
         self.weight: dict[Where, float] = {}
@@ -153,8 +153,8 @@ class Counts:
             rest, answered = divmod(number, 2)
             phase_, node_ = divmod(rest, width)
             where = (int(phase_), record.nodes[node_])
-            self.asked.setdefault(op, Counter())[where] += int(found[number])
-            self.answered.setdefault(op, Counter())[where] += int(found[number]) * answered
+            self.asked[op][where] += int(found[number])
+            self.answered[op][where] += int(found[number]) * answered
 
     def _places(self, moments: Iterable[int]) -> Counter[int]:
         return Counter(place for t in moments if (place := self.record.place(t)) is not None)
@@ -164,8 +164,8 @@ class Counts:
         place = self.record.place(t)
         if node is None or place is None:
             return
-        self.asked.setdefault(kind, Counter())[place, node] += 1
-        self.answered.setdefault(kind, Counter())[place, node] += answered
+        self.asked[kind][place, node] += 1
+        self.answered[kind][place, node] += answered
         if answered and told is not None and self.record.place(told) != place:
             self.late[place, node] += 1
 

@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,13 @@ def shown(path: Path) -> str:
         return str(path)
 
 
+@lru_cache(maxsize=64)
+def _composed(text: str) -> Node | None:
+    """YAML's tree of a text, which nobody changes: a run reads its topology's file several times."""
+    root: Node | None = YAML(typ="safe", pure=True).compose(io.StringIO(text))
+    return root
+
+
 @dataclass
 class Source:
     """A parsed file: ``data`` as plain Python, and where each part of it stands."""
@@ -81,7 +89,7 @@ class Source:
         except OSError as error:
             raise InvalidInput(f"{name}: cannot be read: {os.strerror(error.errno or 0)}") from None
         try:
-            root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
+            root = _composed(text)
         except MarkedYAMLError as error:
             raise InvalidInput(_syntax(name, text, error)) from None
         except YAMLError as error:  # a character that YAML does not allow has no mark
@@ -109,7 +117,7 @@ class Source:
             return self._mapping(node, above)
         assert isinstance(node, ScalarNode)
         if node.tag in _TYPED:
-            return _construct(node)
+            return _constructed(node.tag, node.value)
         if node.tag in _TEXT:
             return node.value
         if node.tag == f"{_TAG}null":
@@ -176,8 +184,10 @@ class Source:
             raise InvalidInput("\n".join(self.errors()))
 
 
-def _construct(node: ScalarNode) -> Any:
-    return YAML(typ="safe", pure=True).constructor.construct_object(node)
+@lru_cache(maxsize=1024)
+def _constructed(tag: Any, value: str) -> Any:
+    """The number or truth value that a scalar stands for."""
+    return YAML(typ="safe", pure=True).constructor.construct_object(ScalarNode(tag, value))
 
 
 def _merged(node: MappingNode) -> Iterator[Node]:

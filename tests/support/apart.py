@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 from chaos.base import paths
 from chaos.target.labs import cgroups
 
-settings.register_profile("shared machine", deadline=None)  # how long an example takes is no law
-settings.load_profile("shared machine")
+command_of = cache(typer.main.get_command)
+"""A process of ours builds its command line once, and hundreds of tests in one process need it no oftener."""
 
 
 @pytest.fixture(autouse=True)
 def markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "lab_markers", lambda: tmp_path / "run")
     monkeypatch.setattr(cgroups, "ids", lambda: set())
+    monkeypatch.setattr(typer.main, "get_command", command_of)
 
 
 def examples(number: int) -> int:
-    """How many examples a costly law is tried on: all in make test-full (``HYPOTHESIS_ALL``), else a quarter."""
+    """How many examples a law is tried on: all in make test-full (``HYPOTHESIS_ALL``), else a quarter."""
     return number if os.environ.get("HYPOTHESIS_ALL") else max(3, number // 4)
+
+
+def some(values: Iterable[str]) -> list[str]:
+    """Of a long list of alike cases every fourth, and all in make test-full."""
+    return list(values)[:: 1 if os.environ.get("HYPOTHESIS_ALL") else 4]
+
+
+# how long an example takes is no law
+settings.register_profile("shared machine", deadline=None, max_examples=examples(100))
+settings.load_profile("shared machine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ PARTS = Parts("/home", "3.8.0", "assembled", "lib/*", "/java", "21", (), None, "
 UNLIMITED = {"limit": "none"}
 
 
+@cache  # a topology is frozen
 def topology(name: str = "3az-standby") -> Topology:
     return load_topology(ROOT / "topologies" / f"{name}.yaml")
 

@@ -7,6 +7,7 @@ Times are seconds on the run's own axis (0: the start of the load), or in a phas
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -42,13 +43,15 @@ class Stored:
 
     @classmethod
     def of(cls, history: History) -> Stored:
-        return cls(**{each.name: getattr(history, each.name) for each in fields(cls)}).copy()
+        parts = {each.name: getattr(history, each.name) for each in fields(cls)}
+        frame = parts.pop("arrivals")
+        return cls(**json.loads(json.dumps(parts, default=list)), arrivals=frame.copy())
 
     def copy(self) -> Stored:
         """A copy that shares nothing."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
         frame = parts.pop("arrivals")
-        return Stored(**json.loads(json.dumps(parts, default=list)), arrivals=frame.copy())
+        return Stored(**pickle.loads(pickle.dumps(parts)), arrivals=frame.copy())
 
     def changed(self, *mutations: Mutation) -> Stored:
         """A copy to which each mutation was applied."""

@@ -131,10 +131,10 @@ def judged_and_drawn(folder: Path) -> tuple[str, str]:
     ("name", "form"),
     [
         ("slow_zone", "rows"),
-        ("black_hole", "parquet"),
-        ("killed", "rows"),
+        pytest.param("black_hole", "parquet", marks=pytest.mark.full),
+        pytest.param("killed", "rows", marks=pytest.mark.full),
         ("starved", "parquet"),
-        ("dropped", "rows"),
+        pytest.param("dropped", "rows", marks=pytest.mark.full),
     ],
 )
 def test_findings_and_report_are_those_of_the_plain_way(name: str, form: str, tmp_path: Path, monkeypatch) -> None:
@@ -243,15 +243,16 @@ def test_what_is_forgiven_is_good_after_the_given_time(given_rows, size: int, da
 @given(
     st.lists(st.floats(allow_nan=False) | st.just(np.inf) | st.sampled_from([0.25, 0.2500001, -0.0])),
     st.integers(1, 5),
+    st.sampled_from([0, 3, 10**6]),
     st.data(),
 )
-def test_ranks_are_those_of_the_sorted_values(values, size: int, data: st.DataObject) -> None:
+def test_ranks_are_those_of_the_sorted_values(values, size: int, few: int, data: st.DataObject) -> None:
     parts = [np.array(values[at : at + size]) for at in range(0, len(values), size)]
     ranks = data.draw(st.lists(st.integers(1, len(values)))) if values else []
-    assert ranked(lambda: parts, ranks) == [sorted(values)[rank - 1] for rank in ranks]
+    assert ranked(lambda: parts, ranks, few) == [sorted(values)[rank - 1] for rank in ranks]
     for beyond in (0, len(values) + 1):
         with pytest.raises(IndexError):
-            ranked(lambda: parts, [beyond])
+            ranked(lambda: parts, [beyond], few)
 
 
 @given(rows(), st.integers(1, 12), st.integers(-3, 30), st.integers(1, 30), st.sampled_from([0.5, 1.0, 7.0]))

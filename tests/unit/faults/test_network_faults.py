@@ -251,7 +251,13 @@ class EchoLab(FakeLab):
 
 
 @pytest.mark.parametrize(
-    ("size", "delay", "proven"), [(512, 0.02, True), (65536, 0.0, False), (65536, 0.02, False), (512, 0.06, False)]
+    ("size", "delay", "proven"),
+    [
+        (512, 0.02, True),
+        (65536, 0.0, False),
+        (65536, 0.02, False),
+        pytest.param(512, 0.06, False, marks=pytest.mark.full),
+    ],
 )
 def test_slices_are_proven_by_their_pause_and_by_their_size(size: int, delay: float, proven: bool) -> None:
     pair = ("a-data", "c-data")

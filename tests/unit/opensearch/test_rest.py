@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import urllib3
+from apart import examples
 from fakes import FakeLab
 from load_stub import Server, serving
 from opensearchpy.exceptions import OpenSearchException, TransportError
@@ -255,10 +257,11 @@ class Answering(FakeLab):
 
 
 def spoiled(good: Any) -> Iterator[Any]:
-    """An answer with one place of it taken out, or replaced by something of another kind."""
+    """An answer with one place of it taken out, or replaced by another kind: some of them in turn, or all."""
     yield {} if isinstance(good, dict) else []
+    others = itertools.cycle((None, True, -1, "0", [], {}, [[]], [{}], ABSENT))
     for place in places(good):
-        for other in (None, True, -1, "0", [], {}, [[]], [{}], ABSENT):
+        for other in itertools.islice(others, examples(9)):
             answer = json.loads(json.dumps(good))
             put(answer, place, other)
             yield answer
