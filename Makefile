@@ -37,7 +37,7 @@ demo: $(READY)
 # What needs no cluster is shared out among WORKERS; a cluster has the machine for itself. Both parts are run whatever
 # the first says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
 WORKERS ?= 2
-UNIT := tests/unit tests/programs tests/browser
+UNIT := tests/unit tests/negative tests/programs tests/browser
 junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml -o junit_family=xunit2)
 pytest-parts = status=0; \
 	$(BIN)/python -m pytest $(UNIT) -m $(1) -n $(WORKERS) --dist worksteal $(call junit,unit) $(PYTEST_ARGS) || status=1; \

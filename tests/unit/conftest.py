@@ -1,12 +1,3 @@
-"""No trace of a test outside its own folder (tests/support/apart.py), and a rarer search for garbage."""
+"""No trace of a test outside its folder, and no search for garbage in what was imported (tests/support/apart.py)."""
 
-import gc
-
-from apart import markers_of_its_own  # noqa: F401 - a fixture
-
-
-def pytest_collection_finish() -> None:
-    """What was imported stays: to look through it for garbage again and again took a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+from apart import markers_of_its_own, pytest_collection_finish  # noqa: F401 - a fixture and a hook

@@ -21,7 +21,7 @@ from pages import Page
 from rich.console import Console
 from screens import flat, in_headline
 from synthetic import Chapter, Compared, Story, constant, expect, healthy, mixed
-from unit.checks import test_controls_mutated, test_ends, test_standing
+from unit.checks import test_ends, test_standing
 from unit.observe import test_configuration
 
 from chaos.checks import evaluate, summary, validity, verdict
@@ -267,20 +267,6 @@ def test_a_broken_check_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_cause_is_left_out() -> None:
     assert {cause for cause, _, _ in CAUSES.values()} | {Cause.CHECK_BROKEN} == set(Cause)
-
-
-# -- every mutated history: headlines of all of them are looked at where they are judged ----------------
-
-BREAKS = test_controls_mutated.BREAKS
-
-
-@pytest.mark.parametrize("metric", BREAKS)
-def test_a_broken_promise_is_named_everywhere(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = test_controls_mutated._sound().changed(next(iter(BREAKS[metric].values())))
-    run.plan["experiment"]["expect"] = [test_controls_mutated.expected(metric)]
-    decides, todo = named(run.history(), monkeypatch)
-    assert decides["finding"] or decides["cause"] == Cause.DOCUMENTS
-    assert "Nothing" not in todo and "note" not in todo
 
 
 # -- the test itself -----------------------------------------------------------------------------

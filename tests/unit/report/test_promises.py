@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import synthetic
+from negative import test_mutated
 from pages import Page
-from unit.checks import test_controls_mutated
 
 from chaos.checks import plainly
 from chaos.registry import METRICS
@@ -121,7 +121,7 @@ def test_what_was_not_kept_stands_first_and_what_nobody_asked_about_before_it(tm
 
 @cache
 def _every_metric() -> dict[str, dict[str, Any]]:
-    findings = test_controls_mutated._sound().copy().judged(*map(test_controls_mutated.expected, METRICS)).findings
+    findings = test_mutated._sound().copy().judged(*map(test_mutated.expected, METRICS)).findings
     return {finding.metric: finding.to_json() for finding in reversed(findings)}
 
 

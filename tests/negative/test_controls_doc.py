@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from controls import DOC, PLANTED, ROOT, tables
-from unit.checks.test_controls_mutated import BREAKS
+from negative.test_mutated import BREAKS
 
 from chaos.registry import METRICS, load_experiment
 

@@ -37,7 +37,7 @@ from chaos.history.format import Outcome
 from chaos.history.reader import compact
 from chaos.registry import METRICS
 
-REAL = Path(__file__).parents[1] / "data" / "zone-network-slowdown"
+REAL = Path(__file__).parents[1] / "unit" / "data" / "zone-network-slowdown"
 ORDER = list(Run)
 WORK = {"a-data": 0.7, "b-data": 0.8, "c-data": 0.6}
 """Of two processors each: 40 % is the most."""
