@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from chaos.programs.audit.facts import seconds
 
 ALL = ("2.19.6", "3.4.0", "3.8.0")
-LATER, NEWEST = ALL[1:], ALL[2:]
+LATER = ALL[1:]
 """Versions on which it was seen: a test holds them against the recorded attempts."""
 
 
@@ -94,28 +94,24 @@ ACCEPTED: tuple[Accepted, ...] = (
         lambda value: value == "true",
         f"{NO_LEADER} without the experimental flag",
         "application-templates-without-flag",
-        NEWEST,
     ),
     Accepted(
         r"cluster\.publish\.timeout",
         _below(0.1),
         "no state can be published",
         "publish-timeout-one-millisecond",
-        NEWEST,
     ),
     Accepted(
         r"cluster_manager\.throttling\.thresholds\.cluster-update-settings\.value",
         _number(lambda count: count == 0),
         "settings can never be changed again",
         "throttling-of-settings-zero",
-        NEWEST,
     ),
     Accepted(
         r"cluster\.thread_pool\.\w+\.core",
         lambda _: True,
         "a node that restarts has no leader where the core size is above the default maximum",
         "thread-pool-null-ends-the-next-start",
-        NEWEST,
         unless="max",
     ),
 )
