@@ -46,6 +46,8 @@ CASES = "upstream"
 LONG = ("noise-hour",)
 """Experiments that are not in ``each``."""
 RETRY = "30m"
+MOST_SAID = 300
+"""Characters of what a failing test said that are kept."""
 ENGINE = ("tests/docker/engine.py", "tests/docker/")
 """What finds a Docker engine, and whose tests need one."""
 ANEW = ("each", "full")
@@ -209,12 +211,15 @@ def run_once(series: str, what: str) -> dict[str, Any]:
 
 
 def junit_of(file: Path) -> dict[str, Any]:
-    """How many items pytest counted, and which were not well."""
+    """How many items pytest counted, and which were not well, with what they said."""
     if not file.exists():
         return {"outcome": "none"}
     cases = list(tree.parse(file).iter("testcase"))
     bad = {
-        str(case.get("name")): kind for case in cases for kind in ("failure", "error") if case.find(kind) is not None
+        str(case.get("name")): f"{kind}: {' '.join(str(what.get('message')).split())[:MOST_SAID]}"
+        for case in cases
+        for kind in ("failure", "error")
+        if (what := case.find(kind)) is not None
     }
     known = sum(case.find("skipped") is not None for case in cases)
     return {"outcome": "red" if bad else "green", "items": len(cases), "known": known, "bad": bad}
