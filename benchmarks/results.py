@@ -216,7 +216,9 @@ def junit_of(file: Path) -> dict[str, Any]:
         return {"outcome": "none"}
     cases = list(tree.parse(file).iter("testcase"))
     bad = {
-        str(case.get("name")): f"{kind}: {' '.join(str(what.get('message')).split())[:MOST_SAID]}"
+        str(
+            case.get("name")
+        ): f"{kind}: {' '.join(str(what.get('message')).replace(f'{ROOT}/', '').split())[:MOST_SAID]}"
         for case in cases
         for kind in ("failure", "error")
         if (what := case.find(kind)) is not None
