@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from clusterkit import DATA, KEPT, Cli, await_event, cli, findings, in_effect, nothing_left, run_folder
+from clusterkit import DATA, KEPT, Cli, assert_proven, await_event, cli, findings, in_effect, nothing_left, run_folder
 
 from chaos.faults.ledger import standing
 from chaos.observe.proof import problems
@@ -26,7 +26,7 @@ def test_the_same_experiment_runs_there_unchanged(engine, tmp_path):
     assert code in (0, 1, 3), output  # a busy machine may spoil the load
     found = findings(out)
     assert found["clean"] is True
-    assert [fault["proven"] for fault in found["faults"]] == [True]
+    assert_proven(found)
     (lost,) = [each for each in found["findings"] if each["metric"] == "acknowledged.lost"]
     assert lost["measured"] == 0
     assert left(engine) == []

@@ -125,6 +125,21 @@ def findings(out: Path) -> dict:
     return json.loads((run_folder(out) / "findings.json").read_text())
 
 
+def assert_proven(found: dict) -> None:
+    """Every fault of the run is proven; fails with what each of its proofs said, and with why the run is what it is."""
+    assert found["faults"], found["headline"]
+    said = [
+        f"{fault['fault']} {stage}: {look['says']}"
+        + "".join(f"; {probe['what']}: {probe['measured']}" for probe in look["probes"] if not probe["ok"])
+        for fault in found["faults"]
+        for stage, look in fault["stages"].items()
+        if look
+    ]
+    assert all(fault["proven"] for fault in found["faults"]), "\n".join(
+        [found["headline"], *(reason["says"] for reason in found["reasons"]), *said]
+    )
+
+
 def in_effect(event: dict) -> bool:
     return event["kind"] == "fault.in_effect"
 
