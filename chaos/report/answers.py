@@ -238,7 +238,7 @@ def _first(record: Record) -> Answer:
         frames, bad = bad_windows(record, op.name, record.spans[0].start, record.load_end)
         found = [frame[0] for frame, is_bad in zip(frames, bad, strict=True) if is_bad]
         later = [at for at in found if at >= done - record.window(op.name) * SECOND]
-        broken += [(at, f"{op.name}s stopped being good") for at in later[:1]]
+        broken += [(_in_window(record, op.name, at), f"{op.name}s stopped being good") for at in later[:1]]
         if found and found[:1] != later[:1]:
             early.append((found[0], f"{op.name}s were not good, before anything was done"))
     broken.sort()
@@ -262,6 +262,12 @@ def _first(record: Record) -> Answer:
         return Answer(question, "pass", "✓", "Nothing that users would notice", **more)
     at, words = first[0]
     return Answer(question, "weakness", "✗", f"{_upper(words)}{_after(record, at) if broken else ''}", **more)
+
+
+def _in_window(record: Record, op: str, begins: int) -> int:
+    """When a bad window went bad, as far as that is known: where something was done within it, not before that."""
+    ends = begins + record.window(op) * SECOND
+    return min((int(e["t"]) for e in _commands(record) if begins <= int(e["t"]) < ends), default=begins)
 
 
 def _lane(record: Record, title: str, moments: list[tuple[int, str]]) -> Lane | None:

@@ -20,7 +20,7 @@ from chaos.checks import evaluate
 from chaos.checks.record import Record
 from chaos.history.format import Outcome
 from chaos.report import figures, render_html, timeline
-from chaos.report.answers import Answer, answers, badness, causes, with_targets
+from chaos.report.answers import Answer, _in_window, answers, badness, causes, with_targets
 
 EVIL = '<script>document.title="owned"</script>"><img src=x onerror=alert(1)>{{7*7}}'
 
@@ -73,6 +73,17 @@ def test_a_weakness_says_by_how_much_what_broke_first_and_what_helps() -> None:
         times = [int(line.split()[0]) for line in lines if line[0].isdigit()]
         assert times == sorted(times) and times
     assert any("b-data left" in line for line in lanes["What the cluster did"])
+
+
+def test_nothing_broke_before_what_broke_it() -> None:
+    """A fault in the middle of a window spoils all of it; the window's begin is no moment at which anything broke."""
+    story = synthetic.black_hole()
+    record = Record(story.history())
+    (inject,) = [int(e["t"]) for e in record.events if e.get("kind") == "fault.command"]
+    width = round(record.window("write") * 1e9)
+    assert _in_window(record, "write", inject - width // 2) == inject
+    assert _in_window(record, "write", inject - width) == inject - width
+    assert _in_window(record, "write", inject + width) == inject + width
 
 
 def test_a_node_that_we_took_out_did_not_break() -> None:
