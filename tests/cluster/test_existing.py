@@ -1,0 +1,90 @@
+"""A cluster that exists, as whoever did not start it sees it: by its address alone, through a proxy that writes down
+what was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from clusterkit import cli
+
+
+class Recorder(ThreadingHTTPServer):
+    """Hands requests on to a cluster and keeps (method, path) of each."""
+
+    daemon_threads = True
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.cluster = cluster
+        self.asked: list[tuple[str, str]] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Recorder
+
+    def handed_on(self) -> None:
+        self.server.asked.append((self.command, self.path))
+        length = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(length) if length else None
+        asked = urllib.request.Request(f"{self.server.cluster}{self.path}", body, method=self.command)
+        try:
+            answer = urllib.request.urlopen(asked, timeout=10)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            said = answer.read()
+            self.send_response(answer.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = handed_on
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def recorder(tiny) -> Iterator[Recorder]:
+    server = Recorder(json.loads((tiny.folder / "gateway.json").read_text())["url"])
+    thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+def test_a_file_is_drafted_and_checked_by_gets_alone(tiny, recorder: Recorder, tmp_path: Path):
+    code, output = cli("init", tmp_path, "--from", recorder.url, "--name", "staging")
+    assert code == 0, output
+    file = tmp_path / "topologies" / "existing" / "staging.yaml"
+    assert f"opensearch-chaos target check {file.relative_to(tmp_path)}" in output
+    drafted = file.read_text()
+    assert "rung: observe" in drafted and all(node.name in drafted for node in tiny.topology.nodes)
+    code, output = cli("target", "check", file)
+    assert code == 0 and "check: OK  the file is true" in output, output
+    code, output = cli("validate", file)
+    assert code == 0 and "valid target staging" in output, output
+    assert recorder.asked and {method for method, _ in recorder.asked} == {"GET"}
+
+
+def test_another_cluster_behind_the_address_is_refused(tiny, recorder: Recorder, tmp_path: Path):
+    assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
+    file = tmp_path / "topologies" / "existing" / "staging.yaml"
+    text = file.read_text()
+    uuid = next(line.split(":")[1].strip(' "') for line in text.splitlines() if "cluster_uuid" in line)
+    file.write_text(text.replace(uuid, "another"))
+    code, output = cli("target", "check", file, "--json")
+    found = json.loads(output)
+    assert code == 2 and found["refused"] == [f"endpoint {recorder.url}"]
+    assert f"cluster_uuid is {uuid}, and the file says another" in found["rows"][0]["says"]
