@@ -21,6 +21,7 @@ from chaos.commands.failing_over import failover
 from chaos.commands.hunting import hunt
 from chaos.commands.judging import judge
 from chaos.commands.labs import lab_down, lab_exec, lab_status, lab_up
+from chaos.commands.observing import observe
 from chaos.commands.overviews import suite, trend
 from chaos.commands.planning import plan, validate
 from chaos.commands.preparing import docker_image, doctor, recover
@@ -67,6 +68,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     trend,
     export,
     audit,
+    observe,
     failover,
     nemesis,
     hunt,

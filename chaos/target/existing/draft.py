@@ -67,7 +67,7 @@ def draft(seen: Seen, endpoints: Sequence[str], access: dict[str, Any], name: st
             f"roles: [{', '.join(map(_quoted, node.roles))}]}}"
             for node in seen.nodes
         ),
-        "# observe: nothing is changed, not even an index of ours. Each rung allows what is before it: plan, node, zone.",
+        "# observe: nothing is changed, not even an index of ours. Each rung allows what is before: plan, node, zone.",
         "rung: observe",
     ]
     return "\n".join(lines) + "\n"
