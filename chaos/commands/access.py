@@ -9,6 +9,7 @@ import typer
 
 from chaos.base.access import REFERENCES, Access
 from chaos.base.errors import InvalidInput
+from chaos.base.sigv4 import SigV4, is_serverless, serverless
 
 User = Annotated[str | None, typer.Option("--user", help="Of basic authentication.", show_default=False)]
 Password = Annotated[
@@ -22,6 +23,16 @@ Certificate = Annotated[
     str | None, typer.Option("--certificate", help="PEM file of a client certificate.", show_default=False)
 ]
 Key = Annotated[str | None, typer.Option("--key", help="PEM file of its key.", show_default=False)]
+Region = Annotated[
+    str | None,
+    typer.Option("--sigv4", help="Sign for AWS, for a domain in REGION.", metavar="REGION", show_default=False),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--aws-profile", help="Whose credentials sign; default as boto3 finds them.", metavar="NAME", show_default=False
+    ),
+]
 
 PORTS = {"http": 80, "https": 443}
 REMEDY = "write http://HOST:PORT or https://HOST:PORT"
@@ -40,6 +51,8 @@ def reached(
     insecure: bool = False,
     certificate: str | None = None,
     key: str | None = None,
+    sigv4: str | None = None,
+    aws_profile: str | None = None,
 ) -> tuple[str, int, Access]:
     """Host, port and access. Raises InvalidInput, which never holds a password that stands in the address."""
     try:
@@ -61,6 +74,10 @@ def reached(
         or port == 0
     ):
         raise InvalidInput(f"{url} is no address of a cluster", remedy=REMEDY)
+    if is_serverless(host):
+        raise serverless(host)
+    if aws_profile is not None and sigv4 is None:
+        raise InvalidInput("--aws-profile says who signs, and nothing is signed", remedy="give --sigv4 REGION too")
     if insecure and ca is not None:
         raise InvalidInput("--insecure checks no certificate, and --ca says which to trust", remedy="leave one out")
     access = Access(
@@ -71,5 +88,6 @@ def reached(
         password=password,
         certificate=certificate,
         key=key,
+        sigv4=None if sigv4 is None else SigV4(sigv4, profile=aws_profile),
     )
     return host, port if port is not None else PORTS[parts.scheme], access

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chaos.base.errors import Exit, InvalidInput
-from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, is_url, reached
+from chaos.commands.access import (
+    Authority,
+    Certificate,
+    Insecure,
+    Key,
+    Password,
+    Profile,
+    Region,
+    User,
+    is_url,
+    reached,
+)
 from chaos.commands.common import out, refuse_given
 
 if TYPE_CHECKING:
@@ -39,6 +50,8 @@ def audit(
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
+    sigv4: Region = None,
+    aws_profile: Profile = None,
     zone_attribute: Annotated[str, typer.Option(help="The node attribute that holds the zone.")] = "zone",
     workload: Annotated[For, typer.Option(help="What decides how large shards should be.")] = For.SEARCH,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -61,7 +74,7 @@ def audit(
     if html is not None and html.suffix != ".html":
         raise InvalidInput(f"{html}: expected a name that ends in .html")
     given = {"user": user, "password": password, "ca": ca, "certificate": certificate, "key": key}
-    access: dict[str, Any] = {**given, "insecure": insecure}
+    access: dict[str, Any] = {**given, "insecure": insecure, "sigv4": sigv4, "aws_profile": aws_profile}
     sheet = _sheet(target, lab, zone_attribute, access)
     found = documentation.to_json(sheet, Workload(workload), held(sheet, Workload(workload)))
     if as_json:

@@ -76,6 +76,7 @@ class _Zone:
     def __init__(self, host: ClientHost, config: DriverConfig, number: int) -> None:
         self.host = host
         self.namespace = namespace(host.netns)
+        config.access.check()
         self.access, self.headers = config.access, config.access.headers()
         verified = config.client.probe.verify or not self.access.tls
         self.probing = self.access if verified else replace(self.access, verify=False)
@@ -465,11 +466,13 @@ class Engine:
         target: Target = zone.targets[number]
         probe = self._config.client.probe
         connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
+        server = f"{zone.access.scheme}://{f'[{target.host}]' if ':' in target.host else target.host}:{target.port}"
+        path, headers = zone.access.signed("GET", server, probe.path, headers={"connection": "close", **zone.headers})
         ok, says = False, (silent := f"no answer within {probe.timeout_s:g} s")
         began = time.monotonic_ns()
         try:
             with Timeout(probe.timeout_s, False):
-                connection.request("GET", probe.path, headers={"connection": "close", **zone.headers})
+                connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 answer.read()
                 ok, says = answer.status == 200, f"HTTP {answer.status}"
