@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from chaos.base.errors import InvalidInput
-from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User
+from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User
 from chaos.commands.common import out
 
 
@@ -36,6 +36,8 @@ def init(
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
+    sigv4: Region = None,
+    aws_profile: Profile = None,
 ) -> None:
     """Write a repository of your own: experiment, topology, pytest's settings, CI workflow.
 
@@ -51,6 +53,8 @@ def init(
         "insecure": insecure,
         "certificate": certificate,
         "key": key,
+        "sigv4": sigv4,
+        "aws_profile": aws_profile,
     }
     if source is not None:
         file = targets.drafted(source, folder, name, zone_attribute, access)

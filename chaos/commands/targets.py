@@ -76,11 +76,15 @@ def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None
     seen = look((address,), access, zone_attribute)
     named = name or draft.file_name(seen.identity.cluster_name)
     path = folder / FOLDER / f"{named}.yaml"
-    keys = {key: value for key, value in given.items() if value and key != "insecure"}
+    plain = ("user", "password", "ca", "certificate", "key")
+    keys: dict[str, Any] = {key: given[key] for key in plain if given.get(key)}
     for key in ("ca", "certificate", "key"):
         if key in keys:  # the file is read from its own folder
             keys[key] = str(Path(keys[key]).absolute())
     if given.get("insecure"):
         keys["verify"] = False
+    if access.sigv4 is not None:
+        profile = {"profile": access.sigv4.profile} if access.sigv4.profile else {}
+        keys["sigv4"] = {"region": access.sigv4.region, **profile}
     draft.write(draft.draft(seen, [str(address)], keys, named), path)
     return path

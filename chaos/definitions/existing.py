@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from chaos.base.access import REFERENCES, Access
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput
+from chaos.base.sigv4 import SigV4
 from chaos.base.units import Malformed
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.loading import validated
@@ -35,7 +36,10 @@ FOLDER = Path("topologies") / "existing"
 def _address(text: Any) -> Any:
     if not isinstance(text, str):
         raise Malformed(f"cannot read {text!r}: expected an address such as https://search.example:9200")
-    Address.parse(text)
+    try:
+        Address.parse(text)
+    except InvalidInput as error:  # pydantic collects those that are a ValueError too
+        raise Malformed(error.message, remedy=error.remedy) from None
     return text
 
 
@@ -58,6 +62,23 @@ def _reference(text: str) -> str:
     return text
 
 
+class SigV4File(Strict):
+    """Requests are signed for AWS, for a domain of Amazon OpenSearch Service."""
+
+    region: str = Field(min_length=1, description="of the domain, for example eu-west-1")
+    profile: str | None = Field(
+        default=None, min_length=1, description="whose credentials sign; default as boto3 finds them"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        try:
+            SigV4(self.region, profile=self.profile)
+        except InvalidInput as error:
+            raise Malformed(error.message, remedy=error.remedy) from None
+        return self
+
+
 class AccessFile(Strict):
     """As whom, and whom to trust. Files are relative to the target's own."""
 
@@ -69,11 +90,14 @@ class AccessFile(Strict):
     verify: bool = Field(default=True, description="false: no certificate is checked, and every report says so")
     certificate: str | None = Field(default=None, description="PEM file of a client certificate")
     key: str | None = Field(default=None, description="PEM file of its key")
+    sigv4: SigV4File | None = Field(default=None, description="instead of a user, for example {region: eu-west-1}")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (self.user is None) != (self.password is None):
             raise Malformed("user and password belong together: expected both or none")
+        if self.user is not None and self.sigv4 is not None:
+            raise Malformed("a request is a user's or signed for AWS: expected user or sigv4")
         if self.key is not None and self.certificate is None:
             raise Malformed("a key without its certificate: expected the certificate too")
         if not self.verify and self.ca is not None:
@@ -148,6 +172,7 @@ class Existing(Strict):
             password=self._resolved(given.password),
             certificate=self._beside(given.certificate),
             key=self._beside(given.key),
+            sigv4=None if given.sigv4 is None else SigV4(given.sigv4.region, profile=given.sigv4.profile),
         )
 
     def rung_on(self, today: date) -> str:

@@ -30,7 +30,13 @@ EXPERIMENT = {
     "Controller": "controller",
 }
 """Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
-EXISTING = {"AccessFile": "access", "Identity": "identity", "Zones": "zones", "Member": "nodes.NAME"}
+EXISTING = {
+    "AccessFile": "access",
+    "SigV4File": "access.sigv4",
+    "Identity": "identity",
+    "Zones": "zones",
+    "Member": "nodes.NAME",
+}
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (
     ("a duration", "300ms, 20s, 8m, 1h"),

@@ -99,7 +99,9 @@ _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 
 def _quoted(value: Any) -> str:
-    """A scalar as YAML reads it back; quoted where it could be taken for something else."""
+    """A value as YAML reads it back; quoted where it could be taken for something else."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_quoted(each)}' for key, each in value.items())}}}"
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)

@@ -17,6 +17,7 @@ from chaos.base.access import Access, distrust
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
+from chaos.base.sigv4 import refusal
 from chaos.definitions.topology import AWARENESS, FORCED
 from chaos.opensearch.requests import (
     EXCLUDED,
@@ -97,6 +98,8 @@ def identity_of(get: Get, where: str) -> Identity:
         if why := distrust(error):
             raise InvalidInput(f"{where}: its certificate is not trusted: {why}", remedy="name its authority") from None
         raise InvalidInput(f"{where} cannot be reached: {short(error)}", remedy="check address and network") from None
+    if aws := refusal(answer) if status in (401, 403) else None:
+        raise InvalidInput(f"{where}: {aws[0]} ({status})", remedy=aws[1])
     if status in (401, 403):
         raise InvalidInput(
             f"{where} refuses this user ({status})", remedy="check user and password, and what they may do"

@@ -57,10 +57,13 @@ def test_a_rung_ends_with_its_last_day(tmp_path: Path) -> None:
     [
         (("name: staging", "name: other"), "3:7: the name is other and the file is staging.yaml"),
         (("https://search.staging.example:9200", "search.staging.example"), "4:13: .*is no address of a cluster"),
-        (("https://search", "https://me:secret@search"), "4:13: .*no user and password in an address"),
+        (("https://search", "https://me:secret@search"), "4:13: .*no user and password in the address"),
         (("https://search", "http://search"), "5:55: ca means TLS: expected https endpoints"),
         (("env:STAGING_PASSWORD", "hunter2"), "5:33: .*a secret is given by reference only"),
         (("user: chaos, ", ""), "5:9: .*user and password belong together"),
+        (("ca: ca.pem", "sigv4: {region: eu-west-1}"), "5:9: .*a request is a user's or signed for AWS"),
+        (("search.staging.example", "x.eu-west-1.aoss.amazonaws.com"), "4:13: .*is OpenSearch Serverless"),
+        (("user: chaos, password: env:STAGING_PASSWORD", "sigv4: {region: EU}"), "5:17: .*no region of AWS"),
         (("ca: ca.pem", "ca: ca.pem, verify: false"), "5:9: .*checks no certificate"),
         (("b: eu-west-1b", "b: eu-west-1a"), "8:52: eu-west-1a is zone a already"),
         (("es-2: {zone: b", "es-2: {zone: c"), "11:16: zone c is not in zones.names"),
@@ -87,3 +90,9 @@ def test_names_in_which_production_is_only_a_part_of_a_word_are_taken(tmp_path: 
 def test_production_may_be_observed(tmp_path: Path) -> None:
     file = written(tmp_path, ("search-staging", "search-prod"), ("rung: node", "rung: observe"))
     assert load_existing(file).written.rung == "observe"
+
+
+def test_requests_to_a_domain_are_signed(tmp_path: Path) -> None:
+    user = "user: chaos, password: env:STAGING_PASSWORD"
+    found = load_existing(written(tmp_path, (user, "sigv4: {region: eu-west-1, profile: staging}"))).access.sigv4
+    assert found is not None and (found.region, found.service, found.profile) == ("eu-west-1", "es", "staging")
