@@ -124,9 +124,10 @@ def _audited(target: Existing, folder: Path, reporter: Reporter) -> dict[str, An
     from chaos.base.paths import write_json
     from chaos.programs.audit import Workload, cluster, documentation
     from chaos.programs.audit.rules import audit
+    from chaos.target.existing.seen import first_true
 
-    address = target.written.addresses[0]
     try:
+        address = first_true(target)
         sheet = cluster.of_url(address.host, address.port, target.access, target.written.zones.attribute)
     except ChaosError as error:
         reporter.line(f"no audit: {error}")

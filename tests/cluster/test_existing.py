@@ -4,6 +4,8 @@ what was asked."""
 from __future__ import annotations
 
 import json
+import re
+import signal
 import threading
 import urllib.error
 import urllib.request
@@ -12,7 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from clusterkit import cli
+from clusterkit import DATA, Cli, cli
+
+from chaos.opensearch.views import await_green
+from chaos.target.labs.processes import wait_until
 
 
 class Recorder(ThreadingHTTPServer):
@@ -24,6 +29,8 @@ class Recorder(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.cluster = cluster
         self.asked: list[tuple[str, str]] = []
+        self.pretends = ""
+        """The identity that is put into answers, where there is one."""
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -41,6 +48,8 @@ class Handler(BaseHTTPRequestHandler):
             answer = error
         with answer:
             said = answer.read()
+            if self.server.pretends:
+                said = re.sub(rb'"cluster_uuid":"[^"]*"', f'"cluster_uuid":"{self.server.pretends}"'.encode(), said)
             self.send_response(answer.status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(said)))
@@ -88,3 +97,49 @@ def test_another_cluster_behind_the_address_is_refused(tiny, recorder: Recorder,
     found = json.loads(output)
     assert code == 2 and found["refused"] == [f"endpoint {recorder.url}"]
     assert f"cluster_uuid is {uuid}, and the file says another" in found["rows"][0]["says"]
+    code, output = cli("audit", file)
+    assert code == 2 and "is not true" in output, output
+    code, output = cli("observe", "--on", file, "--for", "10s", "--out", tmp_path / "reports")
+    assert code == 2 and "cluster_uuid is" in output and not (tmp_path / "reports").exists(), output
+
+
+def test_an_observation_asks_and_changes_nothing(tiny, recorder: Recorder, tmp_path: Path):
+    assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
+    file = tmp_path / "topologies" / "existing" / "staging.yaml"
+    code, output = cli("observe", "--on", file, "--for", "25s", "--out", tmp_path / "reports")
+    assert code == 0 and "staging: Green for all 25 s; nobody left" in output, output
+    (folder,) = (tmp_path / "reports").iterdir()
+    found = json.loads((folder / "summary.json").read_text())
+    assert found["share"] >= 0.95 and found["samples"] > 15 and found["rates"]
+    assert "The published checklist" in (folder / "report.html").read_text()
+    code, output = cli("audit", file)
+    assert code == 1 and "audit of" in output
+    assert {method for method, _ in recorder.asked} == {"GET"}
+    code, output = cli("run", DATA / "slow.yaml", "--on", file)
+    assert code == 2 and "runs on labs alone today" in output and "Traceback" not in output, output
+
+
+def test_what_happens_is_seen_and_another_cluster_ends_it(tiny, recorder: Recorder, tmp_path: Path):
+    """A node leaves and comes back; then, behind the same address, somebody else answers."""
+    assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
+    file = tmp_path / "topologies" / "existing" / "staging.yaml"
+    running = Cli("observe", "--on", file, "--for", "10m", "--out", tmp_path / "reports")
+    try:
+        record = None
+
+        def seen(words: str) -> bool:
+            nonlocal record
+            record = record or next(iter((tmp_path / "reports").glob("*/observation.jsonl")), None)
+            return record is not None and words in record.read_text()
+
+        assert wait_until(lambda: seen('"members"'), 30)
+        tiny.kill_node("c-all")
+        assert wait_until(lambda: seen('"nodes":2'), 60)
+        tiny.start_node("c-all")
+        assert await_green(tiny, 120)[0] and wait_until(lambda: seen('"status":"green","relocating":0'), 30)
+        recorder.pretends = "somebody else"
+        code, output = running.end(60)
+    finally:
+        running.signal(signal.SIGKILL)
+    assert code == 4 and "c-all left" in output and "c-all joined" in output, output
+    assert "cluster_uuid somebody else answers" in output

@@ -18,6 +18,7 @@ from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
+from chaos.definitions.existing import Existing
 from chaos.definitions.topology import AWARENESS, FORCED
 from chaos.opensearch.requests import (
     EXCLUDED,
@@ -109,6 +110,29 @@ def identity_of(get: Get, where: str) -> Identity:
         if status == 200 and (version.get("distribution") == "opensearch" or "OpenSearch" in str(answer["tagline"])):
             return Identity(printable(answer["cluster_uuid"]), printable(answer["cluster_name"]), version["number"])
     raise InvalidInput(f"{where} is no OpenSearch ({status})", remedy="give the address of a cluster's REST API")
+
+
+def first_true(target: Existing) -> Address:
+    """The first address behind which the target's own cluster answers. Raises InvalidInput when there is none."""
+    wrong = []
+    for address in target.written.addresses:
+        client = NodeClient(
+            Endpoint(address.host, address.port), access=target.access, timeout=READ_SECONDS, connect=CONNECT_SECONDS
+        )
+        try:
+            found = identity_of(only_get(client), str(address))
+        except InvalidInput as error:
+            wrong.append(str(error))
+            continue
+        finally:
+            client.close()
+        wanted = target.written.identity
+        if (found.cluster_uuid, found.cluster_name) == (wanted.cluster_uuid, wanted.cluster_name):
+            return address
+        wrong.append(f"{address} is cluster {found.cluster_name}, {found.cluster_uuid}")
+    raise InvalidInput(
+        f"{target.file} is not true: {'; '.join(wrong)}", remedy=f"see: opensearch-chaos target check {target.file}"
+    )
 
 
 def look(addresses: tuple[Address, ...], access: Access, attribute: str | None = None) -> Seen:
