@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from chaos.commands.common import out
 if TYPE_CHECKING:
     from chaos.base.console import Reporter
     from chaos.definitions.existing import Existing
+    from chaos.load.driver import Driver
     from chaos.opensearch.rest import NodeClient
 
 SAMPLE_SECONDS = 3.0
@@ -32,9 +34,21 @@ def observe(
     out_folder: Annotated[Path, typer.Option("--out", help="Where the folder of the observation goes.")] = Path(
         "reports"
     ),
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            "--queries", help="Send these searches meanwhile, a file as _msearch takes it.", show_default=False
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", help="How many of them, for example 5/s.", show_default=False)
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option("--objective", help="What is good of them; default 1s.", show_default=False)
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the headline only.")] = False,
 ) -> None:
-    """Look at a cluster that exists: samples, audit, report. Sends GETs only, and makes no index of its own.
+    """Look at a cluster that exists: samples, audit, report. Sends GETs, and the searches that are asked for.
 
     Exit code 0, whatever was seen; 3 where too little was seen; 2 where the file is not true; 4 where it was stopped,
     or another cluster answered meanwhile.
@@ -49,6 +63,7 @@ def observe(
     seconds = float(Duration.parse(lasting))
     if seconds < SHORTEST_SECONDS:
         raise InvalidInput(f"--for {lasting} is too short to see anything", remedy="look for 10s or longer")
+    searching = _searching(target, queries, rate, objective)
     seen = look(target.written.addresses, target.access, target.written.zones.attribute)
     rows = compare.rows(target, seen, datetime.now(UTC).date())
     if wrong := [row for row in rows if row.sign is compare.Sign.DIFFERS]:
@@ -58,17 +73,82 @@ def observe(
         )
     reporter = Reporter(quiet=quiet)
     try:
-        code = _observed(target, seconds, out_folder, reporter)
+        code = _observed(target, seconds, out_folder, reporter, searching)
     finally:
         reporter.close()
     raise typer.Exit(int(code))
 
 
-def _observed(target: Existing, seconds: float, out_folder: Path, reporter: Reporter) -> Exit:
+@dataclass(frozen=True)
+class Searching:
+    """The searches that are sent meanwhile. ``rate`` per second, ``good_within`` in seconds."""
+
+    file: Path
+    rate: float
+    good_within: float
+
+
+def _searching(target: Existing, queries: Path | None, rate: str | None, objective: str | None) -> Searching | None:
+    """What is asked for, where the target's file allows it. Raises InvalidInput."""
+    from chaos.base.units import Duration, Rate
+    from chaos.load import queries as searches
+
+    if queries is None:
+        if rate is not None or objective is not None:
+            raise InvalidInput("--rate and --objective are of searches", remedy="name them with --queries FILE")
+        return None
+    allowed = target.written.reads
+    if allowed is None:
+        raise InvalidInput(
+            f"{target.file} allows to read no index",
+            remedy="write there, for example, reads: {indices: [orders], most: 5/s}",
+        )
+    if rate is None:
+        raise InvalidInput("--queries without --rate", remedy=f"say how many, up to {allowed.most.text}")
+    wanted, good = float(Rate.parse(rate)), float(Duration.parse(objective or "1s"))
+    if not 0 < wanted <= float(allowed.most):
+        raise InvalidInput(f"--rate {rate}: {target.file} allows {allowed.most.text} at most", remedy="ask for less")
+    if good <= 0:
+        raise InvalidInput("--objective: nothing is good within no time", remedy="say, for example, 1s")
+    searches.read(queries, allowed.indices)
+    return Searching(queries, wanted, good)
+
+
+def _load(target: Existing, searching: Searching, folder: Path) -> Driver:
+    """The driver of these searches; a user's timeout is five times what is good, and 5 s at least."""
+    from chaos.load.config import ClientConfig, ClientHost, DriverConfig, OperationConfig, Target
+    from chaos.load.driver import Driver
+
+    allowed = target.written.reads
+    assert allowed is not None
+    config = DriverConfig(
+        seed=1,
+        out=(folder / "history").absolute(),
+        queries=searching.file.absolute(),
+        readable=allowed.indices,
+        operations=(
+            OperationConfig(
+                name="read", kind="search", answer="query", rate=searching.rate, good_within_s=searching.good_within
+            ),
+        ),
+        client=ClientConfig(timeout_s=max(5.0, 5 * searching.good_within)),
+        clients=(ClientHost(zone="here"),),
+        targets=tuple(
+            Target(node=str(each), zone="here", host=each.host, port=each.port) for each in target.written.addresses
+        ),
+        access=target.access,
+    )
+    return Driver(config, folder / "logs" / "driver.log")
+
+
+def _observed(
+    target: Existing, seconds: float, out_folder: Path, reporter: Reporter, searching: Searching | None
+) -> Exit:
     from chaos.base.netsock import Endpoint
     from chaos.base.paths import write_json
+    from chaos.history.reader import History
     from chaos.opensearch.rest import NodeClient
-    from chaos.programs.observation.summary import lines_of, summary
+    from chaos.programs.observation.summary import lines_of, reads, summary
     from chaos.programs.observation.watch import ANOTHER, STOPPED, Watch, Way
     from chaos.report import observation
     from chaos.run.stopping import Stop, signals
@@ -79,7 +159,8 @@ def _observed(target: Existing, seconds: float, out_folder: Path, reporter: Repo
         folder.mkdir(parents=True)
     except OSError as error:
         raise InvalidInput(f"cannot make {folder}: {error.strerror}", remedy="choose a folder with --out") from error
-    reporter.line(f"observing {file.name} for {seconds:g} s: GETs only")
+    sent = f"GETs, and {searching.rate:g} searches a second" if searching else "GETs only"
+    reporter.line(f"observing {file.name} for {seconds:g} s: {sent}")
     audit = _audited(target, folder, reporter)
     clients = [
         NodeClient(Endpoint(each.host, each.port), access=target.access, timeout=SAMPLE_SECONDS)
@@ -92,18 +173,32 @@ def _observed(target: Existing, seconds: float, out_folder: Path, reporter: Repo
         seen = f"{sample['status']}, {sample['nodes']} nodes" if sample["ok"] else "no answer"
         reporter.status(f"{t:.0f} of {seconds:g} s: {seen}")
 
+    driver = _load(target, searching, folder) if searching else None
     try:
         with signals(stop, reporter, undoes=False):
+            if driver is not None:
+                driver.start()
+                driver.go()
             watch = Watch(ways, file.identity.cluster_uuid, folder / RECORD, stopped=stop.is_over)
             how = watch.run(seconds, says)
+            whole = driver is None or driver.stop()
     finally:
+        if driver is not None:
+            driver.kill()
         for client in clients:
             client.close()
     found = summary(lines_of(folder / RECORD))
+    if searching is not None:
+        found["reads"] = reads(History(folder).arrivals, searching.good_within)
+        if not whole:
+            found["reads"]["doubt"] = f"the load driver ended early: {driver.error if driver else ''}"
+        found["enough"] = found["enough"] and found["reads"]["doubt"] is None
     about = {"target": file.name, "cluster": file.identity.cluster_name, "version": file.opensearch}
     write_json(folder / SUMMARY, {"format": 1, **about, **found})
     observation.page(found, about, audit, folder / PAGE)
     out.print(f"{file.name}: {found['headline']}", markup=False)
+    if searching is not None:
+        out.print(f"  searches: {observation.said_of(found['reads'])}", markup=False)
     for each in found["happenings"][:LISTED]:
         out.print(f"  {each['t']:7.0f} s  {each['says']}", markup=False)
     if len(found["happenings"]) > LISTED:

@@ -18,7 +18,7 @@ from chaos.base.access import REFERENCES, Access
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput
 from chaos.base.sigv4 import SigV4
-from chaos.base.units import Malformed
+from chaos.base.units import Malformed, PositiveRate
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
@@ -60,6 +60,10 @@ def _reference(text: str) -> str:
     if text.partition(":")[0] not in ("env", "file") or not text.partition(":")[2]:
         raise Malformed(f"a secret is given by reference only: expected {REFERENCES}")
     return text
+
+
+Readable = Annotated[str, Field(pattern=r"^[a-z0-9.][a-z0-9_.+-]*\*?$")]
+"""One index, or those that begin so; never all."""
 
 
 class SigV4File(Strict):
@@ -128,6 +132,13 @@ class Member(Strict):
     roles: tuple[str, ...] = Field(description="as the cluster says, for example [data, ingest]")
 
 
+class Reads(Strict):
+    """What may be read of indices that are not ours, and how fast."""
+
+    indices: tuple[Readable, ...] = Field(min_length=1, description="names, or their beginnings with *, such as logs-*")
+    most: PositiveRate = Field(description="searches per second at most, for example 10/s")
+
+
 class ExistingFile(Strict):
     """A target as written."""
 
@@ -143,6 +154,7 @@ class ExistingFile(Strict):
     opensearch: Version = Field(description="the version of all its nodes")
     zones: Zones
     nodes: dict[str, Member] = Field(min_length=1, description="every node by the cluster's own name for it")
+    reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     rung: Literal["observe", "plan", "node", "zone"] = Field(
         default="observe", description="how far it may be touched, each with all before it"
     )

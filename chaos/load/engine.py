@@ -31,7 +31,7 @@ from urllib3.exceptions import HTTPError
 from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
-from chaos.load import workloads
+from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
@@ -44,6 +44,7 @@ from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
+from chaos.load.workload import Requests
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +162,11 @@ class Engine:
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._workload = workloads.named(config.workload)
-        self._requests = self._workload.requests(config.index, config.documents)
+        self._requests: Requests = (
+            self._workload.requests(config.index, config.documents)
+            if config.queries is None
+            else queries.Requests(queries.read(config.queries, config.readable))
+        )
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"

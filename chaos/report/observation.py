@@ -50,7 +50,20 @@ def page(found: Mapping[str, Any], about: Mapping[str, str], audit: Mapping[str,
         more=max(0, len(happenings) - MOST),
         seconds=[(state, text.seconds(float(spent))) for state, spent in found["seconds"].items()],
         rows=audited.rows(audit),
+        searches=said_of(found["reads"]) if found.get("reads") else None,
     )
+
+
+def said_of(reads: Mapping[str, Any]) -> str:
+    """What became of the searches, in a line."""
+    if reads["doubt"]:
+        return f"they do not count: {reads['doubt']}"
+    others = ", ".join(f"{count} {name}" for name, count in reads["outcomes"].items() if name != "ok")
+    within = text.seconds(float(reads["good_within"]))
+    good = f"{text.percent(float(reads['share']))} of {reads['scheduled']} were good (whole, within {within})"
+    known = reads["p50_ms"] is not None
+    times = f"; half took {reads['p50_ms']:g} ms, 99 % up to {reads['p99_ms']:g} ms" if known else ""
+    return f"{good}{times}{'; ' + others if others else ''}"
 
 
 def _x(t: float, lasted: float) -> float:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from clusterkit import DATA, Cli, cli
 
+from chaos.opensearch.administration import create_index, delete_index
 from chaos.opensearch.views import await_green
 from chaos.target.labs.processes import wait_until
 
@@ -117,6 +118,30 @@ def test_an_observation_asks_and_changes_nothing(tiny, recorder: Recorder, tmp_p
     assert {method for method, _ in recorder.asked} == {"GET"}
     code, output = cli("run", DATA / "slow.yaml", "--on", file)
     assert code == 2 and "runs on labs alone today" in output and "Traceback" not in output, output
+
+
+def test_searches_of_the_team_go_to_what_the_file_allows(tiny, recorder: Recorder, tmp_path: Path):
+    create_index(tiny, "orders", {"number_of_shards": 2, "number_of_replicas": 1})
+    try:
+        assert await_green(tiny, 60)[0]
+        assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
+        file = tmp_path / "topologies" / "existing" / "staging.yaml"
+        (queries := tmp_path / "queries.ndjson").write_text('{"index": "orders"}\n{"query": {"match_all": {}}}\n')
+        asked = ("observe", "--on", file, "--for", "15s", "--out", tmp_path / "reports", "--queries", queries)
+        code, output = cli(*asked, "--rate", "5/s")
+        assert code == 2 and "allows to read no index" in output, output
+        file.write_text(file.read_text() + "reads: {indices: [orders], most: 10/s}\n")
+        code, output = cli(*asked, "--rate", "50/s")
+        assert code == 2 and "allows 10/s at most" in output and not (tmp_path / "reports").exists(), output
+        recorder.asked.clear()
+        code, output = cli(*asked, "--rate", "5/s")
+        found = json.loads(next((tmp_path / "reports").glob("*/summary.json")).read_text())
+        assert code == (0 if found["enough"] else 3), output  # a busy machine may send them late
+        assert found["reads"]["outcomes"].get("ok", 0) >= 0.9 * found["reads"]["scheduled"] >= 60, found["reads"]
+        others = {(method, path.partition("?")[0]) for method, path in recorder.asked if method != "GET"}
+        assert others == {("POST", "/orders/_search")}
+    finally:
+        delete_index(tiny, "orders")
 
 
 def test_what_happens_is_seen_and_another_cluster_ends_it(tiny, recorder: Recorder, tmp_path: Path):

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+LAG_P99, UNSENT = 0.050, 0.001
+"""What a load driver must keep for its figures to count, as in runs (:mod:`chaos.checks.validity`)."""
 ENOUGH = 0.95
 """Share of the seconds that must have an answer; below it nothing is concluded."""
 NO_BEGIN = {"seconds": 0.0, "period": 1.0, "wall": 0.0}
@@ -80,6 +84,36 @@ def summary(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "happenings": [each.to_json() for each in happenings],
         "rates": rates,
         "headline": _headline(seconds, happenings, lasted, enough, share),
+    }
+
+
+def reads(arrivals: pd.DataFrame, good_within: float) -> dict[str, Any]:
+    """What became of searches that were sent meanwhile (``History.arrivals``). ``good_within`` in seconds, counted from
+    when each was due. ``doubt``: why they do not count, None where they do.
+    """
+    scheduled = len(arrivals)
+    outcomes = {str(name): int(count) for name, count in arrivals["outcome"].value_counts().items() if count}
+    answered = arrivals[arrivals["end"] > 0]
+    good = int(((answered["outcome"] == "ok") & (answered["latency_ms"] <= good_within * 1000)).sum())
+    lag = (answered["start"] - answered["intended"]).quantile(0.99) / 1e9 if len(answered) else 0.0
+    unsent = outcomes.get("dropped", 0) + outcomes.get("unknown", 0)
+    doubt = None
+    if not scheduled:
+        doubt = "none was sent"
+    elif lag > LAG_P99:
+        doubt = f"they were sent up to {lag:.2f} s late by this machine (99th percentile)"
+    elif unsent > UNSENT * scheduled:
+        doubt = f"of {unsent} of them nobody knows what became"
+    quantiles = answered["latency_ms"].quantile([0.5, 0.99]).round(1).tolist() if len(answered) else [None, None]
+    return {
+        "scheduled": scheduled,
+        "good": good,
+        "good_within": good_within,
+        "share": round(good / scheduled, 6) if scheduled else None,
+        "outcomes": outcomes,
+        "p50_ms": quantiles[0],
+        "p99_ms": quantiles[1],
+        "doubt": doubt,
     }
 
 

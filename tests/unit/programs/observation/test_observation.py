@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import urllib3
 from hypothesis import given
 from hypothesis import strategies as some
 
 from chaos.programs.observation import watch
-from chaos.programs.observation.summary import lines_of, summary
+from chaos.programs.observation.summary import lines_of, reads, summary
 from chaos.programs.observation.watch import ANOTHER, FINISHED, STOPPED, Watch, Way
 from chaos.report import observation
 
@@ -146,6 +147,42 @@ def test_every_second_has_one_state(states: list[str]) -> None:
     assert sum(found["seconds"].values()) == pytest.approx(len(states))
     spans = found["spans"]
     assert all(a["to"] == b["from"] and a["state"] != b["state"] for a, b in itertools.pairwise(spans))
+
+
+def arrivals(*rows: tuple[str, float, float]) -> pd.DataFrame:
+    """(outcome, sent so many s late, answered so many s after it was due; 0: never)."""
+    S = 1_000_000_000
+    return pd.DataFrame(
+        {
+            "outcome": pd.Categorical([outcome for outcome, _, _ in rows]),
+            "intended": [n * S for n in range(len(rows))],
+            "start": [round((n + late) * S) for n, (_, late, _) in enumerate(rows)],
+            "end": [round((n + took) * S) if took else 0 for n, (_, _, took) in enumerate(rows)],
+            "latency_ms": [took * 1000 if took else float("nan") for _, _, took in rows],
+        }
+    )
+
+
+def test_searches_are_counted_from_when_they_were_due_and_slow_is_not_good() -> None:
+    found = reads(
+        arrivals(*[("ok", 0.001, 0.02)] * 97, ("ok", 0.0, 1.5), ("partial", 0.0, 0.02), ("timeout", 0, 5)), 1.0
+    )
+    assert (found["scheduled"], found["good"], found["share"], found["doubt"]) == (100, 97, 0.97, None)
+    assert found["outcomes"] == {"ok": 98, "partial": 1, "timeout": 1} and found["p50_ms"] == 20.0
+    assert observation.said_of(found).startswith("97.0 % of 100 were good (whole, within 1 s)")
+
+
+@pytest.mark.parametrize(
+    ("rows", "doubt"),
+    [
+        ([], "none was sent"),
+        ([("ok", 0.2, 0.3)] * 20, "sent up to 0.20 s late"),
+        ([("ok", 0.0, 0.1)] * 20 + [("dropped", 0.0, 0.0)], "of 1 of them nobody knows"),
+    ],
+)
+def test_searches_that_the_driver_could_not_send_well_do_not_count(rows: list[Any], doubt: str) -> None:
+    found = reads(arrivals(*rows), 1.0)
+    assert doubt in found["doubt"] and "they do not count" in observation.said_of(found)
 
 
 def test_the_page_shows_hostile_names_as_text(clock: Clock, tmp_path: Path) -> None:
