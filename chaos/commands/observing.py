@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ SAMPLE_SECONDS = 3.0
 SHORTEST_SECONDS = 5.0
 LISTED = 10
 """Happenings that are printed; the page has more of them."""
-RECORD, SUMMARY, PAGE = "observation.jsonl", "summary.json", "report.html"
+RECORD, SUMMARY, PAGE, AUDIT = "observation.jsonl", "summary.json", "report.html", "audit.json"
 
 
 def observe(
@@ -145,12 +146,8 @@ def _observed(
     target: Existing, seconds: float, out_folder: Path, reporter: Reporter, searching: Searching | None
 ) -> Exit:
     from chaos.base.netsock import Endpoint
-    from chaos.base.paths import write_json
-    from chaos.history.reader import History
     from chaos.opensearch.rest import NodeClient
-    from chaos.programs.observation.summary import lines_of, reads, summary
-    from chaos.programs.observation.watch import ANOTHER, STOPPED, Watch, Way
-    from chaos.report import observation
+    from chaos.programs.observation.watch import Watch, Way
     from chaos.run.stopping import Stop, signals
 
     file = target.written
@@ -161,7 +158,7 @@ def _observed(
         raise InvalidInput(f"cannot make {folder}: {error.strerror}", remedy="choose a folder with --out") from error
     sent = f"GETs, and {searching.rate:g} searches a second" if searching else "GETs only"
     reporter.line(f"observing {file.name} for {seconds:g} s: {sent}")
-    audit = _audited(target, folder, reporter)
+    _audited(target, folder, reporter)
     clients = [
         NodeClient(Endpoint(each.host, each.port), access=target.access, timeout=SAMPLE_SECONDS)
         for each in file.addresses
@@ -173,40 +170,68 @@ def _observed(
         seen = f"{sample['status']}, {sample['nodes']} nodes" if sample["ok"] else "no answer"
         reporter.status(f"{t:.0f} of {seconds:g} s: {seen}")
 
+    about: dict[str, Any] = {"target": file.name, "cluster": file.identity.cluster_name, "version": file.opensearch}
+    if searching is not None:
+        about["good_within"] = searching.good_within
     driver = _load(target, searching, folder) if searching else None
     try:
         with signals(stop, reporter, undoes=False):
             if driver is not None:
                 driver.start()
                 driver.go()
-            watch = Watch(ways, file.identity.cluster_uuid, folder / RECORD, stopped=stop.is_over)
-            how = watch.run(seconds, says)
-            whole = driver is None or driver.stop()
+            Watch(ways, file.identity.cluster_uuid, folder / RECORD, about=about, stopped=stop.is_over).run(
+                seconds, says
+            )
+            if driver is not None:
+                driver.stop()
     finally:
         if driver is not None:
             driver.kill()
         for client in clients:
             client.close()
-    found = summary(lines_of(folder / RECORD))
-    if searching is not None:
-        found["reads"] = reads(History(folder).arrivals, searching.good_within)
-        if not whole:
-            found["reads"]["doubt"] = f"the load driver ended early: {driver.error if driver else ''}"
+    return concluded(folder)
+
+
+def concluded(folder: Path) -> Exit:
+    """Draw and print what an observation came to, from its folder alone. Raises InvalidInput where that is none."""
+    from chaos.base.paths import write_json
+    from chaos.history.reader import History
+    from chaos.programs.observation.summary import lines_of, reads, summary
+    from chaos.programs.observation.watch import ANOTHER, FINISHED, STOPPED
+    from chaos.report import observation
+
+    lines = lines_of(folder / RECORD)
+    if not lines or "about" not in lines[0]:
+        raise InvalidInput(f"{folder / RECORD} does not say what was observed", remedy="name another folder")
+    about = lines[0]["about"]
+    found = summary(lines)
+    if "good_within" in about:
+        history = History(folder)
+        found["reads"] = reads(history.arrivals, about["good_within"])
+        if not any(each.get("kind") == "driver.stop" and each.get("reason") == "stopped" for each in history.driver):
+            found["reads"]["doubt"] = "the load driver ended before its time"
         found["enough"] = found["enough"] and found["reads"]["doubt"] is None
-    about = {"target": file.name, "cluster": file.identity.cluster_name, "version": file.opensearch}
+    try:
+        audit = json.loads((folder / AUDIT).read_text())
+    except (OSError, ValueError):
+        audit = None
     write_json(folder / SUMMARY, {"format": 1, **about, **found})
     observation.page(found, about, audit, folder / PAGE)
-    out.print(f"{file.name}: {found['headline']}", markup=False)
-    if searching is not None:
+    out.print(f"{about['target']}: {found['headline']}", markup=False)
+    if "reads" in found:
         out.print(f"  searches: {observation.said_of(found['reads'])}", markup=False)
     for each in found["happenings"][:LISTED]:
         out.print(f"  {each['t']:7.0f} s  {each['says']}", markup=False)
     if len(found["happenings"]) > LISTED:
         out.print(f"  and {len(found['happenings']) - LISTED} more", markup=False)
     out.print(f"  report: {folder / PAGE}", markup=False)
-    if how == ANOTHER:
-        out.print(f"  ended: {found['says']}, and {target.file} is of another cluster", markup=False)
-    return Exit.ABORTED if how in (STOPPED, ANOTHER) else Exit.PASS if found["enough"] else Exit.INCONCLUSIVE
+    if found["reason"] != "finished":
+        out.print(f"  ended early: {found['reason']} {found['says']}".rstrip(), markup=False)
+    if found["reason"] in (STOPPED, ANOTHER):
+        return Exit.ABORTED
+    if found["reason"] != FINISHED:
+        return Exit.ERROR
+    return Exit.PASS if found["enough"] else Exit.INCONCLUSIVE
 
 
 def _get(client: NodeClient) -> Callable[[str], tuple[int, Any]]:
@@ -214,8 +239,8 @@ def _get(client: NodeClient) -> Callable[[str], tuple[int, Any]]:
     return lambda path: client.request("GET", path)
 
 
-def _audited(target: Existing, folder: Path, reporter: Reporter) -> dict[str, Any] | None:
-    """The audit as the observation begins; None where it cannot be made, which is told."""
+def _audited(target: Existing, folder: Path, reporter: Reporter) -> None:
+    """The audit as the observation begins; where it cannot be made, that is told."""
     from chaos.base.paths import write_json
     from chaos.programs.audit import Workload, cluster, documentation
     from chaos.programs.audit.rules import audit
@@ -226,7 +251,5 @@ def _audited(target: Existing, folder: Path, reporter: Reporter) -> dict[str, An
         sheet = cluster.of_url(address.host, address.port, target.access, target.written.zones.attribute)
     except ChaosError as error:
         reporter.line(f"no audit: {error}")
-        return None
-    found = documentation.to_json(sheet, Workload.SEARCH, audit(sheet, Workload.SEARCH))
-    write_json(folder / "audit.json", found)
-    return found
+        return
+    write_json(folder / AUDIT, documentation.to_json(sheet, Workload.SEARCH, audit(sheet, Workload.SEARCH)))

@@ -53,14 +53,21 @@ class Way:
 class Watch:
     """Asks the endpoints of one cluster and appends what they say to a file.
 
-    ``cluster_uuid``: whose answers count. ``stopped`` ends it early. Raises OSError when a line cannot be written:
-    what is not written down was not seen.
+    ``cluster_uuid``: whose answers count. ``about`` is written down for whoever reads the file. ``stopped`` ends it
+    early. Raises OSError when a line cannot be written: what is not written down was not seen.
     """
 
     def __init__(
-        self, ways: Sequence[Way], cluster_uuid: str, file: Path, *, stopped: Callable[[], bool] = lambda: False
+        self,
+        ways: Sequence[Way],
+        cluster_uuid: str,
+        file: Path,
+        *,
+        about: Mapping[str, Any],
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ways, self._uuid, self._file, self._stopped = tuple(ways), cluster_uuid, file, stopped
+        self._about = dict(about)
         self._members: list[str] | None = None
         self._began = 0.0
 
@@ -68,7 +75,15 @@ class Watch:
         """Watch for so long. ``says`` hears each sample. Returns how it ended."""
         self._began = time.monotonic()
         with open(self._file, "a", encoding="utf-8") as self._out:
-            self._write({"kind": "begin", "wall": time.time(), "seconds": seconds, "period": PERIOD_SECONDS})
+            self._write(
+                {
+                    "kind": "begin",
+                    "wall": time.time(),
+                    "seconds": seconds,
+                    "period": PERIOD_SECONDS,
+                    "about": self._about,
+                }
+            )
             turn = 0
             while (now := time.monotonic() - self._began) < seconds:
                 if self._stopped():

@@ -13,11 +13,14 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as some
 
+from chaos.base.errors import Exit, InvalidInput
+from chaos.commands.observing import RECORD, concluded
 from chaos.programs.observation import watch
 from chaos.programs.observation.summary import lines_of, reads, summary
 from chaos.programs.observation.watch import ANOTHER, FINISHED, STOPPED, Watch, Way
 from chaos.report import observation
 
+ABOUT = {"target": "staging", "cluster": "c", "version": "3.8.0"}
 UUID = "wIIGSa4PQIyKYzcvn_m1Ag"
 
 
@@ -75,7 +78,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def observed(cluster: Cluster, folder: Path, seconds: float = 40.0, **options: Any) -> tuple[str, dict[str, Any]]:
-    how = Watch([Way("http://x:9200", cluster)], UUID, folder / "o.jsonl", **options).run(seconds)
+    how = Watch([Way("http://x:9200", cluster)], UUID, folder / "o.jsonl", about=ABOUT, **options).run(seconds)
     return how, summary(lines_of(folder / "o.jsonl"))
 
 
@@ -130,6 +133,20 @@ def test_a_record_that_was_cut_off_says_so(clock: Clock, tmp_path: Path) -> None
     (tmp_path / "o.jsonl").write_text(text[: len(text) // 2])
     found = summary(lines_of(tmp_path / "o.jsonl"))
     assert found["reason"] == "killed" and "ended before its time" in found["says"]
+
+
+def test_a_folder_is_concluded_again_from_what_is_in_it(
+    clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    observed(Cluster(clock), tmp_path)
+    (tmp_path / "o.jsonl").rename(tmp_path / RECORD)
+    assert concluded(tmp_path) is Exit.PASS and "staging: Green for all 40 s" in capsys.readouterr().out
+    text = (tmp_path / RECORD).read_text().splitlines()
+    (tmp_path / RECORD).write_text("\n".join(text[:-1]))  # as after a SIGKILL
+    assert concluded(tmp_path) is Exit.ERROR and "its process ended before its time" in capsys.readouterr().out
+    (tmp_path / RECORD).write_text("")
+    with pytest.raises(InvalidInput, match="does not say what was observed"):
+        concluded(tmp_path)
 
 
 def test_nothing_but_gets_can_be_sent() -> None:
