@@ -21,12 +21,14 @@ from chaos.commands.failing_over import failover
 from chaos.commands.hunting import hunt
 from chaos.commands.judging import judge
 from chaos.commands.labs import lab_down, lab_exec, lab_status, lab_up
+from chaos.commands.observing import observe
 from chaos.commands.overviews import suite, trend
 from chaos.commands.planning import plan, validate
 from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.starting import init
+from chaos.commands.targets import target_check
 from chaos.commands.upstream import upstream
 
 app = typer.Typer(
@@ -39,6 +41,8 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+target_app = typer.Typer(help="A cluster that exists, by its file: check.", no_args_is_help=True)
+app.add_typer(target_app, name="target")
 
 
 @app.callback(invoke_without_command=True)
@@ -64,6 +68,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     trend,
     export,
     audit,
+    observe,
     failover,
     nemesis,
     hunt,
@@ -79,6 +84,7 @@ lab_app.command("up")(lab_up)
 lab_app.command("status")(lab_status)
 lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab_exec)
 lab_app.command("down")(lab_down)
+target_app.command("check")(target_check)
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C where no run has its own handler, as during a download."""

@@ -2,7 +2,8 @@
 
 The one place for it: administration, sampling, checks, load, audit and failover controller all take an
 :class:`Access`. Secrets stay references (``env:NAME``, ``file:PATH``) and are read when a connection is made, so that
-what is written down of an access, in a manifest or a run's folder, never holds one.
+what is written down of an access, in a manifest or a run's folder, never holds one. Of AWS credentials there is not
+even a reference: :mod:`chaos.base.sigv4`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import InvalidInput
+from chaos.base.sigv4 import Signer, SigV4, on_wire
 
 REFERENCES = "env:NAME or file:PATH"
 NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
@@ -57,6 +59,7 @@ class Access:
     """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's.
 
     ``dates`` False: a server's certificate may have expired; who signed it and whose it is must be right all the same.
+    ``sigv4``: every request is signed for AWS, instead of a user's name.
     """
 
     tls: bool = False
@@ -67,10 +70,13 @@ class Access:
     password: str | None = None
     certificate: str | None = None
     key: str | None = None
+    sigv4: SigV4 | None = None
 
     def __post_init__(self) -> None:
         if (self.user is None) != (self.password is None):
             raise InvalidInput("a user and the reference to a password belong together", remedy="give both")
+        if self.user is not None and self.sigv4 is not None:
+            raise InvalidInput("a request is a user's or signed for AWS, not both", remedy="leave one out")
         if self.key is not None and self.certificate is None:
             raise InvalidInput("a key without its certificate", remedy="give the certificate too")
         if not self.tls and (self.ca is not None or self.certificate is not None or not (self.verify and self.dates)):
@@ -83,11 +89,39 @@ class Access:
         return "https" if self.tls else "http"
 
     def headers(self) -> dict[str, str]:
-        """Those that every request carries. Raises InvalidInput when the password cannot be read."""
+        """Those that every request carries alike; a signature is none of them (:meth:`signed`).
+
+        Raises InvalidInput when the password cannot be read.
+        """
         if self.user is None or self.password is None:
             return {}
         both = f"{self.user}:{secret(self.password)}".encode()  # UTF-8, as the security plugin reads it
         return {"authorization": f"Basic {base64.b64encode(both).decode()}"}
+
+    @cached_property
+    def signer(self) -> Signer | None:
+        """What signs the requests, with one set of credentials for all of them."""
+        return None if self.sigv4 is None else Signer(self.sigv4)
+
+    def signed(
+        self, method: str, server: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[str, dict[str, str]]:
+        """The target and the headers with which one request is sent to ``server`` (``https://host:port``), and to
+        nobody else: what was given, or with ``sigv4`` as it is signed. ``target``: path and query.
+
+        Raises InvalidInput when there are no credentials, MissingPrerequisite without boto3.
+        """
+        if self.signer is None:
+            return target, dict(headers or {})
+        target = on_wire(target)
+        return target, self.signer(method, server + target, body, headers)
+
+    def check(self) -> None:
+        """Read all that it takes, before anything is asked. Raises InvalidInput when that cannot be."""
+        self.headers()
+        _ = self.context
+        if self.signer is not None:
+            self.signer.check()
 
     @cached_property
     def context(self) -> ssl.SSLContext | None:
@@ -112,7 +146,9 @@ class Access:
 
     def of_client(self) -> dict[str, Any]:
         """What opensearch-py's clients are told beside their hosts."""
-        known = {"headers": self.headers()} if self.user is not None else {}
+        known: dict[str, Any] = {"headers": self.headers()} if self.user is not None else {}
+        if self.signer is not None:
+            known["http_auth"] = self.signer  # of our own connections, which send what it signs
         return {**known, "use_ssl": True, **self.of_pool()} if self.tls else known
 
     def secured(self, sock: socket.socket, server: str) -> socket.socket:
@@ -138,7 +174,8 @@ class Access:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Access:
-        return cls(**data)
+        sigv4 = data.get("sigv4")
+        return cls(**{**data, "sigv4": None if sigv4 is None else SigV4(**sigv4)})
 
 
 PLAIN = Access()

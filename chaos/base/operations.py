@@ -14,8 +14,9 @@ from typing import Literal
 
 from chaos.base.errors import InvalidInput
 
-Answer = Literal["search", "get", "index"]
-"""How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id."""
+Answer = Literal["search", "get", "index", "query"]
+"""How an answer is judged (:mod:`chaos.load.outcomes`): as that of a search, of a get by id, of a write by id; of a
+search of which nobody knows what it must find."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
 from chaos.base.access import REFERENCES, Access
+from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput
+from chaos.base.sigv4 import SigV4
 
 User = Annotated[str | None, typer.Option("--user", help="Of basic authentication.", show_default=False)]
 Password = Annotated[
@@ -22,9 +23,16 @@ Certificate = Annotated[
     str | None, typer.Option("--certificate", help="PEM file of a client certificate.", show_default=False)
 ]
 Key = Annotated[str | None, typer.Option("--key", help="PEM file of its key.", show_default=False)]
-
-PORTS = {"http": 80, "https": 443}
-REMEDY = "write http://HOST:PORT or https://HOST:PORT"
+Region = Annotated[
+    str | None,
+    typer.Option("--sigv4", help="Sign for AWS, for a domain in REGION.", metavar="REGION", show_default=False),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--aws-profile", help="Whose credentials sign; default as boto3 finds them.", metavar="NAME", show_default=False
+    ),
+]
 
 
 def is_url(target: str) -> bool:
@@ -40,36 +48,23 @@ def reached(
     insecure: bool = False,
     certificate: str | None = None,
     key: str | None = None,
+    sigv4: str | None = None,
+    aws_profile: str | None = None,
 ) -> tuple[str, int, Access]:
     """Host, port and access. Raises InvalidInput, which never holds a password that stands in the address."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise InvalidInput("the address cannot be read", remedy=REMEDY) from None
-    if "@" in parts.netloc:
-        raise InvalidInput(
-            "no user and password in the address: it is written down",
-            remedy=f"use --user and --password ({REFERENCES})",
-        )
-    if (
-        parts.scheme not in PORTS
-        or not host
-        or parts.path not in ("", "/")
-        or parts.query
-        or parts.fragment
-        or port == 0
-    ):
-        raise InvalidInput(f"{url} is no address of a cluster", remedy=REMEDY)
+    address = Address.parse(url)
+    if aws_profile is not None and sigv4 is None:
+        raise InvalidInput("--aws-profile says who signs, and nothing is signed", remedy="give --sigv4 REGION too")
     if insecure and ca is not None:
         raise InvalidInput("--insecure checks no certificate, and --ca says which to trust", remedy="leave one out")
     access = Access(
-        tls=parts.scheme == "https",
+        tls=address.tls,
         ca=ca,
         verify=not insecure,
         user=user,
         password=password,
         certificate=certificate,
         key=key,
+        sigv4=None if sigv4 is None else SigV4(sigv4, profile=aws_profile),
     )
-    return host, port if port is not None else PORTS[parts.scheme], access
+    return address.host, address.port, access

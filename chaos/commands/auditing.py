@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chaos.base.errors import Exit, InvalidInput
-from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, is_url, reached
+from chaos.commands.access import (
+    Authority,
+    Certificate,
+    Insecure,
+    Key,
+    Password,
+    Profile,
+    Region,
+    User,
+    is_url,
+    reached,
+)
 from chaos.commands.common import out, refuse_given
 
 if TYPE_CHECKING:
@@ -30,7 +41,8 @@ SIGN = {"ok": "ok     ", "warn": "warn   ", "unknown": "unknown", "fail": "FAIL 
 def audit(
     context: typer.Context,
     target: Annotated[
-        str | None, typer.Argument(help="http(s)://HOST:PORT, or a topology's name or file.", show_default=False)
+        str | None,
+        typer.Argument(help="http(s)://HOST:PORT, a target's file, or a topology's name or file.", show_default=False),
     ] = None,
     lab: Annotated[str | None, typer.Option("--lab", help="A lab of `lab up` instead.", show_default=False)] = None,
     user: User = None,
@@ -39,7 +51,12 @@ def audit(
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
-    zone_attribute: Annotated[str, typer.Option(help="The node attribute that holds the zone.")] = "zone",
+    sigv4: Region = None,
+    aws_profile: Profile = None,
+    zone_attribute: Annotated[
+        str | None,
+        typer.Option(help="The node attribute that holds the zone; default zone, or what a target's file says."),
+    ] = None,
     workload: Annotated[For, typer.Option(help="What decides how large shards should be.")] = For.SEARCH,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page too.", show_default=False)] = None,
@@ -61,7 +78,7 @@ def audit(
     if html is not None and html.suffix != ".html":
         raise InvalidInput(f"{html}: expected a name that ends in .html")
     given = {"user": user, "password": password, "ca": ca, "certificate": certificate, "key": key}
-    access: dict[str, Any] = {**given, "insecure": insecure}
+    access: dict[str, Any] = {**given, "insecure": insecure, "sigv4": sigv4, "aws_profile": aws_profile}
     sheet = _sheet(target, lab, zone_attribute, access)
     found = documentation.to_json(sheet, Workload(workload), held(sheet, Workload(workload)))
     if as_json:
@@ -80,10 +97,13 @@ def audit(
     raise typer.Exit(int(Exit(found["exit_code"])))
 
 
-def _sheet(target: str | None, lab: str | None, zone_attribute: str, access: dict[str, Any]) -> Sheet:
+def _sheet(target: str | None, lab: str | None, attribute: str | None, access: dict[str, Any]) -> Sheet:
     from chaos.definitions import load_topology
+    from chaos.definitions.existing import is_existing, load_existing
+    from chaos.definitions.topology import ZONE_ATTRIBUTE
     from chaos.programs.audit import cluster, definition
 
+    zone_attribute = attribute or ZONE_ATTRIBUTE
     if (target is None) == (lab is None):
         raise InvalidInput(
             "audit takes an address or a topology, or --lab with a lab", remedy="see: opensearch-chaos audit -h"
@@ -97,6 +117,14 @@ def _sheet(target: str | None, lab: str | None, zone_attribute: str, access: dic
 
         return cluster.of_lab(kinds.attach(lab), zone_attribute)
     assert target is not None
+    if is_existing(target):
+        from chaos.target.existing.seen import first_true
+
+        if attribute is not None:
+            raise InvalidInput("a target's file says which attribute holds the zone", remedy="leave it out")
+        existing = load_existing(target)
+        address = first_true(existing)
+        return cluster.of_url(address.host, address.port, existing.access, existing.written.zones.attribute)
     return definition.sheet(load_topology(target), zone_attribute)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration, Malformed
-from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, User, reached
+from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User, reached
 from chaos.commands.common import out
 
 
@@ -67,6 +67,8 @@ def failover(
     insecure: Insecure = False,
     certificate: Certificate = None,
     key: Key = None,
+    sigv4: Region = None,
+    aws_profile: Profile = None,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="End when standard input does.")] = False,
 ) -> None:
     """Keep two zones active and one standby, and lead reads and writes away from a zone that is bad.
@@ -80,7 +82,8 @@ def failover(
     from chaos.programs.failover.watch import Pace
 
     options: dict[str, Any] = {"user": user, "password": password, "ca": ca, "insecure": insecure}
-    nodes_at = [reached(url, **options, certificate=certificate, key=key) for url in urls]
+    options |= {"certificate": certificate, "key": key, "sigv4": sigv4, "aws_profile": aws_profile}
+    nodes_at = [reached(url, **options) for url in urls]
     addresses, access = (
         [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port, _ in nodes_at],
         nodes_at[0][2],

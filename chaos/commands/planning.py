@@ -25,6 +25,7 @@ def validate(
 ) -> None:
     """Check definitions; needs no cluster. Errors name file, line and column."""
     from chaos.definitions import load_topology
+    from chaos.definitions.existing import load_existing
     from chaos.definitions.upstream import load_case
     from chaos.registry import load_experiment
 
@@ -35,6 +36,8 @@ def validate(
     def check(file: Path) -> str:
         if (kind := _kind(file)) == "topology":
             return f"topology {load_topology(file).name}"
+        if kind == "existing":
+            return f"target {load_existing(file).written.name}"
         if kind == "upstream":
             return f"case {load_case(file).written.name}"
         return f"experiment {load_experiment(file).name}"

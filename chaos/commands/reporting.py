@@ -13,6 +13,7 @@ from chaos.commands.common import (
     findings_name,
     print_verdict,
 )
+from chaos.commands.observing import RECORD, concluded
 
 
 def report(
@@ -31,6 +32,11 @@ def report(
             if redact:
                 raise InvalidInput(f"{folder} is a series", remedy="name the runs in it: they are redacted one by one")
             codes.append(judged_again(folder))
+            continue
+        if (folder / RECORD).is_file():
+            if redact:
+                raise InvalidInput(f"{folder} is an observation, which cannot be redacted", remedy="leave out --redact")
+            codes.append(concluded(folder))
             continue
         if not (folder / "plan.json").is_file():
             raise InvalidInput(

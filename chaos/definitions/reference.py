@@ -1,4 +1,4 @@
-"""docs/reference.md: the grammar of both kinds of definition, made from the published schemas.
+"""docs/reference.md: the grammar of experiments, topologies and targets, made from the published schemas.
 
 ``python -m chaos.registry`` writes it; a test fails when the page is not current. Parameters of faults are
 in docs/faults.md, what metrics mean in docs/findings.md.
@@ -30,6 +30,14 @@ EXPERIMENT = {
     "Controller": "controller",
 }
 """Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
+EXISTING = {
+    "AccessFile": "access",
+    "SigV4File": "access.sigv4",
+    "Identity": "identity",
+    "Zones": "zones",
+    "Member": "nodes.NAME",
+    "Reads": "reads",
+}
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (
     ("a duration", "300ms, 20s, 8m, 1h"),
@@ -55,7 +63,7 @@ def parts(grammar: Grammar) -> dict[str, str]:
 
 def _page(grammar: Grammar) -> Iterator[str]:
     experiment, topology = schema_of("experiment", grammar), schema_of("topology", grammar)
-    yield "# The grammar of experiments and topologies"
+    yield "# The grammar of experiments, topologies and targets"
     yield ""
     yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
     yield "fails when it is not current. An unknown key is an error, with file, line and column. [Faults](faults.md)"
@@ -75,6 +83,12 @@ def _page(grammar: Grammar) -> Iterator[str]:
     yield from _table(topology, topology)
     for name, place in TOPOLOGY.items():
         yield from _part(f"`{place}`", topology["$defs"][name], topology)
+    existing = schema_of("existing", grammar)
+    yield ""
+    yield "## A cluster that exists"
+    yield from _table(existing, existing)
+    for name, place in EXISTING.items():
+        yield from _part(f"`{place}`", existing["$defs"][name], existing)
 
 
 def _part(title: str, part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:

@@ -53,6 +53,9 @@ BY_KILL = re.compile(r"\(sent by kill\)|^siginfo:.*\b(?:si_pid|sent from pid)\b"
 """The JVM notes who sent a signal; what an instruction of its own raised has an address instead."""
 REPORT_HEAD = 4096
 """Characters of a report within which it says what happened."""
+MIXED = 200
+"""Lines below a fatal one within which the stack of its error begins, where other threads' lines come between: stacks
+of the same moment have some 40 lines each."""
 LINES, CHARACTERS = 20, 400
 """How many of a log's last lines are kept, and how much of each."""
 
@@ -105,18 +108,20 @@ def sentence(fact: Mapping[str, Any]) -> str:
 def first_fatal(lines: Iterable[str]) -> str | None:
     """The first line that a process dies of, without what logs put before it, and with the error that it names next.
 
-    Where threads die together their lines mix: then one that names its error comes before those that name none.
+    Where threads die together their lines mix: then one that names its error at once comes before those that do not,
+    and of those the error is the next that begins a line.
     """
     known = list(lines)
-    nameless = None
+    later = None
     for number, line in enumerate(known):
         if found := FATAL.search(line):
             said = line[found.start() :].strip()
-            after = known[number + 1].strip() if number + 1 < len(known) else ""
-            if ERROR.match(after):
-                return f"{said}: {after}"[:CHARACTERS]
-            nameless = nameless or said[:CHARACTERS]
-    return nameless
+            below = [each.strip() for each in known[number + 1 : number + 1 + MIXED]]
+            if below and ERROR.match(below[0]):
+                return f"{said}: {below[0]}"[:CHARACTERS]
+            named = next((each for each in below if ERROR.match(each)), None)
+            later = later or (f"{said}: {named}" if named else said)[:CHARACTERS]
+    return later
 
 
 def reported(text: str) -> tuple[str | None, bool]:

@@ -147,6 +147,10 @@ class DriverConfig(_Data):
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
+    queries: Path | None = None
+    """A file of searches that are sent instead of the workload's requests (:mod:`chaos.load.queries`) …"""
+    readable: tuple[str, ...] = ()
+    """… and the indices that these may read."""
     cas: CasConfig | None = None
     visibility: VisibilityConfig | None = None
     client: ClientConfig = ClientConfig()

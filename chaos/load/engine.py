@@ -31,7 +31,7 @@ from urllib3.exceptions import HTTPError
 from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
-from chaos.load import workloads
+from chaos.load import queries, workloads
 from chaos.load.balancer import Balancer
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
@@ -44,6 +44,7 @@ from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
+from chaos.load.workload import Requests
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class _Zone:
     def __init__(self, host: ClientHost, config: DriverConfig, number: int) -> None:
         self.host = host
         self.namespace = namespace(host.netns)
+        config.access.check()
         self.access, self.headers = config.access, config.access.headers()
         verified = config.client.probe.verify or not self.access.tls
         self.probing = self.access if verified else replace(self.access, verify=False)
@@ -160,7 +162,11 @@ class Engine:
         self._plan_rows = RowWriter(out / SCHEDULED, self._broken)
         self._schedule = Schedule([operation.rate for operation in config.operations], config.arrivals, config.seed)
         self._workload = workloads.named(config.workload)
-        self._requests = self._workload.requests(config.index, config.documents)
+        self._requests: Requests = (
+            self._workload.requests(config.index, config.documents)
+            if config.queries is None
+            else queries.Requests(queries.read(config.queries, config.readable))
+        )
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
@@ -465,11 +471,13 @@ class Engine:
         target: Target = zone.targets[number]
         probe = self._config.client.probe
         connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
+        server = f"{zone.access.scheme}://{f'[{target.host}]' if ':' in target.host else target.host}:{target.port}"
+        path, headers = zone.access.signed("GET", server, probe.path, headers={"connection": "close", **zone.headers})
         ok, says = False, (silent := f"no answer within {probe.timeout_s:g} s")
         began = time.monotonic_ns()
         try:
             with Timeout(probe.timeout_s, False):
-                connection.request("GET", probe.path, headers={"connection": "close", **zone.headers})
+                connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 answer.read()
                 ok, says = answer.status == 200, f"HTTP {answer.status}"

@@ -42,7 +42,7 @@ def of_status(status: int) -> Outcome:
 def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0) -> Outcome:
     """The outcome of an answered request.
 
-    ``kind``: ``search``, ``get``, ``index`` or ``bulk``. ``least_hits``: how many documents a search must
+    ``kind``: ``search``, ``get``, ``index``, ``bulk`` or ``query``. ``least_hits``: how many documents a search must
     find at least; one that finds fewer has not looked everywhere, whatever its shard counts say.
     A 2xx answer that is not the JSON it should be is garbled.
     """
@@ -75,6 +75,15 @@ def is_stale(kind: str, status: int, text: str | bytes | None, *, least_hits: in
 
 # Whether an answer says that it is whole. Each raises one of UNREADABLE for one of another shape: null or "0" instead
 # of a number would else pass for "none failed".
+
+
+def _whole_query(answer: dict[str, Any], _: int) -> bool:
+    """A search whose hits nobody counts: it may ask for no total."""
+    timed_out, shards, hits = answer["timed_out"], answer["_shards"], answer["hits"]["hits"]
+    total, successful, failed = shards["total"], shards["successful"], shards["failed"]
+    if not (type(total) is type(successful) is type(failed) is int and type(timed_out) is bool and type(hits) is list):
+        raise TypeError("no answer to a search")
+    return not timed_out and failed == 0 and successful >= total
 
 
 def _whole_search(answer: dict[str, Any], least_hits: int) -> bool:
@@ -111,7 +120,7 @@ def _whole_bulk(answer: dict[str, Any], _: int) -> bool:
     )
 
 
-_WHOLE = {"search": _whole_search, "get": _whole_get, "index": _whole_write, "bulk": _whole_bulk}
+_WHOLE = {"search": _whole_search, "get": _whole_get, "index": _whole_write, "bulk": _whole_bulk, "query": _whole_query}
 
 
 def of_error(error: BaseException) -> tuple[Outcome, int]:

@@ -7,11 +7,14 @@ the same connections.
 
 from __future__ import annotations
 
+import json
 import socket
 import time
+from collections.abc import Collection, Mapping
 from email.errors import MultipartInvariantViolationDefect, StartBoundaryNotFoundDefect
 from http.client import HTTPException, HTTPResponse, ImproperConnectionState, RemoteDisconnected
 from typing import Any
+from urllib.parse import urlencode
 
 import urllib3
 from opensearchpy import OpenSearch
@@ -21,6 +24,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from chaos.base.access import PLAIN, Access
 from chaos.base.netsock import Endpoint, Namespace, Socket
+from chaos.base.sigv4 import Signer, on_wire
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What an answer of another shape than expected ends in; the last one thousands of brackets."""
@@ -169,15 +173,17 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
 class NodeClient:
     """JSON over HTTP with one server: each request has a deadline, none is repeated, no redirect is followed.
 
-    A redirect could lead the password to another server. Thread-safe. ``timeout`` is for each connect and read, in
-    seconds; ``connect`` for the connect alone, where that is another. Raises InvalidInput when secrets or files of
-    ``access`` cannot be read.
+    A redirect could lead the password, or a signature, to another server. Thread-safe. ``timeout`` is for each connect
+    and read, in seconds; ``connect`` for the connect alone, where that is another. Raises InvalidInput when secrets or
+    files of ``access`` cannot be read.
     """
 
     def __init__(
         self, server: Endpoint, *, access: Access = PLAIN, timeout: float = 5.0, connect: float | None = None
     ) -> None:
-        self._headers = access.headers()
+        self._access, self._headers = access, access.headers()
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        self._server = f"{access.scheme}://{host}:{server.port}"
         if not access.verify:  # as asked for: no need to be told again on every request
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         kind = urllib3.HTTPSConnectionPool if access.tls else urllib3.HTTPConnectionPool
@@ -186,7 +192,6 @@ class NodeClient:
             maxsize=4,
             retries=False,
             timeout=urllib3.Timeout(connect=connect or timeout, read=timeout),
-            headers=self._headers,
             **access.of_pool(),
         )
         self._pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
@@ -194,7 +199,8 @@ class NodeClient:
     def request(
         self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None
     ) -> tuple[int, Any]:
-        """Status and decoded JSON body. Raises ``urllib3.exceptions.HTTPError``.
+        """Status and decoded JSON body. Raises ``urllib3.exceptions.HTTPError``, and InvalidInput where requests are
+        signed and there is nothing to sign with.
 
         ``timeout`` as the client's own, for this request; ``whole``: for connect and the first byte of the answer
         together, in seconds; what is left of it is then the time of the whole body.
@@ -203,14 +209,20 @@ class NodeClient:
         :class:`Garbled`, so that it is for everybody who asks what no answer is. Under others it is text where it is no
         JSON, None without any.
         """
-        options: dict[str, Any] = {} if body is None else {"json": body}
+        headers, data = dict(self._headers), None
         if isinstance(body, bytes | str):
-            options = {"body": body, "headers": {**self._headers, "Content-Type": "application/x-ndjson"}}
+            headers["Content-Type"] = "application/x-ndjson"
+            data = body.encode() if isinstance(body, str) else body
+        elif body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        target, headers = self._access.signed(method, self._server, path, data, headers)
+        options: dict[str, Any] = {"body": data, "headers": headers}
         if whole is not None:
             options["timeout"] = urllib3.Timeout(total=whole)
         elif timeout is not None:
             options["timeout"] = urllib3.Timeout(connect=timeout, read=timeout)
-        answer = self._pool.request(method, path, redirect=False, **options)
+        answer = self._pool.request(method, target, redirect=False, **options)
         well = 200 <= answer.status < 300
         try:
             said = answer.json() if answer.data else None
@@ -229,7 +241,22 @@ class NodeClient:
 
 
 class LibraryConnection(Urllib3HttpConnection):
-    """opensearch-py's connection, which raises its own errors also for errors whose body is JSON of another kind."""
+    """opensearch-py's connection, which raises its own errors also for errors whose body is JSON of another kind, and
+    sends what was signed. It follows no redirect."""
+
+    def perform_request(
+        self,
+        method: str,
+        url: str,
+        params: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        timeout: int | float | None = None,
+        ignore: Collection[int] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        if isinstance(self.http_auth, Signer):
+            url, params = on_wire(f"{url}?{urlencode(params)}" if params else url), None
+        return super().perform_request(method, url, params, body, timeout, ignore, headers)
 
     def _raise_error(self, status_code: int, raw_data: str | bytes, content_type: str | None = None) -> None:
         try:

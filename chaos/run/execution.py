@@ -198,7 +198,7 @@ class Execution(Loading, Phases, Closing):
             "configuration_watched": True,  # and so is a change of settings that is not ours
             "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors),
             "client": self.driver_config(planned=True).model_dump(
-                mode="json", exclude={"out", "access", "instruments"}
+                mode="json", exclude={"out", "access", "instruments", "queries", "readable"}
             ),
             "steps": list(plan.steps(experiment, self.seed, self.foreseen)),
             "notes": notes,

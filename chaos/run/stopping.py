@@ -90,15 +90,20 @@ class Stop:
 
 
 @contextmanager
-def signals(stop: Stop, reporter: Reporter) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP ask for an orderly end; asking again changes nothing, because undo must finish."""
+def signals(stop: Stop, reporter: Reporter, *, undoes: bool = True) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP ask for an orderly end; asking again changes nothing, because undo must finish.
+
+    ``undoes`` False: there is nothing to undo, and a second one is only told so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handler(number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if stop.asked:
+        if not undoes:
+            reporter.line(f"{name}: reporting, then exiting")
+        elif stop.asked:
             reporter.line(f"{name}: already undoing; this must finish (after a kill -9: `opensearch-chaos recover`)")
         else:
             reporter.line(f"{name}: undoing, reporting, then exiting")

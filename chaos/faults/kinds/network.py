@@ -106,7 +106,7 @@ class NetworkLatency(OnLinks):
             raise ValueError(
                 f"jitter {self.jitter.text} is more than the delay {self.delay.text}: a delay cannot become negative"
             )
-        if self.delay - self.jitter < LEAST_DELAY_SECONDS:
+        if self.delay - self.jitter < LEAST_DELAY_SECONDS - 1e-9:  # 60 ms less 40 ms are 20, and not quite in floats
             less = f" less its jitter {self.jitter.text}" if self.jitter else ""
             raise ValueError(
                 f"a delay of {self.delay.text}{less} cannot be told from a link that nobody touched: "

@@ -16,6 +16,7 @@ import urllib3
 from chaos.base.access import Access
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
+from chaos.base.sigv4 import refusal
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import Garbled, NodeClient
@@ -115,6 +116,8 @@ def _version(get: Get, where: str) -> str:
         raise InvalidInput(
             f"{where} cannot be reached: {_short(error)}", remedy="check the address, and http against https"
         ) from error
+    if status in (401, 403) and (told := refusal(answer)):
+        raise InvalidInput(f"{where}: {_line(told[0])} ({status})", remedy=told[1])
     if status == 401:
         raise InvalidInput(f"{where} refuses this user or password (401)", remedy="give --user and --password")
     if status != 200:
@@ -213,7 +216,7 @@ def _number(value: Any) -> Any:
 
 def _reason(answer: Any) -> str:
     """What OpenSearch says of a refusal, in one line."""
-    said = said_by_opensearch(answer)
+    said = told[0] if (told := refusal(answer)) else said_by_opensearch(answer)
     return _line(plain(said if said is not None else answer if isinstance(answer, str) else "no reason"))
 
 

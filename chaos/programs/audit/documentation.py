@@ -30,6 +30,9 @@ INTRODUCTION = """\
 - Every run audits its cluster before its first phase, and its report has the rows; they do not change its verdict.
 - `--user` with `--password env:NAME` or `file:PATH`, `--ca`, `--insecure`, `--certificate` and `--key` say how to reach
   a cluster. The user must be allowed to monitor the cluster and its indices, and to read settings.
+- `--sigv4 REGION` signs each request for a domain of Amazon OpenSearch Service, with the credentials that boto3 finds
+  (environment, profile, role) or those of `--aws-profile NAME`; needs `opensearch-chaos[aws]`. OpenSearch Serverless
+  has neither nodes nor health and is refused.
 - `--zone-attribute` names the node attribute with the zone, `--workload search|logs` what decides the size of shards.
   `--json` and `--html FILE` give the same rows to programs and people.
 

@@ -13,6 +13,7 @@ import urllib3
 from chaos.base.access import Access, distrust
 from chaos.base.errors import ChaosError
 from chaos.base.netsock import Endpoint
+from chaos.base.sigv4 import refusal
 from chaos.opensearch.rest import NodeClient
 
 DATA_ROLES = frozenset({"data", "warm", "search"})
@@ -54,9 +55,8 @@ class Api:
     """Connections to all nodes; thread-safe."""
 
     def __init__(self, access: Access) -> None:
-        """Raises InvalidInput when secrets or certificates cannot be read."""
-        access.headers()
-        _ = access.context
+        """Raises InvalidInput when secrets, certificates or AWS credentials cannot be read."""
+        access.check()
         self._access = access
         self._clients: dict[str, NodeClient] = {}
         self._making = threading.Lock()
@@ -100,7 +100,9 @@ def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: flo
         answer = api.ask_at(address, "GET", path, timeout=timeout)
         if not answer.ok or not isinstance(answer.body, dict):
             reason = (answer.body or {}).get("error") if isinstance(answer.body, dict) else None
-            says = f"{address}: {answer.says}{f' ({str(reason)[:120]})' if reason else ''}"
+            if told := refusal(answer.body):
+                reason = "; ".join(told)
+            says = f"{address}: {answer.says}{f' ({str(reason)[:200]})' if reason else ''}"
             continue
         nodes = []
         for each in answer.body.get("nodes", {}).values():

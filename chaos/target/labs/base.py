@@ -28,6 +28,7 @@ from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
+from chaos.definitions.existing import is_existing
 from chaos.definitions.selectors import variable
 from chaos.opensearch.rest import NodeClient
 from chaos.target import security
@@ -87,6 +88,11 @@ def read(id: str) -> tuple[Manifest, Topology]:
         manifest = Manifest.from_json(json.loads((folder / "lab.json").read_text()))
         topology = Topology.from_json(json.loads((folder / "topology.json").read_text()))
     except FileNotFoundError:
+        if is_existing(id):
+            raise InvalidInput(
+                f"{id} is of a cluster that exists, and this runs on labs alone today",
+                remedy=f"look at it with: opensearch-chaos observe --on {id}",
+            ) from None
         there = ", ".join(sorted(p.name for p in paths.labs().glob("*"))) or "none"
         raise InvalidInput(f"there is no lab named '{id}' (labs here: {there})") from None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -272,6 +272,8 @@ def test_of_threads_that_die_together_one_is_heard_that_names_its_error() -> Non
     named = [FATAL.replace("[search]", "[write]"), "java.lang.OutOfMemoryError: Java heap space"]
     said = "fatal error in thread [write], exiting: java.lang.OutOfMemoryError: Java heap space"
     assert ends.first_fatal(["fatal error in thread [search], exiting", *named]) == said
+    mixed = [FATAL, "[INFO ] a line", "\tat a.frame(Of.java)", "java.lang.OutOfMemoryError: Java heap space"]
+    assert ends.first_fatal(mixed) == said.replace("[write]", "[search]")
     assert ends.first_fatal([FATAL, FATAL, "[INFO ] a line"]) == "fatal error in thread [search], exiting"
 
 

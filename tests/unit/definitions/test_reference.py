@@ -18,6 +18,7 @@ def test_every_part_of_the_schemas_is_on_the_page() -> None:
     experiment = schema_of("experiment", GRAMMAR)["$defs"]
     assert set(experiment) - own - faults - {"Flap"} == set(reference.parts(GRAMMAR))
     assert set(schema_of("topology", GRAMMAR)["$defs"]) == set(reference.TOPOLOGY)
+    assert set(schema_of("existing", GRAMMAR)["$defs"]) == set(reference.EXISTING)
     for name in (*reference.EXPERIMENT, *reference.TOPOLOGY):
         part = (experiment | schema_of("topology", GRAMMAR)["$defs"])[name]
         assert all(f"| `{key}` |" in page for key in part.get("properties", {}))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import making
 import pytest
 from fakes import FakeLab
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chaos.definitions import LinkSelector
@@ -291,6 +291,7 @@ SHAPES = st.one_of(
 
 
 @given(SHAPES, st.booleans())
+@example(("network.latency", {"delay": "60ms", "jitter": "40ms"}), False)  # no less than the least
 @settings(max_examples=30, deadline=None)
 def test_a_link_on_which_nothing_was_done_shows_no_effect_that_can_be_asked_for(
     shape: tuple[str, dict[str, str]], both: bool

@@ -19,6 +19,7 @@ from pages import Page
 from chaos import cli as module
 from chaos.base.access import PLAIN, Access
 from chaos.base.errors import InvalidInput
+from chaos.base.sigv4 import SigV4
 from chaos.commands.access import reached
 from chaos.history import History
 from chaos.programs.audit import Status, audit, cluster, documentation
@@ -330,6 +331,9 @@ def test_an_address_is_host_port_and_access() -> None:
     assert (host, port, access) == ("::1", 9200, Access(tls=True, verify=False, user="u", password="env:P"))
     with pytest.raises(InvalidInput, match="use https"):
         reached("http://h:1", ca="ca.pem")
+    signed = reached("https://search.example", sigv4="eu-west-1", aws_profile="team")[2]
+    assert signed == Access(tls=True, sigv4=SigV4("eu-west-1", profile="team"))
+    assert reached("https://x.aoss.amazonaws.com.example")[2].sigv4 is None
 
 
 # ---- the command ---------------------------------------------------------------------------------------
@@ -348,6 +352,13 @@ def test_an_address_is_host_port_and_access() -> None:
         (["http://127.0.0.1:1", "--user", "u", "--password", "hunter2"], "by reference only"),
         (["http://127.0.0.1:1", "--user", "u", "--password", "env:NO_SUCH_THING_HERE"], "NO_SUCH_THING_HERE"),
         (["https://127.0.0.1:1", "--ca", "/no/such.pem"], "/no/such.pem"),
+        (["3az", "--sigv4", "eu-central-1"], "of an address only"),
+        (["http://127.0.0.1:1", "--sigv4", "not a region"], "no region of AWS"),
+        (["http://127.0.0.1:1", "--aws-profile", "p"], "nothing is signed"),
+        (["http://127.0.0.1:1", "--sigv4", "eu-west-1", "--user", "u", "--password", "env:P"], "not both"),
+        (["http://127.0.0.1:1", "--sigv4", "eu-west-1", "--aws-profile", "no-such-profile"], "no-such-profile"),
+        (["https://X.eu-west-1.AOSS.amazonaws.com."], "OpenSearch Serverless"),
+        (["https://x.eu-west-1.aoss.amazonaws.com", "--sigv4", "eu-west-1"], "OpenSearch Serverless"),
         (["3az", "--html", "page.txt"], ".html"),
         (["3az", "--html", "/dev/null/page.html"], "cannot write"),
         (["3az", "--workload", "magic"], "--workload"),

@@ -1,0 +1,90 @@
+"""``target check``: the file of a cluster that exists, held against the cluster. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chaos.base.errors import Exit
+from chaos.commands.common import out
+
+if TYPE_CHECKING:
+    from chaos.definitions.existing import Existing
+    from chaos.target.existing.compare import Row
+
+SIGNS = {"same": "same   ", "differs": "DIFFERS", "blocks": "BLOCKS ", "unknown": "unknown"}
+
+
+def target_check(
+    file: Annotated[Path, typer.Argument(help="A target's file, such as topologies/existing/staging.yaml.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Hold a target's file against its cluster: what matches, what differs, what keeps it from being touched.
+
+    Sends GETs only. Exit code 0, or 2 where the file is not true, or where what it allows could not be done now.
+    """
+    from chaos.definitions.existing import load_existing
+    from chaos.target.existing import compare
+    from chaos.target.existing.seen import look
+
+    target = load_existing(file)
+    seen = look(target.written.addresses, target.access, target.written.zones.attribute)
+    rows = compare.rows(target, seen, datetime.now(UTC).date())
+    refused = compare.refused(target, rows)
+    if as_json:
+        found = {
+            "target": target.written.name,
+            "file": target.file,
+            "rung": target.rung_on(datetime.now(UTC).date()),
+            "rows": [row.to_json() for row in rows],
+            "refused": [row.what for row in refused],
+        }
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        _print(target, rows, refused)
+    raise typer.Exit(int(Exit.USAGE if refused else Exit.PASS))
+
+
+def _print(target: Existing, rows: list[Row], refused: list[Row]) -> None:
+    out.print(f"target {target.written.name} ({target.file})", markup=False)
+    for row in rows:
+        out.print(f"  {SIGNS[row.sign.value]}  {row.what}: {row.says}", markup=False)
+        if row.remedy:
+            out.print(f"             remedy: {row.remedy}", markup=False)
+    out.print("  faults: none. This version looks at clusters that exist, and changes nothing on them", markup=False)
+    if refused:
+        said = ", ".join(row.what for row in refused)
+        out.print(f"check: REFUSED  {said}", markup=False)
+    else:
+        out.print("check: OK  the file is true", markup=False)
+
+
+def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None, given: dict[str, Any]) -> Path:
+    """Write the draft of a target's file for the cluster behind an address; returns it. Sends GETs only."""
+    from chaos.base.addresses import Address
+    from chaos.commands.access import reached
+    from chaos.definitions.existing import FOLDER
+    from chaos.target.existing import draft
+    from chaos.target.existing.seen import look
+
+    host, port, access = reached(url, **given)
+    address = Address(access.tls, host, port)
+    seen = look((address,), access, zone_attribute)
+    named = name or draft.file_name(seen.identity.cluster_name)
+    path = folder / FOLDER / f"{named}.yaml"
+    plain = ("user", "password", "ca", "certificate", "key")
+    keys: dict[str, Any] = {key: given[key] for key in plain if given.get(key)}
+    for key in ("ca", "certificate", "key"):
+        if key in keys:  # the file is read from its own folder
+            keys[key] = str(Path(keys[key]).absolute())
+    if given.get("insecure"):
+        keys["verify"] = False
+    if access.sigv4 is not None:
+        profile = {"profile": access.sigv4.profile} if access.sigv4.profile else {}
+        keys["sigv4"] = {"region": access.sigv4.region, **profile}
+    draft.write(draft.draft(seen, [str(address)], keys, named), path)
+    return path

@@ -1,0 +1,264 @@
+"""A cluster that somebody else set up: how it is reached, who it is, which zone is which, how far it may be touched.
+
+``topologies/existing/NAME.yaml``, ``kind: existing``. Everything in it is held against the cluster before it is used;
+what is not in it is not allowed. Secrets stand in it by reference only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from chaos.base.access import REFERENCES, Access
+from chaos.base.addresses import Address
+from chaos.base.errors import InvalidInput
+from chaos.base.sigv4 import SigV4
+from chaos.base.units import Malformed, PositiveRate
+from chaos.definitions.base import API_VERSION, OneOrMore, Strict
+from chaos.definitions.loading import validated
+from chaos.definitions.source import Problem, Source, did_you_mean, shown
+from chaos.definitions.topology import ZONE_ATTRIBUTE, Name, Version
+
+RUNGS = ("observe", "plan", "node", "zone")
+"""How far a target may be touched, each with all before it: only looked at; planned on; one node; a whole zone."""
+EXPIRING = ("node", "zone")
+"""Rungs that must end on a day."""
+PRODUCTION = re.compile(r"(?<![a-z])(prod|prd|production|live)(?![a-z])", re.IGNORECASE)
+"""Names that nothing above ``observe`` is allowed on, wherever they stand in a name or in a host's name."""
+FOLDER = Path("topologies") / "existing"
+
+
+def _address(text: Any) -> Any:
+    if not isinstance(text, str):
+        raise Malformed(f"cannot read {text!r}: expected an address such as https://search.example:9200")
+    try:
+        Address.parse(text)
+    except InvalidInput as error:  # pydantic collects those that are a ValueError too
+        raise Malformed(error.message, remedy=error.remedy) from None
+    return text
+
+
+def _day(value: Any) -> Any:
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise Malformed(f"cannot read {value!r}: expected a day such as 2027-01-31") from None
+
+
+Url = Annotated[str, BeforeValidator(_address)]
+Day = Annotated[
+    date, BeforeValidator(_day), WithJsonSchema({"type": "string", "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+]
+
+
+def _reference(text: str) -> str:
+    if text.partition(":")[0] not in ("env", "file") or not text.partition(":")[2]:
+        raise Malformed(f"a secret is given by reference only: expected {REFERENCES}")
+    return text
+
+
+Readable = Annotated[str, Field(pattern=r"^[a-z0-9.][a-z0-9_.+-]*\*?$")]
+"""One index, or those that begin so; never all."""
+
+
+class SigV4File(Strict):
+    """Requests are signed for AWS, for a domain of Amazon OpenSearch Service."""
+
+    region: str = Field(min_length=1, description="of the domain, for example eu-west-1")
+    profile: str | None = Field(
+        default=None, min_length=1, description="whose credentials sign; default as boto3 finds them"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        try:
+            SigV4(self.region, profile=self.profile)
+        except InvalidInput as error:
+            raise Malformed(error.message, remedy=error.remedy) from None
+        return self
+
+
+class AccessFile(Strict):
+    """As whom, and whom to trust. Files are relative to the target's own."""
+
+    user: str | None = Field(default=None, min_length=1, description="of basic authentication")
+    password: Annotated[str, AfterValidator(_reference)] | None = Field(
+        default=None, description=f"where it stands: {REFERENCES}"
+    )
+    ca: str | None = Field(default=None, description="PEM file of whom to trust; default the system's")
+    verify: bool = Field(default=True, description="false: no certificate is checked, and every report says so")
+    certificate: str | None = Field(default=None, description="PEM file of a client certificate")
+    key: str | None = Field(default=None, description="PEM file of its key")
+    sigv4: SigV4File | None = Field(default=None, description="instead of a user, for example {region: eu-west-1}")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.user is None) != (self.password is None):
+            raise Malformed("user and password belong together: expected both or none")
+        if self.user is not None and self.sigv4 is not None:
+            raise Malformed("a request is a user's or signed for AWS: expected user or sigv4")
+        if self.key is not None and self.certificate is None:
+            raise Malformed("a key without its certificate: expected the certificate too")
+        if not self.verify and self.ca is not None:
+            raise Malformed("verify: false checks no certificate, and ca says which to trust: expected one of them")
+        return self
+
+
+class Identity(Strict):
+    """Who the cluster is. A copied machine keeps its UUID, so both must be right."""
+
+    cluster_uuid: str = Field(min_length=1, description="of GET /, for example wIIGSa4PQIyKYzcvn_m1Ag")
+    cluster_name: str = Field(min_length=1, description="of GET /")
+
+
+class Zones(Strict):
+    """Which zone of an experiment is which of the cluster's."""
+
+    attribute: str = Field(default=ZONE_ATTRIBUTE, min_length=1, description="the node attribute that holds the zone")
+    names: dict[Name, str] = Field(
+        min_length=1, description="zone of experiments to the attribute's value, for example {a: eu-west-1a}"
+    )
+
+
+class Member(Strict):
+    """One node of the cluster."""
+
+    zone: Name = Field(description="as experiments call it")
+    roles: tuple[str, ...] = Field(description="as the cluster says, for example [data, ingest]")
+
+
+class Reads(Strict):
+    """What may be read of indices that are not ours, and how fast."""
+
+    indices: tuple[Readable, ...] = Field(min_length=1, description="names, or their beginnings with *, such as logs-*")
+    most: PositiveRate = Field(description="searches per second at most, for example 10/s")
+
+
+class ExistingFile(Strict):
+    """A target as written."""
+
+    api_version: Literal["opensearch-chaos/v1"] = Field(alias="apiVersion", description=API_VERSION)
+    kind: Literal["existing"] = Field(description="existing")
+    name: Name = Field(description="the file's name without suffix, for example staging")
+    description: str = Field(default="", description="one line for people")
+    endpoints: OneOrMore[Url] = Field(
+        min_length=1, description="where its REST API is reached, for example https://search.example:9200"
+    )
+    access: AccessFile = Field(default_factory=AccessFile, description="as whom; default nobody")
+    identity: Identity
+    opensearch: Version = Field(description="the version of all its nodes")
+    zones: Zones
+    nodes: dict[str, Member] = Field(min_length=1, description="every node by the cluster's own name for it")
+    reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
+    rung: Literal["observe", "plan", "node", "zone"] = Field(
+        default="observe", description="how far it may be touched, each with all before it"
+    )
+    until: Day | None = Field(default=None, description="the rung's last day, in UTC; then only observe is left")
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        return tuple(map(Address.parse, self.endpoints))
+
+
+class Existing(Strict):
+    """A target with the file in which it stands."""
+
+    file: str
+    folder: Path
+    written: ExistingFile
+
+    @property
+    def access(self) -> Access:
+        """How it is spoken to; the files of it beside the target's own."""
+        given = self.written.access
+        return Access(
+            tls=self.written.addresses[0].tls,
+            ca=self._beside(given.ca),
+            verify=given.verify,
+            user=given.user,
+            password=self._resolved(given.password),
+            certificate=self._beside(given.certificate),
+            key=self._beside(given.key),
+            sigv4=None if given.sigv4 is None else SigV4(given.sigv4.region, profile=given.sigv4.profile),
+        )
+
+    def rung_on(self, today: date) -> str:
+        """The rung that holds on a day."""
+        over = self.written.until is not None and today > self.written.until
+        return RUNGS[0] if over else self.written.rung
+
+    def _beside(self, file: str | None) -> str | None:
+        return None if file is None else str(self.folder / Path(file).expanduser())
+
+    def _resolved(self, reference: str | None) -> str | None:
+        kind, _, name = (reference or "").partition(":")
+        return f"file:{self._beside(name)}" if kind == "file" else reference
+
+
+def load_existing(path: str | Path) -> Existing:
+    """Read a target. Raises InvalidInput with file, line and column of every error."""
+    path = Path(path)
+    source = Source.read(path)
+    file = validated(source, ExistingFile, "existing")
+    if file is not None:
+        source.add(_check(file, path))
+    source.raise_if_wrong()
+    assert file is not None
+    return Existing(file=shown(path), folder=path.parent, written=file)
+
+
+def is_existing(path: str | Path) -> bool:
+    """Whether a file says that it is of this kind; what cannot be read does not."""
+    try:
+        return Source.read(Path(path)).data.get("kind") == "existing"
+    except InvalidInput:
+        return False
+
+
+def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
+    """What pydantic cannot see: contradictions between parts of the file, and what is allowed nowhere."""
+    if file.name != path.stem:
+        yield Problem(("name",), f"the name is {file.name} and the file is {path.name}: expected the same")
+    schemes = {address.tls for address in file.addresses}
+    if len(schemes) > 1:
+        yield Problem(("endpoints",), "some of these are http and some https: expected all of one kind", at_key=True)
+    if schemes == {False}:
+        for key in ("ca", "certificate"):
+            if getattr(file.access, key) is not None:
+                yield Problem(("access", key), f"{key} means TLS: expected https endpoints", at_key=True)
+        if not file.access.verify:
+            yield Problem(("access", "verify"), "verify: false means TLS: expected https endpoints", at_key=True)
+    values: dict[str, str] = {}
+    for zone, value in file.zones.names.items():
+        if value in values:
+            yield Problem(
+                ("zones", "names", zone), f"{value} is zone {values[value]} already: expected each value once"
+            )
+        values[value] = zone
+    for name, node in file.nodes.items():
+        if node.zone not in file.zones.names:
+            says = f"zone {node.zone} is not in zones.names: {did_you_mean(node.zone, file.zones.names)}"
+            yield Problem(("nodes", name, "zone"), says)
+    if file.rung in EXPIRING and file.until is None:
+        yield Problem(
+            ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"
+        )
+    if file.rung != RUNGS[0]:
+        for what, text in _named(file):
+            if found := PRODUCTION.search(text):
+                yield Problem(
+                    ("rung",),
+                    f"{what} {text} is called {found[0]}, as production is: expected rung observe, and nothing above",
+                )
+
+
+def _named(file: ExistingFile) -> Iterator[tuple[str, str]]:
+    yield "the target", file.name
+    yield "the cluster", file.identity.cluster_name
+    for address in file.addresses:
+        yield "the host", address.host

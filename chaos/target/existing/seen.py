@@ -1,0 +1,251 @@
+"""What a cluster says of itself: who it is, its nodes and zones, and what is going on. GETs alone.
+
+What it does not answer, or refuses, is missing with the reason (:attr:`Seen.unread`); nothing is guessed. Only where
+nobody answers, or something that is no OpenSearch, there is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import urllib3
+
+from chaos.base.access import Access, distrust
+from chaos.base.addresses import Address
+from chaos.base.errors import InvalidInput, said_by_opensearch
+from chaos.base.netsock import Endpoint
+from chaos.base.sigv4 import refusal
+from chaos.definitions.existing import Existing
+from chaos.definitions.topology import AWARENESS, FORCED
+from chaos.opensearch.requests import (
+    EXCLUDED,
+    decommission_status_path,
+    decommissions_of,
+    weights_of,
+    weights_path,
+    without_vote,
+)
+from chaos.opensearch.rest import UNREADABLE, NodeClient
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+NODES = (
+    "/_nodes?filter_path=_nodes,nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.version,nodes.*.host,nodes.*.ip"
+)
+HEALTH = "/_cluster/health?filter_path=status,number_of_nodes,relocating_shards,initializing_shards,unassigned_shards"
+SETTINGS = "/_cluster/settings?include_defaults=true&flat_settings=true"
+Get = Callable[[str], tuple[int, Any]]
+"""Path → status and decoded body. Raises ``urllib3.exceptions.HTTPError``."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What an endpoint says at ``GET /``."""
+
+    cluster_uuid: str
+    cluster_name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class SeenNode:
+    """One node as the cluster lists it. ``zone``: the value of the zone attribute, None without it."""
+
+    name: str
+    roles: tuple[str, ...]
+    zone: str | None
+    version: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cluster at one moment. None is a fact that is missing; ``unread`` says why, by the fact's name.
+
+    ``weights`` by zone, empty where there are none; ``decommissioned`` zone → its state; ``excluded``: nodes without a
+    vote.
+    """
+
+    identities: Mapping[str, Identity]
+    """By endpoint; only those that answered."""
+    silent: Mapping[str, str]
+    """Endpoint → why it did not answer."""
+    attribute: str
+    nodes: tuple[SeenNode, ...] | None = None
+    awareness: tuple[str, ...] | None = None
+    forced: tuple[str, ...] | None = None
+    status: str | None = None
+    relocating: int | None = None
+    unassigned: int | None = None
+    weights: Mapping[str, int] | None = None
+    decommissioned: Mapping[str, str] | None = None
+    excluded: tuple[str, ...] | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """Of the first endpoint that answered."""
+        return next(iter(self.identities.values()))
+
+
+def identity_of(get: Get, where: str) -> Identity:
+    """Who answers. Raises InvalidInput where nobody does, or something that is no OpenSearch."""
+    try:
+        status, answer = get("/")
+    except urllib3.exceptions.HTTPError as error:
+        if why := distrust(error):
+            raise InvalidInput(f"{where}: its certificate is not trusted: {why}", remedy="name its authority") from None
+        raise InvalidInput(f"{where} cannot be reached: {short(error)}", remedy="check address and network") from None
+    if aws := refusal(answer) if status in (401, 403) else None:
+        raise InvalidInput(f"{where}: {aws[0]} ({status})", remedy=aws[1])
+    if status in (401, 403):
+        raise InvalidInput(
+            f"{where} refuses this user ({status})", remedy="check user and password, and what they may do"
+        )
+    with suppress(*UNREADABLE):
+        version = answer["version"]
+        if status == 200 and (version.get("distribution") == "opensearch" or "OpenSearch" in str(answer["tagline"])):
+            return Identity(printable(answer["cluster_uuid"]), printable(answer["cluster_name"]), version["number"])
+    raise InvalidInput(f"{where} is no OpenSearch ({status})", remedy="give the address of a cluster's REST API")
+
+
+def first_true(target: Existing) -> Address:
+    """The first address behind which the target's own cluster answers. Raises InvalidInput when there is none."""
+    wrong = []
+    for address in target.written.addresses:
+        client = NodeClient(
+            Endpoint(address.host, address.port), access=target.access, timeout=READ_SECONDS, connect=CONNECT_SECONDS
+        )
+        try:
+            found = identity_of(only_get(client), str(address))
+        except InvalidInput as error:
+            wrong.append(str(error))
+            continue
+        finally:
+            client.close()
+        wanted = target.written.identity
+        if (found.cluster_uuid, found.cluster_name) == (wanted.cluster_uuid, wanted.cluster_name):
+            return address
+        wrong.append(f"{address} is cluster {found.cluster_name}, {found.cluster_uuid}")
+    raise InvalidInput(
+        f"{target.file} is not true: {'; '.join(wrong)}", remedy=f"see: opensearch-chaos target check {target.file}"
+    )
+
+
+def look(addresses: tuple[Address, ...], access: Access, attribute: str | None = None) -> Seen:
+    """What can be seen of the cluster behind these addresses. ``attribute`` None: the one of its awareness.
+
+    Raises InvalidInput when none of them answers as an OpenSearch.
+    """
+    identities: dict[str, Identity] = {}
+    silent: dict[str, str] = {}
+    first: NodeClient | None = None
+    clients = [
+        NodeClient(Endpoint(each.host, each.port), access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
+        for each in addresses
+    ]
+    try:
+        for address, client in zip(addresses, clients, strict=True):
+            try:
+                identities[str(address)] = identity_of(only_get(client), str(address))
+            except InvalidInput as error:
+                silent[str(address)] = str(error)
+            else:
+                first = first or client
+        if first is None:
+            raise InvalidInput("; ".join(silent.values()))
+        return read(only_get(first), identities, silent, attribute)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def only_get(client: NodeClient) -> Get:
+    """A reader is given GETs and nothing else."""
+    return lambda path: client.request("GET", path)
+
+
+def read(get: Get, identities: Mapping[str, Identity], silent: Mapping[str, str], attribute: str | None) -> Seen:
+    """The facts, by one endpoint."""
+    unread: dict[str, str] = {}
+
+    def part(name: str, path: str, parse: Callable[[Any], Any]) -> Any:
+        shown = path.partition("?")[0]
+        try:
+            status, answer = get(path)
+            if status == 200:
+                return parse(answer)
+            unread[name] = f"GET {shown} answered {status}: {said_by_opensearch(answer) or 'no reason'}"
+        except urllib3.exceptions.HTTPError as error:
+            unread[name] = f"GET {shown} was not answered: {short(error)}"
+        except UNREADABLE:
+            unread[name] = f"GET {shown} answered something that cannot be read"
+        return None
+
+    awareness, forced = part("awareness", SETTINGS, _awareness) or (None, None)
+    attribute = attribute or (awareness[0] if awareness else "zone")
+    health = part("health", HEALTH, lambda answer: {**answer, "status": str(answer["status"])}) or {}
+    aware = awareness is not None and attribute in awareness  # else OpenSearch answers 400 to both of these
+    return Seen(
+        identities=identities,
+        silent=silent,
+        attribute=attribute,
+        nodes=part("nodes", NODES, lambda answer: _nodes(answer, attribute)),
+        awareness=awareness,
+        forced=(forced or {}).get(attribute, ()) if forced is not None else None,
+        status=health.get("status"),
+        relocating=health.get("relocating_shards", 0) if health else None,
+        unassigned=health.get("unassigned_shards", 0) if health else None,
+        weights=part("weights", weights_path(attribute), lambda answer: weights_of(answer)[0]) if aware else {},
+        decommissioned=part("decommission", decommission_status_path(attribute), decommissions_of) if aware else {},
+        excluded=part("votes", EXCLUDED, lambda answer: tuple(without_vote(answer))),
+        unread=unread,
+    )
+
+
+def _awareness(answer: Any) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The attributes of awareness, and attribute → its forced values."""
+    said: dict[str, Any] = {}
+    for level in ("defaults", "persistent", "transient"):
+        said.update((answer or {}).get(level) or {})
+    begin, end = FORCED.split("zone")
+    forced = {
+        key[len(begin) : -len(end)]: _words(value)
+        for key, value in said.items()
+        if key.startswith(begin) and key.endswith(end)
+    }
+    return _words(said.get(AWARENESS, "")), forced
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else str(value).split(",")
+    return tuple(printable(item).strip() for item in items if str(item).strip())
+
+
+def _nodes(answer: Any, attribute: str) -> tuple[SeenNode, ...]:
+    if silent := answer.get("_nodes", {}).get("failed"):
+        raise ValueError(f"{silent} nodes did not answer")
+    found = []
+    for node in answer["nodes"].values():
+        attributes = {printable(key): printable(value) for key, value in node.get("attributes", {}).items()}
+        roles = tuple(sorted(map(printable, node.get("roles", ()))))
+        found.append(
+            SeenNode(printable(node["name"]), roles, attributes.get(attribute), str(node["version"]), attributes)
+        )
+    if not found:
+        raise ValueError("it names no node")
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def printable(value: Any) -> str:
+    """A name that somebody else chose, without what would move a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
+
+
+def short(error: Exception) -> str:
+    """An error of urllib3's in one line."""
+    text = " ".join(str(error).split())
+    return printable(text.partition(": ")[2] or text)[:200] or type(error).__name__

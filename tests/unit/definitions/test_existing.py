@@ -1,0 +1,98 @@
+"""The file of a cluster that exists: what it must say, and that an error names its place."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from chaos.base.errors import InvalidInput
+from chaos.definitions.existing import is_existing, load_existing
+
+TARGET = """\
+apiVersion: opensearch-chaos/v1
+kind: existing
+name: staging
+endpoints: [https://search.staging.example:9200]
+access: {user: chaos, password: env:STAGING_PASSWORD, ca: ca.pem}
+identity: {cluster_uuid: wIIGSa4PQIyKYzcvn_m1Ag, cluster_name: search-staging}
+opensearch: 3.8.0
+zones: {attribute: zone, names: {a: eu-west-1a, b: eu-west-1b}}
+nodes:
+  es-1: {zone: a, roles: [cluster_manager, data]}
+  es-2: {zone: b, roles: [data]}
+rung: node
+until: 2027-01-31
+"""
+
+
+def written(folder: Path, *changes: tuple[str, str], name: str = "staging") -> Path:
+    text = TARGET
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file = folder / f"{name}.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_target_knows_how_it_is_reached_and_files_are_beside_it(tmp_path: Path) -> None:
+    target = load_existing(written(tmp_path))
+    assert [str(each) for each in target.written.addresses] == ["https://search.staging.example:9200"]
+    assert target.access.tls and target.access.ca == str(tmp_path / "ca.pem")
+    assert target.access.password == "env:STAGING_PASSWORD" and is_existing(tmp_path / "staging.yaml")
+    (tmp_path / "other").mkdir()
+    relative = load_existing(written(tmp_path / "other", ("env:STAGING_PASSWORD", "file:secret")))
+    assert relative.access.password == f"file:{tmp_path / 'other' / 'secret'}"
+
+
+def test_a_rung_ends_with_its_last_day(tmp_path: Path) -> None:
+    target = load_existing(written(tmp_path))
+    assert target.rung_on(date(2027, 1, 31)) == "node" and target.rung_on(date(2027, 2, 1)) == "observe"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("name: staging", "name: other"), "3:7: the name is other and the file is staging.yaml"),
+        (("https://search.staging.example:9200", "search.staging.example"), "4:13: .*is no address of a cluster"),
+        (("https://search", "https://me:secret@search"), "4:13: .*no user and password in the address"),
+        (("https://search", "http://search"), "5:55: ca means TLS: expected https endpoints"),
+        (("env:STAGING_PASSWORD", "hunter2"), "5:33: .*a secret is given by reference only"),
+        (("user: chaos, ", ""), "5:9: .*user and password belong together"),
+        (("ca: ca.pem", "sigv4: {region: eu-west-1}"), "5:9: .*a request is a user's or signed for AWS"),
+        (("search.staging.example", "x.eu-west-1.aoss.amazonaws.com"), "4:13: .*is OpenSearch Serverless"),
+        (("user: chaos, password: env:STAGING_PASSWORD", "sigv4: {region: EU}"), "5:17: .*no region of AWS"),
+        (("ca: ca.pem", "ca: ca.pem, verify: false"), "5:9: .*checks no certificate"),
+        (("b: eu-west-1b", "b: eu-west-1a"), "8:52: eu-west-1a is zone a already"),
+        (("es-2: {zone: b", "es-2: {zone: c"), "11:16: zone c is not in zones.names"),
+        (("until: 2027-01-31\n", ""), "12:7: rung node has no end: expected until"),
+        (("until: 2027-01-31", "until: soon"), "13:8: .*expected a day such as 2027-01-31"),
+        (("search-staging", "search-prod"), "12:7: the cluster search-prod is called prod, as production is"),
+        (("search.staging.example", "live.example"), "12:7: the host live.example is called live"),
+        (("rung: node", "rung: cluster"), "12:7: rung: expected observe, plan, node or zone"),
+        (("rung: node", "rungs: node"), '12:1: unknown key "rungs": did you mean "rung"?'),
+        (("identity: {cluster_uuid: wIIGSa4PQIyKYzcvn_m1Ag, ", "identity: {"), '"cluster_uuid" is missing'),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    with pytest.raises(InvalidInput, match=f"staging.yaml:{says}" if says[0].isdigit() else says) as error:
+        load_existing(written(tmp_path, change))
+    assert "secret@" not in str(error.value) and "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["preprod", "delivery", "reproduce", "staging-1"])
+def test_names_in_which_production_is_only_a_part_of_a_word_are_taken(tmp_path: Path, name: str) -> None:
+    assert load_existing(written(tmp_path, ("search-staging", name))).written.identity.cluster_name == name
+
+
+def test_production_may_be_observed(tmp_path: Path) -> None:
+    file = written(tmp_path, ("search-staging", "search-prod"), ("rung: node", "rung: observe"))
+    assert load_existing(file).written.rung == "observe"
+
+
+def test_requests_to_a_domain_are_signed(tmp_path: Path) -> None:
+    user = "user: chaos, password: env:STAGING_PASSWORD"
+    found = load_existing(written(tmp_path, (user, "sigv4: {region: eu-west-1, profile: staging}"))).access.sigv4
+    assert found is not None and (found.region, found.service, found.profile) == ("eu-west-1", "es", "staging")

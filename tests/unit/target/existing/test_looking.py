@@ -1,0 +1,217 @@
+"""A cluster that exists, looked at, held against its file, and the draft of such a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from apart import examples
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from chaos.base.errors import InvalidInput
+from chaos.definitions.existing import load_existing
+from chaos.target.existing import compare, draft
+from chaos.target.existing.seen import Identity, Seen, SeenNode, identity_of, read
+
+TODAY = date(2026, 11, 25)
+URL = "http://127.0.0.1:9200"
+WHO = Identity("wIIGSa4PQIyKYzcvn_m1Ag", "search-staging", "3.8.0")
+NODES = tuple(
+    SeenNode(f"{zone}-data", ("data", "ingest"), f"eu-west-1{zone}", "3.8.0", {"zone": f"eu-west-1{zone}"})
+    for zone in "abc"
+)
+SEEN = Seen(
+    identities={URL: WHO},
+    silent={},
+    attribute="zone",
+    nodes=NODES,
+    awareness=("zone",),
+    forced=("eu-west-1a", "eu-west-1b", "eu-west-1c"),
+    status="green",
+    relocating=0,
+    unassigned=0,
+    weights={},
+    decommissioned={},
+    excluded=(),
+)
+
+
+def rows(folder: Path, seen: Seen = SEEN, *changes: tuple[str, str]) -> dict[str, compare.Row]:
+    """A draft of the cluster as it was, changed, held against how it is now."""
+    text = draft.draft(SEEN, [URL], {}, "staging")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "staging.yaml").write_text(text)
+    target = load_existing(folder / "staging.yaml")
+    return {row.what: row for row in compare.rows(target, seen, TODAY)}
+
+
+def test_a_draft_is_true_and_allows_nothing_but_to_look(tmp_path: Path) -> None:
+    found = rows(tmp_path)
+    assert {row.sign for row in found.values()} == {compare.Sign.SAME}
+    assert found["rung"].says == "observe: observe may be done"
+    assert load_existing(tmp_path / "staging.yaml").written.zones.names == {
+        "a": "eu-west-1a",
+        "b": "eu-west-1b",
+        "c": "eu-west-1c",
+    }
+
+
+names = some.text(
+    some.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp", "Cn", "Co", "Cf")), min_size=1
+)
+
+
+@settings(max_examples=examples(60))
+@given(some.sets(names, min_size=1, max_size=4), names, names, some.sets(names, min_size=1, max_size=3))
+def test_a_draft_says_what_was_seen_whatever_names_somebody_chose(
+    tmp_path_factory: pytest.TempPathFactory, nodes: set[str], cluster: str, attribute: str, places: set[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("draft")
+    spread = sorted(places)
+    there = tuple(SeenNode(name, ("data",), spread[n % len(spread)], "3.8.0") for n, name in enumerate(sorted(nodes)))
+    seen = replace(
+        SEEN,
+        identities={URL: Identity("uuid", cluster, "3.8.0")},
+        nodes=there,
+        attribute=attribute,
+        awareness=(attribute,),
+    )
+    file = folder / "x.yaml"
+    file.write_text(draft.draft(seen, [URL], {}, "x"))
+    signs = {row.sign for row in compare.rows(load_existing(file), seen, TODAY)}
+    assert signs == {compare.Sign.SAME}
+
+
+@pytest.mark.parametrize(
+    ("change", "row", "sign", "says"),
+    [
+        ({"identities": {URL: replace(WHO, cluster_uuid="other")}}, f"endpoint {URL}", "differs", "cluster_uuid is"),
+        ({"identities": {URL: replace(WHO, cluster_name="other")}}, f"endpoint {URL}", "differs", "cluster_name is"),
+        ({"silent": {URL: "cannot be reached"}}, f"endpoint {URL}", "differs", "cannot be reached"),
+        ({"nodes": NODES[:2]}, "nodes", "differs", "c-data is not there"),
+        ({"nodes": (*NODES, replace(NODES[0], name="new"))}, "nodes", "differs", "new is not in the file"),
+        ({"nodes": (*NODES[:2], replace(NODES[2], roles=("data",)))}, "nodes", "differs", "has the roles data"),
+        ({"nodes": (*NODES[:2], replace(NODES[2], version="3.9.0"))}, "version", "differs", "c-data runs 3.9.0"),
+        ({"nodes": (*NODES[:2], replace(NODES[2], zone="eu-west-1a"))}, "zones", "differs", "is in a"),
+        ({"nodes": (*NODES[:2], replace(NODES[2], zone=None))}, "zones", "differs", "is in no zone"),
+        ({"nodes": None, "unread": {"nodes": "403"}}, "nodes", "unknown", "403"),
+        ({"awareness": ()}, "awareness", "differs", "aware of no attribute"),
+        ({"awareness": None, "unread": {"awareness": "403"}}, "awareness", "unknown", "403"),
+        ({"status": "yellow"}, "health", "blocks", "it is yellow"),
+        ({"relocating": 3}, "health", "blocks", "3 shards move"),
+        ({"status": None, "unread": {"health": "403"}}, "health", "unknown", "403"),
+        ({"decommissioned": {"eu-west-1c": "SUCCESSFUL"}}, "decommission", "blocks", "eu-west-1c SUCCESSFUL"),
+        ({"excluded": ("a-data",)}, "votes", "blocks", "a-data"),
+        ({"excluded": None, "unread": {"votes": "403"}}, "votes", "unknown", "403"),
+    ],
+)
+def test_each_thing_that_is_not_as_the_file_says_has_its_row(
+    tmp_path: Path, change: dict[str, Any], row: str, sign: str, says: str
+) -> None:
+    found = rows(tmp_path, replace(SEEN, **change))[row]
+    assert found.sign.value == sign and says in found.says and found.remedy
+
+
+def test_what_blocks_refuses_only_what_would_change_something(tmp_path: Path) -> None:
+    yellow = replace(SEEN, status="yellow")
+    found = rows(tmp_path, yellow)
+    target = load_existing(tmp_path / "staging.yaml")
+    assert compare.refused(target, list(found.values())) == []
+    found = rows(tmp_path, yellow, ("rung: observe", "rung: node\nuntil: 2026-12-31"))
+    target = load_existing(tmp_path / "staging.yaml")
+    assert [each.what for each in compare.refused(target, list(found.values()))] == ["health"]
+
+
+def test_an_expired_rung_leaves_only_looking(tmp_path: Path) -> None:
+    found = rows(tmp_path, SEEN, ("rung: observe", "rung: zone\nuntil: 2026-11-24"))["rung"]
+    assert found.sign is compare.Sign.BLOCKS and "only observe is left" in found.says
+
+
+def test_zones_keep_their_own_names_where_these_are_letters(tmp_path: Path) -> None:
+    seen = replace(SEEN, nodes=tuple(replace(node, zone=node.name[0]) for node in NODES))
+    assert draft.zones(seen) == {"a": "a", "b": "b", "c": "c"}
+
+
+def test_no_draft_without_zones() -> None:
+    seen = replace(SEEN, nodes=(*NODES[:2], replace(NODES[2], zone=None, attributes={"rack": "r1"})))
+    with pytest.raises(InvalidInput, match=r"1 of 3 nodes have no attribute 'zone'.*there are: rack, zone"):
+        draft.zones(seen)
+
+
+def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "staging.yaml"
+    file.write_text("mine")
+    with pytest.raises(InvalidInput, match="is there already, and nothing was written"):
+        draft.write("x", file)
+    assert file.read_text() == "mine"
+
+
+# -- what is read ---------------------------------------------------------------------------------
+
+ANSWERS: Mapping[str, Any] = {
+    "/": {
+        "cluster_name": "c",
+        "cluster_uuid": "u",
+        "version": {"number": "3.8.0", "distribution": "opensearch"},
+        "tagline": "",
+    },
+    "/_nodes": {
+        "_nodes": {"failed": 0},
+        "nodes": {"1": {"name": "n\x1b[2J", "roles": ["data"], "version": "3.8.0", "attributes": {"zone": "a"}}},
+    },
+    "/_cluster/settings": {
+        "persistent": {"cluster.routing.allocation.awareness.force.zone.values": "a,b"},
+        "transient": {},
+        "defaults": {"cluster.routing.allocation.awareness.attributes": ["zone"]},
+    },
+    "/_cluster/health": {"status": "green", "relocating_shards": 0, "unassigned_shards": 1},
+    "/_cluster/routing/awareness/zone/weights": {"weights": {"a": "1.0"}, "_version": 2},
+    "/_cluster/decommission/awareness/zone/_status": {},
+    "/_cluster/state/metadata": {},
+}
+
+
+def answers(path: str) -> tuple[int, Any]:
+    return 200, ANSWERS[path.partition("?")[0]]
+
+
+def test_facts_are_read_and_foreign_names_move_no_cursor() -> None:
+    seen = read(answers, {URL: identity_of(answers, URL)}, {}, None)
+    assert seen.nodes is not None and seen.nodes[0].name == "n?[2J" and seen.nodes[0].zone == "a"
+    assert (seen.awareness, seen.forced, seen.weights) == (("zone",), ("a", "b"), {"a": 1})
+    assert (seen.status, seen.unassigned, seen.decommissioned, seen.excluded, seen.unread) == ("green", 1, {}, (), {})
+
+
+@pytest.mark.parametrize("wrong", [(403, {"error": {"reason": "no permissions"}}), (200, {"nodes": 3}), None])
+def test_what_is_refused_or_garbled_is_missing_with_its_reason(wrong: Any) -> None:
+    def some_answers(path: str) -> tuple[int, Any]:
+        if path.startswith("/_nodes"):
+            if wrong is None:
+                raise urllib3.exceptions.HTTPError("no answer")
+            return wrong
+        return answers(path)
+
+    seen = read(some_answers, {URL: WHO}, {}, None)
+    assert seen.nodes is None and "GET /_nodes" in seen.unread["nodes"] and seen.status == "green"
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((401, None), "refuses this user"),
+        ((200, {"version": {"number": "8.1.0"}, "tagline": "You Know, for Search"}), "is no OpenSearch"),
+        ((200, ["x"]), "is no OpenSearch"),
+        ((503, "busy"), "is no OpenSearch"),
+    ],
+)
+def test_who_is_no_opensearch_is_told_so(answer: tuple[int, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        identity_of(lambda path: answer, URL)
