@@ -226,7 +226,8 @@ def concluded(folder: Path) -> Exit:
         out.print(f"  and {len(found['happenings']) - LISTED} more", markup=False)
     out.print(f"  report: {folder / PAGE}", markup=False)
     if found["reason"] != "finished":
-        out.print(f"  ended early: {found['reason']} {found['says']}".rstrip(), markup=False)
+        why = f": {found['says']}" if found["says"] else ""
+        out.print(f"  ended early: {found['reason']}{why}", markup=False)
     if found["reason"] in (STOPPED, ANOTHER):
         return Exit.ABORTED
     if found["reason"] != FINISHED:

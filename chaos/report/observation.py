@@ -89,10 +89,12 @@ def _figure(
     rates: Sequence[Mapping[str, Any]], key: str, title: str, unit: str, lasted: float
 ) -> dict[str, Any] | None:
     """One line over time; None where nobody said anything of it."""
-    points = [(float(r["to"]), float(r[key])) for r in rates if r.get(key) is not None]
+    known = [r for r in rates if r.get(key) is not None]
+    points = [(float(r[end]), float(r[key])) for r in known for end in ("from", "to")]  # a rate is that of its span
     if not points:
         return None
-    top = max(max(value for _, value in points), 1e-9)
+    highest = max(value for _, value in points)
+    top = highest or 1.0
     bottom, height = HEIGHT - 26, HEIGHT - 40
 
     def y(value: float) -> float:
@@ -100,7 +102,7 @@ def _figure(
 
     values = sorted(value for _, value in points)
     after = f" {unit}" if unit else ""
-    said = f"{_number(values[len(values) // 2])}{after} in the middle, {_number(top)}{after} at most"
+    said = f"{_number(values[len(values) // 2])}{after} in the middle, {_number(highest)}{after} at most"
     return {
         "title": title,
         "says": said,

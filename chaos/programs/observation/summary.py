@@ -54,7 +54,7 @@ def summary(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         (line for line in lines if line["kind"] == "begin"), {"seconds": 0.0, "period": 1.0, "wall": 0.0}
     )
     end = next((line for line in lines if line["kind"] == "end"), None)
-    samples = [line for line in lines if line["kind"] == "sample"]
+    samples = [line for line in lines if line["kind"] == "sample" and "another" not in line]
     lasted = float(end["t"]) if end is not None else float(samples[-1]["t"]) if samples else 0.0
     period = float(begin["period"])
     answered = sum(bool(sample["ok"]) for sample in samples)
@@ -221,8 +221,9 @@ def _headline(
         "left": sum(each.kind == "left" for each in happenings),
         "leader": sum(each.kind == "leader" for each in happenings),
     }
+    often = "once" if counted["left"] == 1 else f"{counted['left']} times"
     more = [
-        f"{counted['left']} {'time' if counted['left'] == 1 else 'times'} a node left" if counted["left"] else "",
+        f"a node left {often}" if counted["left"] else "",
         f"{counted['leader']} new cluster manager{'s' if counted['leader'] != 1 else ''}" if counted["leader"] else "",
         "requests were rejected" if any(each.kind == "rejected" for each in happenings) else "",
     ]

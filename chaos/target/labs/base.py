@@ -87,7 +87,7 @@ def read(id: str) -> tuple[Manifest, Topology]:
     try:
         manifest = Manifest.from_json(json.loads((folder / "lab.json").read_text()))
         topology = Topology.from_json(json.loads((folder / "topology.json").read_text()))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if is_existing(id):
             raise InvalidInput(
                 f"{id} is of a cluster that exists, and this runs on labs alone today",

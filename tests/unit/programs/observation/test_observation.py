@@ -107,7 +107,7 @@ def test_what_happens_is_told_with_its_second(clock: Clock, tmp_path: Path) -> N
     assert (25, "no leader, after yellow") in said and (30, "green, after no leader") in said
     assert any("30 searches of the nodes' thread pools were rejected" in words for _, words in said)
     assert found["seconds"] == pytest.approx({"green": 15, "yellow": 20, "no leader": 5}, abs=1.1)
-    assert "1 time a node left" in found["headline"] and "1 new cluster manager" in found["headline"]
+    assert "a node left once" in found["headline"] and "1 new cluster manager" in found["headline"]
 
 
 def test_where_too_little_was_answered_nothing_is_concluded(clock: Clock, tmp_path: Path) -> None:
