@@ -108,11 +108,12 @@ def test_another_cluster_behind_the_address_is_refused(tiny, recorder: Recorder,
 def test_an_observation_asks_and_changes_nothing(tiny, recorder: Recorder, tmp_path: Path):
     assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
     file = tmp_path / "topologies" / "existing" / "staging.yaml"
-    code, output = cli("observe", "--on", file, "--for", "25s", "--out", tmp_path / "reports")
-    assert code == 0 and "staging: Green for all 25 s; nobody left" in output, output
+    code, output = cli("observe", "--on", file, "--for", "12s", "--out", tmp_path / "reports")
     (folder,) = (tmp_path / "reports").iterdir()
     found = json.loads((folder / "summary.json").read_text())
-    assert found["share"] >= 0.95 and found["samples"] > 15 and found["rates"]
+    assert code == (0 if found["enough"] else 3), output  # a busy machine may miss a second
+    assert not found["enough"] or "staging: Green for all 12 s; nobody left" in output, output
+    assert found["seconds"].keys() == {"green"} and found["samples"] > 8 and found["rates"]
     assert "The published checklist" in (folder / "report.html").read_text()
     code, output = cli("audit", file)
     assert code == 1 and "audit of" in output
@@ -128,7 +129,7 @@ def test_searches_of_the_team_go_to_what_the_file_allows(tiny, recorder: Recorde
         assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
         file = tmp_path / "topologies" / "existing" / "staging.yaml"
         (queries := tmp_path / "queries.ndjson").write_text('{"index": "orders"}\n{"query": {"match_all": {}}}\n')
-        asked = ("observe", "--on", file, "--for", "15s", "--out", tmp_path / "reports", "--queries", queries)
+        asked = ("observe", "--on", file, "--for", "11s", "--out", tmp_path / "reports", "--queries", queries)
         code, output = cli(*asked, "--rate", "5/s")
         assert code == 2 and "allows to read no index" in output, output
         file.write_text(file.read_text() + "reads: {indices: [orders], most: 10/s}\n")
@@ -138,7 +139,7 @@ def test_searches_of_the_team_go_to_what_the_file_allows(tiny, recorder: Recorde
         code, output = cli(*asked, "--rate", "5/s")
         found = json.loads(next((tmp_path / "reports").glob("*/summary.json")).read_text())
         assert code == (0 if found["enough"] else 3), output  # a busy machine may send them late
-        assert found["reads"]["outcomes"].get("ok", 0) >= 0.9 * found["reads"]["scheduled"] >= 60, found["reads"]
+        assert found["reads"]["outcomes"].get("ok", 0) >= 0.9 * found["reads"]["scheduled"] >= 40, found["reads"]
         others = {(method, path.partition("?")[0]) for method, path in recorder.asked if method != "GET"}
         assert others == {("POST", "/orders/_search")}
     finally:
