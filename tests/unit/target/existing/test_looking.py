@@ -147,6 +147,11 @@ def test_no_draft_without_zones() -> None:
         draft.zones(seen)
 
 
+def test_no_draft_of_what_is_no_release() -> None:
+    with pytest.raises(InvalidInput, match="run 3.9.0-SNAPSHOT, which is no release"):
+        draft.draft(replace(SEEN, nodes=(replace(NODES[0], version="3.9.0-SNAPSHOT"),)), [URL], {}, "x")
+
+
 @pytest.mark.parametrize("name", ["../x", "A b", ""])
 def test_what_cannot_name_a_target_is_refused_before_anybody_is_asked(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="cannot name a target"):
