@@ -148,7 +148,7 @@ def test_no_draft_without_zones() -> None:
 
 
 def test_no_draft_of_what_is_no_release() -> None:
-    with pytest.raises(InvalidInput, match="run 3.9.0-SNAPSHOT, which is no release"):
+    with pytest.raises(InvalidInput, match=r"run 3\.9\.0-SNAPSHOT, which is no release"):
         draft.draft(replace(SEEN, nodes=(replace(NODES[0], version="3.9.0-SNAPSHOT"),)), [URL], {}, "x")
 
 
