@@ -1,8 +1,9 @@
-"""Numbers as people read them. Nothing here ever rounds a value over the target that it missed."""
+"""Numbers and foreign names as people read them. Nothing here rounds a value over the target that it missed."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 NO_VALUE = "no data"
 
@@ -54,3 +55,8 @@ def listed(words: list[str]) -> str:
 def clip(text: str, limit: int = 240) -> str:
     """At most ``limit`` characters; names in a definition may be any length."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(value: Any) -> str:
+    """A name that somebody else chose, without what would move a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chaos.base.errors import Exit
+from chaos.base.errors import Exit, InvalidInput
 from chaos.commands.common import out
 
 if TYPE_CHECKING:
@@ -68,9 +69,14 @@ def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None
     from chaos.base.addresses import Address
     from chaos.commands.access import reached
     from chaos.definitions.existing import FOLDER
+    from chaos.definitions.selectors import NAME
     from chaos.target.existing import draft
     from chaos.target.existing.seen import look
 
+    if name is not None and not re.fullmatch(NAME, name):
+        raise InvalidInput(
+            f"--name {name!r} cannot name a target", remedy="use small letters, digits, dashes, dots and underscores"
+        )
     host, port, access = reached(url, **given)
     address = Address(access.tls, host, port)
     seen = look((address,), access, zone_attribute)

@@ -160,11 +160,11 @@ def test_what_happens_is_seen_and_another_cluster_ends_it(tiny, recorder: Record
             lines = record.read_text().splitlines() if record is not None else []
             return bool(lines) and f'"nodes":{nodes},' in lines[-1]
 
-        assert wait_until(lambda: last_seen(3), 30)
+        assert wait_until(lambda: last_seen(3), 60)
         tiny.kill_node("c-all")
         assert wait_until(lambda: last_seen(2), 60)
         tiny.start_node("c-all")
-        assert await_green(tiny, 120)[0] and wait_until(lambda: last_seen(3), 30)
+        assert await_green(tiny, 120)[0] and wait_until(lambda: last_seen(3), 60)
         recorder.pretends = "somebody else"
         code, output = running.end(60)
     finally:

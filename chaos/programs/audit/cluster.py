@@ -17,6 +17,7 @@ from chaos.base.access import Access
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
+from chaos.base.text import printable
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import Garbled, NodeClient
@@ -125,7 +126,7 @@ def _version(get: Get, where: str) -> str:
     with suppress(LookupError, TypeError, AttributeError):
         version = answer["version"]
         if version.get("distribution") == "opensearch" or "OpenSearch" in str(answer.get("tagline")):
-            return _name(version["number"])
+            return printable(version["number"])
     raise InvalidInput(f"{where} is no OpenSearch", remedy="give the address of a node's or a domain's REST API")
 
 
@@ -156,9 +157,9 @@ def _nodes(answer: Any, stats: Mapping[str, Mapping[str, Any]], zone_attribute: 
         zone = node.get("attributes", {}).get(zone_attribute)
         found.append(
             Node(
-                name=_name(node["name"]),
+                name=printable(node["name"]),
                 roles=frozenset(map(str, node["roles"])),
-                zone=None if zone is None else _name(zone),
+                zone=None if zone is None else printable(zone),
                 processors=_number(node.get("os", {}).get("allocated_processors")),
                 heap=_number(node.get("jvm", {}).get("mem", {}).get("heap_max_in_bytes")) or None,
                 settings=wanted(node.get("settings", {}), zone_attribute),
@@ -184,7 +185,7 @@ def _settings(answer: Any, zone_attribute: str) -> Settings:
 def _indices(answer: Any) -> tuple[Index, ...]:
     held = {name: each["settings"]["index"] for name, each in (answer or {}).items()}
     return tuple(
-        Index(_name(name), int(each["number_of_shards"]), int(each["number_of_replicas"]))
+        Index(printable(name), int(each["number_of_shards"]), int(each["number_of_replicas"]))
         for name, each in held.items()
     )
 
@@ -193,20 +194,15 @@ def _copies(answer: Any) -> tuple[Copy, ...]:
     """A copy that moves is named ``node -> address id other``; until it has moved it is where it was."""
     return tuple(
         Copy(
-            _name(row["index"]),
+            printable(row["index"]),
             int(row["shard"]),
             row["prirep"] == "p",
             row["state"] in ("STARTED", "RELOCATING"),
-            _name(row["node"]).partition(" -> ")[0] if row.get("node") else None,
+            printable(row["node"]).partition(" -> ")[0] if row.get("node") else None,
             None if row.get("store") is None else int(row["store"]),
         )
         for row in answer
     )
-
-
-def _name(value: Any) -> str:
-    """A name that somebody else chose, without what would move a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
 
 
 def _number(value: Any) -> Any:
@@ -226,4 +222,4 @@ def _short(error: Exception) -> str:
 
 
 def _line(text: str) -> str:
-    return _name(" ".join(text.split()))[:200] or "no reason"
+    return printable(" ".join(text.split()))[:200] or "no reason"

@@ -17,6 +17,8 @@ from typing import Any
 
 import urllib3
 
+from chaos.base.text import printable
+
 PERIOD_SECONDS = 1.0
 TOTALS_EVERY = 10
 """Periods between two questions for totals."""
@@ -172,8 +174,3 @@ def _numbers(node: Mapping[str, Any]) -> dict[str, int]:
         "heap": node.get("jvm", {}).get("mem", {}).get("heap_used_percent"),
     }
     return {key: value for key, value in said.items() if isinstance(value, int) and value >= 0}
-
-
-def printable(value: Any) -> str:
-    """A name that somebody else chose, without what would move a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value))

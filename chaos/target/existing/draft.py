@@ -12,6 +12,7 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions.existing import ExistingFile
 from chaos.definitions.selectors import NAME
 from chaos.definitions.source import Source
+from chaos.definitions.topology import VERSION
 from chaos.target.existing.seen import Seen
 
 ZONES = "abcdefghijklmnopqrstuvwxyz"
@@ -45,6 +46,9 @@ def draft(seen: Seen, endpoints: Sequence[str], access: dict[str, Any], name: st
     zone_of = {value: zone for zone, value in named.items()}
     assert seen.nodes is not None
     identity = seen.identity
+    version = seen.nodes[0].version  # what GET / says may be another one, for clients of old
+    if not re.fullmatch(VERSION, version):
+        raise InvalidInput(f"its nodes run {version}, which is no release", remedy="write the file by hand")
     lines = [
         "# Drafted from what the cluster said of itself. Read it: whatever is done to the cluster goes by this file.",
         "apiVersion: opensearch-chaos/v1",
@@ -56,7 +60,7 @@ def draft(seen: Seen, endpoints: Sequence[str], access: dict[str, Any], name: st
         "identity:",
         f"  cluster_uuid: {_quoted(identity.cluster_uuid)}",
         f"  cluster_name: {_quoted(identity.cluster_name)}",
-        f"opensearch: {identity.version}",
+        f"opensearch: {version}",
         "zones:",
         f"  attribute: {_quoted(seen.attribute)}",
         "  names:",

@@ -18,6 +18,7 @@ from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
+from chaos.base.text import printable
 from chaos.definitions.existing import Existing
 from chaos.definitions.topology import AWARENESS, FORCED
 from chaos.opensearch.requests import (
@@ -238,11 +239,6 @@ def _nodes(answer: Any, attribute: str) -> tuple[SeenNode, ...]:
     if not found:
         raise ValueError("it names no node")
     return tuple(sorted(found, key=lambda node: node.name))
-
-
-def printable(value: Any) -> str:
-    """A name that somebody else chose, without what would move a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
 
 
 def short(error: Exception) -> str:

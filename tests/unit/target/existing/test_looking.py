@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from chaos.base.errors import InvalidInput
+from chaos.commands.targets import drafted
 from chaos.definitions.existing import load_existing
 from chaos.target.existing import compare, draft
 from chaos.target.existing.seen import Identity, Seen, SeenNode, identity_of, read
@@ -144,6 +145,18 @@ def test_no_draft_without_zones() -> None:
     seen = replace(SEEN, nodes=(*NODES[:2], replace(NODES[2], zone=None, attributes={"rack": "r1"})))
     with pytest.raises(InvalidInput, match=r"1 of 3 nodes have no attribute 'zone'.*there are: rack, zone"):
         draft.zones(seen)
+
+
+def test_no_draft_of_what_is_no_release() -> None:
+    with pytest.raises(InvalidInput, match=r"run 3\.9\.0-SNAPSHOT, which is no release"):
+        draft.draft(replace(SEEN, nodes=(replace(NODES[0], version="3.9.0-SNAPSHOT"),)), [URL], {}, "x")
+
+
+@pytest.mark.parametrize("name", ["../x", "A b", ""])
+def test_what_cannot_name_a_target_is_refused_before_anybody_is_asked(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot name a target"):
+        drafted("http://127.0.0.1:1", tmp_path, name, None, {})
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
