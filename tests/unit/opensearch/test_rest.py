@@ -160,7 +160,7 @@ def test_opensearch_pys_client_raises_its_own_errors_and_preloading_says_so(serv
         client.close()
 
 
-def test_a_toxiproxy_that_answers_garbage_is_an_error_of_the_fault(server: Server) -> None:
+def test_a_toxiproxy_that_answers_garbage_is_an_error_of_the_fault() -> None:
     class Answer:
         status_code, text = 200, "[}"
 
