@@ -60,3 +60,8 @@ def clip(text: str, limit: int = 240) -> str:
 def printable(value: Any) -> str:
     """A name that somebody else chose, without what would move a terminal's cursor."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(value))
+
+
+def one_line(text: str) -> str:
+    """What somebody else said, in one line of at most 200 characters."""
+    return printable(" ".join(text.split()))[:200]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from chaos.base.console import Reporter
     from chaos.definitions.existing import Existing
     from chaos.load.driver import Driver
-    from chaos.opensearch.rest import NodeClient
 
 SAMPLE_SECONDS = 3.0
 """How long an endpoint may take to answer a sample."""
@@ -149,6 +148,7 @@ def _observed(
     from chaos.opensearch.rest import NodeClient
     from chaos.programs.observation.watch import Watch, Way
     from chaos.run.stopping import Stop, signals
+    from chaos.target.existing.seen import only_get
 
     file = target.written
     folder = out_folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-observe-{file.name}-{secrets.token_hex(2)}"
@@ -163,7 +163,7 @@ def _observed(
         NodeClient(Endpoint(each.host, each.port), access=target.access, timeout=SAMPLE_SECONDS)
         for each in file.addresses
     ]
-    ways = [Way(str(each), _get(client)) for each, client in zip(file.addresses, clients, strict=True)]
+    ways = [Way(str(each), only_get(client)) for each, client in zip(file.addresses, clients, strict=True)]
     stop = Stop()
 
     def says(t: float, sample: Mapping[str, Any]) -> None:
@@ -235,20 +235,14 @@ def concluded(folder: Path) -> Exit:
     return Exit.PASS if found["enough"] else Exit.INCONCLUSIVE
 
 
-def _get(client: NodeClient) -> Callable[[str], tuple[int, Any]]:
-    """A reader is given GETs and nothing else."""
-    return lambda path: client.request("GET", path)
-
-
 def _audited(target: Existing, folder: Path, reporter: Reporter) -> None:
     """The audit as the observation begins; where it cannot be made, that is told."""
     from chaos.base.paths import write_json
     from chaos.programs.audit import Workload, cluster, documentation
     from chaos.programs.audit.rules import audit
-    from chaos.target.existing.seen import first_true
 
+    address = target.written.addresses[0]  # all of them have just been found to be true
     try:
-        address = first_true(target)
         sheet = cluster.of_url(address.host, address.port, target.access, target.written.zones.attribute)
     except ChaosError as error:
         reporter.line(f"no audit: {error}")

@@ -28,6 +28,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 from urllib3.exceptions import HTTPError
 
+from chaos.base.addresses import Address
 from chaos.base.errors import HistoryError
 from chaos.history.format import ARRIVAL, NO_INDEX, Outcome
 from chaos.history.writer import ARRIVALS, DRIVER_EVENTS, SCHEDULED, STALE, EventWriter, RowWriter, write_tables
@@ -471,7 +472,7 @@ class Engine:
         target: Target = zone.targets[number]
         probe = self._config.client.probe
         connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
-        server = f"{zone.access.scheme}://{f'[{target.host}]' if ':' in target.host else target.host}:{target.port}"
+        server = str(Address(zone.access.tls, target.host, target.port))
         path, headers = zone.access.signed("GET", server, probe.path, headers={"connection": "close", **zone.headers})
         ok, says = False, (silent := f"no answer within {probe.timeout_s:g} s")
         began = time.monotonic_ns()

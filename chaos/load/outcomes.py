@@ -77,23 +77,29 @@ def is_stale(kind: str, status: int, text: str | bytes | None, *, least_hits: in
 # of a number would else pass for "none failed".
 
 
-def _whole_query(answer: dict[str, Any], _: int) -> bool:
-    """A search whose hits nobody counts: it may ask for no total."""
-    timed_out, shards, hits = answer["timed_out"], answer["_shards"], answer["hits"]["hits"]
+def _searched(answer: dict[str, Any]) -> bool:
+    """Whether every shard that was asked has answered in time."""
+    timed_out, shards = answer["timed_out"], answer["_shards"]
     total, successful, failed = shards["total"], shards["successful"], shards["failed"]
-    if not (type(total) is type(successful) is type(failed) is int and type(timed_out) is bool and type(hits) is list):
-        raise TypeError("no answer to a search")
+    if not (type(total) is type(successful) is type(failed) is int and type(timed_out) is bool):
+        raise TypeError("a count that is no number")
     return not timed_out and failed == 0 and successful >= total
 
 
+def _whole_query(answer: dict[str, Any], _: int) -> bool:
+    """A search whose hits nobody counts: it may ask for no total."""
+    if type(answer["hits"]["hits"]) is not list:
+        raise TypeError("hits that are no list")
+    return _searched(answer)
+
+
 def _whole_search(answer: dict[str, Any], least_hits: int) -> bool:
-    timed_out, shards, found = answer["timed_out"], answer["_shards"], answer["hits"]["total"]
-    total, successful, failed = shards["total"], shards["successful"], shards["failed"]
+    found = answer["hits"]["total"]
     if type(found) is dict:
         found = found["value"]
-    if not (type(total) is type(successful) is type(failed) is type(found) is int and type(timed_out) is bool):
+    if type(found) is not int:
         raise TypeError("a count that is no number")
-    return not timed_out and failed == 0 and successful >= total and found >= least_hits
+    return _searched(answer) and found >= least_hits
 
 
 def _whole_write(answer: dict[str, Any], _: int) -> bool:

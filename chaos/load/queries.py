@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -51,21 +51,38 @@ def _request(path: Path, header: tuple[int, str], body: tuple[int, str], allowed
             f"{path}:{header[0]}: unknown key '{unknown[0]}'", remedy=f"known are index, {', '.join(PARAMETERS)}"
         )
     named = said.get("index")
-    names = named if isinstance(named, list) else str(named or "").split(",")
+    names = named if isinstance(named, list) and named else str(named or "").split(",")  # no name would mean all
     for name in names:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InvalidInput(
                 f"{path}:{header[0]}: {name!r} is no name of an index", remedy="name each, or its beginning with *"
             )
-        if not any(_within(name, each) for each in allowed):
-            raise InvalidInput(
-                f"{path}:{header[0]}: the target's file does not allow to read {name}",
-                remedy=f"allowed are: {', '.join(allowed) or 'none'} (reads.indices)",
-            )
-    _object(path, *body)
+        _refuse(path, header[0], name, allowed)
+    for name in _named(_object(path, *body)):
+        _refuse(path, body[0], name, allowed)
     parameters = {key: str(said[key]) for key in PARAMETERS if key in said}
     query = f"?{urlencode(parameters)}" if parameters else ""
     return Request("POST", f"/{quote(','.join(names), safe=',*')}/_search{query}", body[1].strip())
+
+
+def _named(body: Any) -> Iterator[str]:
+    """The indices that a body itself names: a terms lookup, documents that others are to be like, a stored shape."""
+    if isinstance(body, dict):
+        for key, value in body.items():
+            if key in ("index", "_index"):
+                yield str(value)
+            yield from _named(value)
+    elif isinstance(body, list):
+        for each in body:
+            yield from _named(each)
+
+
+def _refuse(path: Path, line: int, name: str, allowed: Sequence[str]) -> None:
+    if not any(_within(name, each) for each in allowed):
+        raise InvalidInput(
+            f"{path}:{line}: the target's file does not allow to read {name}",
+            remedy=f"allowed are: {', '.join(allowed) or 'none'} (reads.indices)",
+        )
 
 
 def _within(name: str, allowed: str) -> bool:

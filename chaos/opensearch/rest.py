@@ -8,6 +8,7 @@ the same connections.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Collection, Mapping
@@ -23,8 +24,10 @@ from opensearchpy.exceptions import TransportError
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from chaos.base.access import PLAIN, Access
+from chaos.base.addresses import Address
 from chaos.base.netsock import Endpoint, Namespace, Socket
 from chaos.base.sigv4 import Signer, on_wire
+from chaos.base.text import one_line
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What an answer of another shape than expected ends in; the last one thousands of brackets."""
@@ -47,6 +50,11 @@ class Garbled(urllib3.exceptions.HTTPError):
     def __init__(self, says: str, status: int = 0) -> None:
         super().__init__(says)
         self.status = status
+
+
+def short(error: Exception) -> str:
+    """An error of urllib3's in one line, without the objects that it names."""
+    return one_line(re.sub(r"^<?[\w.]+\(.*?\)>?: ", "", str(error)) or type(error).__name__) or "no reason"
 
 
 class _Head(HTTPResponse):
@@ -182,8 +190,7 @@ class NodeClient:
         self, server: Endpoint, *, access: Access = PLAIN, timeout: float = 5.0, connect: float | None = None
     ) -> None:
         self._access, self._headers = access, access.headers()
-        host = f"[{server.host}]" if ":" in server.host else server.host
-        self._server = f"{access.scheme}://{host}:{server.port}"
+        self._server = str(Address(access.tls, server.host, server.port))
         if not access.verify:  # as asked for: no need to be told again on every request
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         kind = urllib3.HTTPSConnectionPool if access.tls else urllib3.HTTPConnectionPool

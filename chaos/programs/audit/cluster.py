@@ -6,7 +6,6 @@ to, or is no OpenSearch, is an error.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,13 +13,14 @@ from typing import Any
 import urllib3
 
 from chaos.base.access import Access
+from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
-from chaos.base.text import printable
+from chaos.base.text import one_line, printable
 from chaos.definitions.topology import ZONE_ATTRIBUTE
 from chaos.opensearch.cluster import Cluster
-from chaos.opensearch.rest import Garbled, NodeClient
+from chaos.opensearch.rest import Garbled, NodeClient, short
 from chaos.programs.audit.facts import Copy, Index, Node, Settings, Sheet, plain, wanted
 
 Get = Callable[[str], tuple[int, Any]]
@@ -53,8 +53,7 @@ class Partial(ValueError):
 def of_url(host: str, port: int, access: Access, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
     """The facts of the cluster behind an address. Raises InvalidInput."""
     client = NodeClient(Endpoint(host, port), access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
-    where = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    return _through(client, where, zone_attribute)
+    return _through(client, str(Address(access.tls, host, port)), zone_attribute)
 
 
 def of_lab(lab: Cluster, zone_attribute: str = ZONE_ATTRIBUTE, timeout: float = CONNECT_SECONDS) -> Sheet:
@@ -84,9 +83,9 @@ def read(get: Get, where: str, zone_attribute: str = ZONE_ATTRIBUTE) -> Sheet:
                 return parse(answer)
             why = f"GET {name} answered {status}: {_reason(answer)}"
         except Garbled as error:
-            why = f"GET {name} answered something that cannot be read: {_short(error)}"
+            why = f"GET {name} answered something that cannot be read: {short(error)}"
         except urllib3.exceptions.HTTPError as error:
-            why = f"GET {name} was not answered: {_short(error)}"
+            why = f"GET {name} was not answered: {short(error)}"
         except Partial as error:
             why = f"GET {name}: {error}"
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -107,7 +106,7 @@ def _version(get: Get, where: str) -> str:
         status, answer = get("/")
     except urllib3.exceptions.SSLError as error:
         raise InvalidInput(
-            f"{where}: TLS failed: {_short(error)}", remedy="name its authority with --ca, or say --insecure"
+            f"{where}: TLS failed: {short(error)}", remedy="name its authority with --ca, or say --insecure"
         ) from error
     except Garbled:
         raise InvalidInput(
@@ -115,7 +114,7 @@ def _version(get: Get, where: str) -> str:
         ) from None
     except urllib3.exceptions.HTTPError as error:
         raise InvalidInput(
-            f"{where} cannot be reached: {_short(error)}", remedy="check the address, and http against https"
+            f"{where} cannot be reached: {short(error)}", remedy="check the address, and http against https"
         ) from error
     if status in (401, 403) and (told := refusal(answer)):
         raise InvalidInput(f"{where}: {_line(told[0])} ({status})", remedy=told[1])
@@ -216,10 +215,5 @@ def _reason(answer: Any) -> str:
     return _line(plain(said if said is not None else answer if isinstance(answer, str) else "no reason"))
 
 
-def _short(error: Exception) -> str:
-    """An error of urllib3's in one line, without the objects that it names."""
-    return _line(re.sub(r"^<?[\w.]+\(.*?\)>?: ", "", str(error)) or type(error).__name__)
-
-
 def _line(text: str) -> str:
-    return printable(" ".join(text.split()))[:200] or "no reason"
+    return one_line(text) or "no reason"

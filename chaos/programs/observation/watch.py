@@ -18,6 +18,7 @@ from typing import Any
 import urllib3
 
 from chaos.base.text import printable
+from chaos.opensearch.rest import UNREADABLE, short
 
 PERIOD_SECONDS = 1.0
 TOTALS_EVERY = 10
@@ -39,7 +40,6 @@ TOTALS = (
     "nodes.*.thread_pool.search.rejected,nodes.*.thread_pool.write.rejected,"
     "nodes.*.os.cpu.percent,nodes.*.jvm.mem.heap_used_percent"
 )
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 Get = Callable[[str], tuple[int, Any]]
 """Path → status and decoded body. Raises ``urllib3.exceptions.HTTPError``."""
 
@@ -140,7 +140,7 @@ class Watch:
                 if (members := sorted(names.values())) != self._members:
                     self._members = found["members"] = members
         except urllib3.exceptions.HTTPError as error:
-            found["says"] = printable(" ".join(str(error).split()))[:200]
+            found["says"] = short(error)
         except UNREADABLE:
             found["says"] = "answered something that cannot be read"
         found["ms"] = round((time.monotonic() - began) * 1000, 1)

@@ -29,7 +29,7 @@ from chaos.opensearch.requests import (
     weights_path,
     without_vote,
 )
-from chaos.opensearch.rest import UNREADABLE, NodeClient
+from chaos.opensearch.rest import UNREADABLE, NodeClient, short
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -117,9 +117,7 @@ def first_true(target: Existing) -> Address:
     """The first address behind which the target's own cluster answers. Raises InvalidInput when there is none."""
     wrong = []
     for address in target.written.addresses:
-        client = NodeClient(
-            Endpoint(address.host, address.port), access=target.access, timeout=READ_SECONDS, connect=CONNECT_SECONDS
-        )
+        client = _client(address, target.access)
         try:
             found = identity_of(only_get(client), str(address))
         except InvalidInput as error:
@@ -144,10 +142,7 @@ def look(addresses: tuple[Address, ...], access: Access, attribute: str | None =
     identities: dict[str, Identity] = {}
     silent: dict[str, str] = {}
     first: NodeClient | None = None
-    clients = [
-        NodeClient(Endpoint(each.host, each.port), access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
-        for each in addresses
-    ]
+    clients = [_client(each, access) for each in addresses]
     try:
         for address, client in zip(addresses, clients, strict=True):
             try:
@@ -162,6 +157,11 @@ def look(addresses: tuple[Address, ...], access: Access, attribute: str | None =
     finally:
         for client in clients:
             client.close()
+
+
+def _client(address: Address, access: Access) -> NodeClient:
+    where = Endpoint(address.host, address.port)
+    return NodeClient(where, access=access, timeout=READ_SECONDS, connect=CONNECT_SECONDS)
 
 
 def only_get(client: NodeClient) -> Get:
@@ -239,9 +239,3 @@ def _nodes(answer: Any, attribute: str) -> tuple[SeenNode, ...]:
     if not found:
         raise ValueError("it names no node")
     return tuple(sorted(found, key=lambda node: node.name))
-
-
-def short(error: Exception) -> str:
-    """An error of urllib3's in one line."""
-    text = " ".join(str(error).split())
-    return printable(text.partition(": ")[2] or text)[:200] or type(error).__name__

@@ -54,6 +54,12 @@ def test_searches_are_sent_in_turn_and_each_by_itself(tmp_path: Path) -> None:
         (['{"index": "orders,-logs-1"}', ALL], ":1: '-logs-1' is no name of an index"),
         (['{"index": "other:orders"}', ALL], ":1: 'other:orders' is no name"),
         (['{"index": "orders/_doc/1"}', ALL], ":1: 'orders/_doc/1' is no name"),
+        (['{"index": []}', ALL], ":1: '' is no name of an index"),
+        (
+            ['{"index": "orders"}', '{"query": {"terms": {"u": {"index": "people", "id": "1", "path": "u"}}}}'],
+            ":2: .*people",
+        ),
+        (['{"index": "orders"}', '{"query": {"more_like_this": {"like": [{"_index": "people"}]}}}'], ":2: .*people"),
         (["{}", ALL], ":1: '' is no name of an index"),
         (['{"index": 3}', ALL], ":1: '3' is no name|does not allow to read 3"),
         (['{"index": "orders", "scroll": "1m"}', ALL], ":1: unknown key 'scroll'"),
