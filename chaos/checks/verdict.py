@@ -686,7 +686,7 @@ def _abort_json(record: Record) -> dict[str, Any] | None:
     event = next(reversed(record.of_kind("abort.undone")), None)
     if event is None:
         return None
-    seconds = float(event["seconds"])
+    seconds, complete = float(event["seconds"]), event.get("complete", True) is True
     return {
         "asked": record.since_start(int(event["asked"])),
         "guard": next((str(each.get("guard")) for each in record.of_kind("guard.tripped")), None),
@@ -695,5 +695,6 @@ def _abort_json(record: Record) -> dict[str, Any] | None:
         "proven": event.get("proven") is True,
         "proven_seconds": event.get("proven_seconds"),
         "goal": ABORT_GOAL_SECONDS,
-        "within": seconds <= ABORT_GOAL_SECONDS,
+        "complete": complete,
+        "within": complete and seconds <= ABORT_GOAL_SECONDS,
     }

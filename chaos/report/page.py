@@ -564,11 +564,12 @@ def _trust(findings: FindingsFile) -> list[dict[str, str]]:
 
 def _abort_line(abort: dict[str, Any]) -> dict[str, str]:
     """How long the abort took, against its goal."""
+    head = "Everything was undone" if abort.get("complete", True) else "Not everything could be undone: tried until"
     proof = f"; proven to be gone after {text.seconds(abort['proven_seconds'])}" if abort["proven"] else ""
     return {
         "mark": "✓" if abort["within"] else "?",
         "kind": "pass" if abort["within"] else "inconclusive",
-        "head": f"Everything was undone {text.seconds(abort['seconds'])} after the stop was asked for",
+        "head": f"{head} {text.seconds(abort['seconds'])} after the stop was asked for",
         "text": f"The goal is {text.seconds(abort['goal'])}"
         + (proof or "; the end of not every fault was proven by then"),
     }

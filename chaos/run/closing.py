@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from chaos.base.errors import Aborted, ChaosError
 from chaos.base.paths import write_json
-from chaos.faults.ledger import registrations, standing
+from chaos.faults.ledger import Entry, registrations, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.patience import patiently
 from chaos.history import History, compact
@@ -19,6 +19,7 @@ from chaos.observe.readback import read_back
 from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
 from chaos.run.options import RunResult, Unreported
+from chaos.run.recovery import mend
 from chaos.run.state import RunState
 from chaos.run.stopping import Unasked
 from chaos.target.labs import sweep, traces
@@ -68,14 +69,38 @@ class Closing(RunState):
         gone = self.lifecycle.undo_all(look=self.outcome == "finished")
         if not gone:
             self.reporter.line("not every fault is proven to be gone")
-        self.say_latency(held, gone)
-        remaining = [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
-        undo_entries(self.lab, self.ledger, remaining)  # what fails is tried once more when the lab is left
+        back, left = self.lifecycle.taken_back, []
+        if remaining := self.remaining():
+            if undo_entries(self.lab, self.ledger, remaining):
+                self.mend()
+                left = undo_entries(self.lab, self.ledger, self.remaining())  # and once more when the lab is left
+            back = time.monotonic_ns()
+        self.say_latency(held, gone, back, left)
         self.check_late_stop()
 
-    def say_latency(self, held: list[str], gone: bool) -> None:
-        """How long it took from the stop being asked for until nothing was in effect any more, and proven so."""
-        asked, back = self.stop.at, self.lifecycle.taken_back
+    def remaining(self) -> list[Entry]:
+        """What the ledger still has that can be taken back, but for the run's own index."""
+        return [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
+
+    def mend(self) -> None:
+        """Start anew what does not do as told, as ``recover`` would: what it holds goes with it, and so do connections.
+
+        Nothing that failed to be undone counts as proven to be gone, whatever becomes of it here.
+        """
+        mended, failed = mend(self.lab)
+        for says in failed:
+            self.note("note", says=says)
+        for what in mended:
+            says = f"{what} did not take back what it was told to, and was started anew: its connections were cut"
+            self.note("note", says=says)
+            self.reporter.line(says)
+
+    def say_latency(self, held: list[str], gone: bool, back: int | None, left: list[str]) -> None:
+        """How long it took from the stop being asked for until nothing was in effect any more, and proven so.
+
+        ``back``: when everything had been tried. ``left``: what could not be taken back by then.
+        """
+        asked = self.stop.at
         if asked is None:
             return
         now = time.monotonic_ns()
@@ -85,10 +110,13 @@ class Closing(RunState):
             asked=asked,
             faults=held,
             seconds=round(seconds, 6),
+            complete=not left,
             proven=gone,
             proven_seconds=round((now - asked) / 1e9, 6) if held else None,
         )
-        if held:
+        if left:
+            self.reporter.line(f"not everything could be undone: {left[0]}")
+        elif held:
             self.reporter.line(f"everything was undone {seconds:.1f} s after the stop was asked for")
 
     def check_late_stop(self) -> None:

@@ -206,6 +206,24 @@ def test_a_toxiproxy_that_a_third_hand_kills(tiny, out):
 
 
 @pytest.mark.full
+def test_a_toxiproxy_that_does_not_take_its_toxics_back_is_started_anew(tiny, out):
+    """It hangs while the fault is on it: what it holds goes with it, and no gone is proven."""
+
+    def strike(running: Cli) -> None:
+        identity = json.loads((tiny.folder / "run" / "toxiproxy-c-all.json").read_text())
+        os.kill(identity["pid"], signal.SIGSTOP)
+        os.kill(running.process.pid, signal.SIGINT)
+
+    code, output = run_until(tiny, out, strike)
+    assert code == 4, output
+    assert "Toxiproxy of c-all did not take back what it was told to, and was started anew" in output
+    found = findings(out)
+    assert found["clean"] is True and found["outcome"] == "aborted"
+    assert any("not proven to be gone" in reason["says"] for reason in found["reasons"]), found["reasons"]
+    assert await_green(tiny, 120)[0] and problems(tiny) == [] and nothing_left() == []
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("word", "what", "experiment"),
     [

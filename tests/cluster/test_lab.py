@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import re
 import socket
+import struct
+import threading
+import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from clusterkit import DATA, cli, kept_lab_id, nothing_left
 
-from chaos.base.errors import InvalidInput, LabError
+from chaos.base.errors import FaultError, InvalidInput, LabError
 from chaos.definitions import load_topology
+from chaos.observe.proof import problems
 from chaos.opensearch.views import newest, views
 from chaos.run.options import new_lab_id
 from chaos.target.labs import network, provisioning, sweep
 from chaos.target.labs.local import LocalLab
+from chaos.target.wiring import Proxy
 
 
 def test_the_cluster_is_as_the_topology_says(playground):
@@ -119,3 +125,52 @@ def test_namespaces_come_and_go_without_piling_up_mounts():
         assert lab.down() == []
         counts.append(mounts())
     assert counts[0] == counts[1] == counts[2]
+
+
+def lock_a_proxy(lab: LocalLab, host: str) -> None:
+    """Toxiproxy issue 558: toxics are removed while the other end of their connections dies, until that hangs."""
+    server, namespace = lab.toxiproxy(host), lab.wiring[host].namespace
+    listener, port = "127.0.0.1:21999", 22000
+    end = time.monotonic() + 60
+    while server.serves():
+        assert time.monotonic() < end, "it does not hang"
+        port += 1
+        with namespace.entered(), socket.socket() as upstream:
+            upstream.bind(("127.0.0.1", port))
+            upstream.listen(16)
+            server.populate([Proxy("doomed", listener, f"127.0.0.1:{port}")])
+            clients = [socket.create_connection(("127.0.0.1", 21999), 5) for _ in range(13)]
+            served = [upstream.accept()[0] for _ in clients]
+        server.add_toxic("doomed", "slow", "latency", "upstream", {"latency": 200})
+        over = threading.Event()
+
+        def talk(clients=clients, over=over) -> None:
+            with suppress(OSError):
+                while not over.wait(0.005):
+                    for client in clients:
+                        client.sendall(b"x" * 300)
+
+        def die(served=served) -> None:
+            for each in served:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                each.close()
+
+        talking = threading.Thread(target=talk)
+        talking.start()
+        time.sleep(0.5)  # some of what was said is under way now
+        dying = threading.Timer(0.002, die)
+        dying.start()
+        with suppress(FaultError):
+            server.remove_toxic("doomed", "slow")
+        dying.join()
+        over.set()
+        talking.join()
+        for each in clients:
+            each.close()
+
+
+def test_a_toxiproxy_of_which_one_proxy_is_locked_is_started_anew(tiny):
+    lock_a_proxy(tiny, "client-a")
+    assert tiny.toxiproxy("client-a").version(), "it says its version all the same"
+    assert tiny.mend() == ["Toxiproxy of client-a"]
+    assert problems(tiny) == [] and tiny.mend() == []

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from chaos.base.errors import FaultError, InvalidInput, LabError
+from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
@@ -160,9 +160,7 @@ class LocalLab(BaseLab):
             file = self.folder / "run" / f"toxiproxy-{host.name}.json"
             if not file.exists():  # a lab that never came so far
                 continue
-            try:
-                self.toxiproxy(host.name).version()
-            except FaultError:
+            if not self.toxiproxy(host.name).serves():
                 with suppress(OSError, ValueError, KeyError):
                     identity = ProcessIdentity.from_json(json.loads(file.read_text()))
                     if identity.alive():

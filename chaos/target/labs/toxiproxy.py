@@ -106,6 +106,19 @@ class ToxiproxyServer:
         """It is a new one: nothing is held against it."""
         _hung.pop(self._place, None)
 
+    def serves(self) -> bool:
+        """Whether it can still be told what to do: each of its proxies answers, whatever was before.
+
+        Removing a toxic while the other end of a connection dies can lock that proxy for good (issue 558): its link
+        waits for the lock that the removal holds, and the removal for the link. All else goes on, ``/version`` too.
+        """
+        _hung.pop(self._place, None)
+        try:
+            self.proxies()
+        except FaultError:
+            return False
+        return True
+
     def version(self) -> str:
         return str(self._said("/version", dict)["version"])
 

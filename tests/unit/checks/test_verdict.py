@@ -78,6 +78,8 @@ def test_how_long_an_abort_took_is_a_finding_of_its_own() -> None:
     late.chapters[1].event(44.9, "abort.undone", asked=0, faults=["f1"], seconds=7.5, proven=False)
     abort = judged(late).abort
     assert abort is not None and abort["within"] is False and abort["proven"] is False
+    late.chapters[1].event(44.95, "abort.undone", asked=0, faults=["f1"], seconds=0.3, proven=False, complete=False)
+    assert judged(late).abort["within"] is False, "what is still there was not undone in time"
     assert judged(synthetic.slow_zone()).abort is None
 
 

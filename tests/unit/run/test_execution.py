@@ -21,8 +21,8 @@ from chaos.base.paths import ProcessIdentity
 from chaos.base.units import Duration, Rate
 from chaos.commands import leases
 from chaos.definitions.experiment import Phase
-from chaos.faults.ledger import Ledger, Registration, registrations
-from chaos.faults.lifecycle import Lifecycle
+from chaos.faults.ledger import Ledger, Registration, registrations, standing
+from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.history import ends
 from chaos.load import workloads
 from chaos.registry import load_experiment
@@ -217,6 +217,41 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     assert made.outcome == "finished" and made.events.of("cluster.settled") == []
     assert len(made.events.of("note")) == 1  # said once
     assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
+
+
+@pytest.mark.parametrize("mends", [True, False])
+def test_what_does_not_take_back_what_it_was_told_to_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mends: bool
+) -> None:
+    made = execution(tmp_path)
+    made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.is_over)
+    assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")]))
+    hung = ["Toxiproxy of a-data"]
+
+    def fails(call: str, arguments: Any) -> None:
+        if hung and call == "restore":
+            raise FaultError("it hangs")
+
+    def mend() -> list[str]:
+        started = list(hung)
+        hung.clear()
+        return started
+
+    monkeypatch.setattr(made.lab, "fails", fails)
+    if mends:
+        monkeypatch.setattr(made.lab, "mend", mend)
+    made.stop.ask("stopped by SIGINT")
+    with pytest.raises(Aborted):
+        made.undo()
+    (undone,) = made.events.of("abort.undone")
+    assert undone["complete"] is mends and undone["proven"] is False
+    if not mends:
+        assert made.lab.effects and made.events.of("note") == []
+        return
+    (note,) = made.events.of("note")
+    assert "Toxiproxy of a-data" in note["says"] and "was started anew" in note["says"]
+    assert made.events.of("fault.gone") == []
+    assert undo_entries(made.lab, made.ledger, standing(made.ledger.path)) == [] and made.lab.effects == set()
 
 
 def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -476,8 +476,10 @@ class DockerLab(BaseLab):
             if container is None:
                 continue
             try:
-                self.toxiproxy(host.name).version()
-            except (FaultError, LabError):
+                serves = self.toxiproxy(host.name).serves()
+            except LabError:  # it runs nowhere
+                serves = False
+            if not serves:
                 ran = host.kind == "node" and self.process_state(host.name) is not None
                 if (identity := self._identity_of(container)) is not None:
                     self._to_end.add(identity)
