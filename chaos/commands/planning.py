@@ -53,8 +53,17 @@ def plan(
     no_controller: Uncontrolled = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     objective: Objectives = None,
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on",
+            help="On a cluster that exists, by its file: who is meant, what is lacking, and what forbids it.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Print every step with its inverse; needs no cluster and changes nothing."""
+    """Print every step with its inverse; needs no cluster and changes nothing. With --on it sends GETs."""
     from chaos.definitions import objectives
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
@@ -64,6 +73,10 @@ def plan(
     loaded = for_each(
         lambda file: load_experiment(file, topology=topology, controlled=controlled, good=good), experiments
     )
+    if on is not None:
+        from chaos.commands.planning_on import plans_on
+
+        raise typer.Exit(int(plans_on(on, loaded, seed, as_json=as_json)))
     print_plans(loaded, seed, as_json=as_json)
     for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
 

@@ -66,6 +66,10 @@ Readable = Annotated[str, Field(pattern=r"^[a-z0-9.][a-z0-9_.+-]*\*?$")]
 """One index, or those that begin so; never all."""
 
 
+Setting = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9_.-]*$")]
+"""The full name of one setting, such as cluster.routing.allocation.enable."""
+
+
 class SigV4File(Strict):
     """Requests are signed for AWS, for a domain of Amazon OpenSearch Service."""
 
@@ -139,6 +143,18 @@ class Reads(Strict):
     most: PositiveRate = Field(description="searches per second at most, for example 10/s")
 
 
+ExactIndex = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
+"""The name of one index, and none that begins with a dot: those are the system's own."""
+
+
+class Accepted(Strict):
+    """An index that may be without an active copy while a fault holds: somebody answers for it."""
+
+    index: ExactIndex = Field(description="its exact name; never a system index, never a pattern")
+    owner: str = Field(min_length=1, description="who has agreed, for example team-search")
+    until: Day = Field(description="the last day, in UTC, on which this holds")
+
+
 class ExistingFile(Strict):
     """A target as written."""
 
@@ -155,6 +171,12 @@ class ExistingFile(Strict):
     zones: Zones
     nodes: dict[str, Member] = Field(min_length=1, description="every node by the cluster's own name for it")
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
+    settings: tuple[Setting, ...] = Field(
+        default=(), description="cluster settings that experiments may change; what others do cannot be computed"
+    )
+    accept_unavailable: tuple[Accepted, ...] = Field(
+        default=(), description="indices that may be without an active copy meanwhile, by exact name"
+    )
     rung: Literal["observe", "plan", "node", "zone"] = Field(
         default="observe", description="how far it may be touched, each with all before it"
     )
@@ -191,6 +213,10 @@ class Existing(Strict):
         """The rung that holds on a day."""
         over = self.written.until is not None and today > self.written.until
         return RUNGS[0] if over else self.written.rung
+
+    def accepted_on(self, today: date) -> frozenset[str]:
+        """The indices that may be unavailable on a day."""
+        return frozenset(each.index for each in self.written.accept_unavailable if today <= each.until)
 
     def _beside(self, file: str | None) -> str | None:
         return None if file is None else str(self.folder / Path(file).expanduser())

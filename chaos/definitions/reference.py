@@ -36,6 +36,7 @@ EXISTING = {
     "Identity": "identity",
     "Zones": "zones",
     "Member": "nodes.NAME",
+    "Accepted": "accept_unavailable",
     "Reads": "reads",
 }
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}

@@ -63,6 +63,8 @@ class NodeLike(Protocol):
     def group(self) -> str: ...
     @property
     def roles(self) -> tuple[str, ...]: ...
+    @property
+    def also(self) -> tuple[str, ...]: ...
 
 
 Link = tuple[str, str]
@@ -350,7 +352,7 @@ def candidates(selector: NodeSelector, nodes: Sequence[NodeLike]) -> tuple[str, 
         node.name
         for node in nodes
         if selector.zone in (None, node.zone)
-        and selector.node in (None, node.name)
+        and selector.node in (None, node.name, *node.also)
         and selector.group in (None, node.group)
         and (selector.role is None or selector.role in node.roles)
         and (not selector.elected or "cluster_manager" in node.roles)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import (
     Field,
@@ -25,6 +25,9 @@ from chaos.definitions.selectors import NAME, LinkSelector, NodeSelector, fixed,
 from chaos.definitions.topology import Topology
 
 T = TypeVar("T")
+
+Reach = Literal["named", "index", "foreign", "cluster"]
+"""Nodes and links that are named, the load's own index, an index of somebody else, or the cluster as a whole."""
 
 LOAD_INDEX = "chaos"
 """The load's index, where its run does not name it otherwise."""
@@ -113,7 +116,8 @@ class FaultParams(Step):
     measures, for the catalogue. ``holding``: how it is looked at between its proof and its undo, for the catalogue.
     ``examples``: parameters that work on the topology 3az-standby (three zones, one manager and one data node each) or,
     where a kind needs more, on ``example_topology``; the catalogue shows them, the conformance suite runs them and the
-    random mode draws from them. ``lasting``: what it does to data cannot be undone.
+    random mode draws from them. ``lasting``: what it does to data cannot be undone. ``passing``: it is over by itself
+    when it has been made.
     """
 
     family: ClassVar[str]
@@ -125,6 +129,7 @@ class FaultParams(Step):
     examples: ClassVar[tuple[dict[str, Any], ...]]
     example_topology: ClassVar[str] = "3az-standby"
     lasting: ClassVar[bool] = False
+    passing: ClassVar[bool] = False
 
     name: str | None = Field(
         default=None,
@@ -161,6 +166,16 @@ class FaultParams(Step):
     def fixed(self) -> bool:
         """True when the topology alone tells whom it hits: nothing is elected or drawn."""
         return all(fixed(selector) for selector in self.selectors.values())
+
+    @property
+    def reach(self) -> Reach:
+        """What it touches, which on a cluster that is not ours decides whether it may."""
+        return "named"
+
+    @property
+    def cluster_settings(self) -> tuple[str, ...]:
+        """The settings of the cluster that it changes, by their full names."""
+        return ()
 
     def check(self, topology: Topology) -> list[str]:
         """What is wrong with it on this topology, beyond its selectors; one sentence each."""

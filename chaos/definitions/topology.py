@@ -234,6 +234,8 @@ class NodeSpec(Strict):
     version: str | None = None
     """None: the topology's"""
     settings: dict[str, Any] = Field(default_factory=dict)
+    also: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """What an experiment calls it, where the node is one of a cluster that exists and has a name of its own."""
 
     @property
     def is_data(self) -> bool:
@@ -415,7 +417,7 @@ def check(file: TopologyFile) -> Iterator[Problem]:
     yield from _check_versions(file)
     yield from _check_settings(file)
     topology = resolve(file)
-    yield from _check_copies(topology)
+    yield from check_copies(topology)
     loc: tuple[str, ...] = ("weights",) if file.weights is not None else ("standby",)
     if topology.weights is not None and all(zone in file.zones for zone in (file.standby,) if zone):
         yield from check_weights(topology.weights, topology, loc)
@@ -455,7 +457,7 @@ def _check_settings(file: TopologyFile) -> Iterator[Problem]:
                 yield Problem(("settings", "index", key), f"{key}: expected a whole number from {least}, got {value!r}")
 
 
-def _check_copies(topology: Topology) -> Iterator[Problem]:
+def check_copies(topology: Topology) -> Iterator[Problem]:
     """Copies that can never all be placed: the cluster would never be green.
 
     With forced awareness a zone takes at most ceil(copies / values) copies of a shard, the values

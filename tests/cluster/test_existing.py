@@ -119,7 +119,42 @@ def test_an_observation_asks_and_changes_nothing(tiny, recorder: Recorder, tmp_p
     assert code == 1 and "audit of" in output
     assert {method for method, _ in recorder.asked} == {"GET"}
     code, output = cli("run", DATA / "slow.yaml", "--on", file)
-    assert code == 2 and "runs on labs alone today" in output and "Traceback" not in output, output
+    assert (
+        code == 2
+        and "opensearch-chaos plan EXPERIMENT --on" in output
+        and "runs on labs alone today" in output
+        and "Traceback" not in output
+    ), output
+
+
+def test_an_experiment_is_planned_on_it_by_gets_alone(tiny, recorder: Recorder, tmp_path: Path):
+    """What is really there decides: an index without copies forbids what a lab would allow, until its owner accepts."""
+    create_index(tiny, "orders", {"number_of_shards": 3, "number_of_replicas": 0})
+    try:
+        assert await_green(tiny, 60)[0]
+        assert cli("init", tmp_path, "--from", recorder.url, "--name", "staging")[0] == 0
+        file = tmp_path / "topologies" / "existing" / "staging.yaml"
+        recorder.asked.clear()
+        code, output = cli("plan", DATA / "slow.yaml", "--on", file, "--json")
+        found = json.loads(output)
+        assert code == 2 and {method for method, _ in recorder.asked} == {"GET"}, output
+        assert [row["sign"] for row in found["requires"]] == ["same"] * len(found["requires"]), found
+        slow = next(each for each in found["reach"] if each["phase"] == "slow")
+        assert slow["hit"] == ["c-all"] and found["rung"] == "zone"
+        refused = {row["what"]: row["says"] for row in found["refused"]}
+        assert refused.keys() == {"shards", "no provider", "rung"}, refused
+        assert refused["shards"] == "no active copy elsewhere of 1 shard of orders"
+        accepted = "accept_unavailable: [{index: orders, owner: us, until: 2099-01-01}]\n"
+        file.write_text(file.read_text().replace("rung: observe", f"{accepted}rung: zone\nuntil: 2099-01-01"))
+        code, output = cli("plan", DATA / "slow.yaml", "--on", file)
+        assert code == 2 and "REFUSED  1 reason" in output, output
+        assert "of orders none, which the file accepts" in output and "provider: none can do this there" in output
+        uuid = json.loads(urllib.request.urlopen(recorder.url, timeout=10).read())["cluster_uuid"]
+        file.write_text(file.read_text().replace(uuid, "another"))
+        code, output = cli("plan", DATA / "slow.yaml", "--on", file)
+        assert code == 2 and "another cluster answers there" in output, output
+    finally:
+        delete_index(tiny, "orders")
 
 
 def test_searches_of_the_team_go_to_what_the_file_allows(tiny, recorder: Recorder, tmp_path: Path):

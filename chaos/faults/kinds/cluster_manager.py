@@ -18,7 +18,7 @@ from chaos.base.errors import ChaosError
 from chaos.base.units import PositiveDuration, PositiveRate
 from chaos.definitions.base import OneOrMore
 from chaos.definitions.selectors import NodeSelector
-from chaos.definitions.steps import Scene
+from chaos.definitions.steps import Reach, Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import Evidence, Look, Probe, ProcessEvidence, Simple
 from chaos.faults.flapping import Flapping
@@ -388,6 +388,10 @@ class TaskStorm(_ClusterManagerFault):
     rate: PositiveRate = Field(description="tasks per second, for example 10/s")
     what: Literal["mappings", "indices"] = Field(default="mappings", description="mappings or indices")
 
+    @property
+    def reach(self) -> Reach:
+        return "cluster"
+
     def describe(self) -> str:
         what = "mapping updates" if self.what == "mappings" else "index creations"
         return f"{self.rate.text} {what}"
@@ -450,6 +454,10 @@ class AdminStorm(_ClusterManagerFault):
     target: NodeSelector = Field(
         default=NodeSelector(role="cluster_manager"), description="which nodes are asked; default role cluster_manager"
     )
+
+    @property
+    def reach(self) -> Reach:
+        return "cluster"
 
     def describe(self) -> str:
         return f"{self.rate.text} administrative requests ({', '.join(self.requests)}) to {self.target.text}"

@@ -133,6 +133,7 @@ class NodeRestart(OnProcess):
     proof = "each node's process is another one than before, and it is in the cluster"
     holding = "it is over when it is proven: nothing is to hold"
     colour = "#b7791f"
+    passing = True
     verb: ClassVar[str] = "restart"
     how: Literal["orderly", "kill"] = Field(default="orderly", description="orderly (SIGTERM) or kill (SIGKILL)")
     rolling: StrictBool = Field(default=True, description="one node after the other, or all at once")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import urllib3
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from chaos.definitions.steps import Scene
+from chaos.definitions.steps import Reach, Scene
 from chaos.definitions.topology import LAB_OWNED, STATIC, Topology, setting
 from chaos.faults.evidence import Evidence, Look, Probe, Simple
 from chaos.faults.kind import Kind
@@ -261,6 +261,14 @@ class SettingsChange(Kind):
         if self.scope == "cluster" and self.index is not None:
             raise ValueError("a cluster setting has no index: expected scope: index, or no index")
         return self
+
+    @property
+    def reach(self) -> Reach:
+        return "cluster" if self.scope == "cluster" else "index" if self.index is None else "foreign"
+
+    @property
+    def cluster_settings(self) -> tuple[str, ...]:
+        return tuple(self.full) if self.scope == "cluster" else ()
 
     def describe(self) -> str:
         where = "the cluster" if self.scope == "cluster" else self.index or "the load's index"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import urllib3
@@ -30,11 +30,17 @@ from chaos.opensearch.requests import (
     without_vote,
 )
 from chaos.opensearch.rest import UNREADABLE, NodeClient, short
+from chaos.opensearch.views import ShardCopy, parse
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
 NODES = (
-    "/_nodes?filter_path=_nodes,nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.version,nodes.*.host,nodes.*.ip"
+    "/_nodes?filter_path=_nodes,nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.version,nodes.*.host,nodes.*.ip,"
+    "nodes.*.jvm.mem.heap_max_in_bytes"
+)
+SHARDS = (
+    "/_cluster/state/cluster_manager_node,nodes,routing_table,metadata,version?filter_path=version,cluster_manager_node,"
+    "nodes.*.name,routing_table.indices.*.shards,metadata.cluster_coordination.last_committed_config"
 )
 HEALTH = "/_cluster/health?filter_path=status,number_of_nodes,relocating_shards,initializing_shards,unassigned_shards"
 SETTINGS = "/_cluster/settings?include_defaults=true&flat_settings=true"
@@ -53,13 +59,14 @@ class Identity:
 
 @dataclass(frozen=True)
 class SeenNode:
-    """One node as the cluster lists it. ``zone``: the value of the zone attribute, None without it."""
+    """One node as the cluster lists it. ``zone``: the value of the zone attribute, None without it; ``heap``: bytes."""
 
     name: str
     roles: tuple[str, ...]
     zone: str | None
     version: str
     attributes: Mapping[str, str] = field(default_factory=dict)
+    heap: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,8 @@ class Seen:
     """A cluster at one moment. None is a fact that is missing; ``unread`` says why, by the fact's name.
 
     ``weights`` by zone, empty where there are none; ``decommissioned`` zone → its state; ``excluded``: nodes without a
-    vote.
+    vote; ``settings``: those of the cluster that hold, defaults too. Only where shards were asked for (:func:`look`):
+    ``copies`` of every shard of every index, hidden ones too, and ``voting``, the nodes of the voting configuration.
     """
 
     identities: Mapping[str, Identity]
@@ -84,6 +92,9 @@ class Seen:
     weights: Mapping[str, int] | None = None
     decommissioned: Mapping[str, str] | None = None
     excluded: tuple[str, ...] | None = None
+    settings: Mapping[str, str] | None = None
+    copies: tuple[ShardCopy, ...] | None = None
+    voting: tuple[str, ...] | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -134,9 +145,10 @@ def first_true(target: Existing) -> Address:
     )
 
 
-def look(addresses: tuple[Address, ...], access: Access, attribute: str | None = None) -> Seen:
+def look(addresses: tuple[Address, ...], access: Access, attribute: str | None = None, *, shards: bool = False) -> Seen:
     """What can be seen of the cluster behind these addresses. ``attribute`` None: the one of its awareness.
 
+    ``shards``: where they are and who votes too, for which the cluster manager gives its routing table.
     Raises InvalidInput when none of them answers as an OpenSearch.
     """
     identities: dict[str, Identity] = {}
@@ -153,7 +165,7 @@ def look(addresses: tuple[Address, ...], access: Access, attribute: str | None =
                 first = first or client
         if first is None:
             raise InvalidInput("; ".join(silent.values()))
-        return read(only_get(first), identities, silent, attribute)
+        return read(only_get(first), identities, silent, attribute, shards=shards)
     finally:
         for client in clients:
             client.close()
@@ -169,7 +181,14 @@ def only_get(client: NodeClient) -> Get:
     return lambda path: client.request("GET", path)
 
 
-def read(get: Get, identities: Mapping[str, Identity], silent: Mapping[str, str], attribute: str | None) -> Seen:
+def read(
+    get: Get,
+    identities: Mapping[str, Identity],
+    silent: Mapping[str, str],
+    attribute: str | None,
+    *,
+    shards: bool = False,
+) -> Seen:
     """The facts, by one endpoint."""
     unread: dict[str, str] = {}
 
@@ -186,7 +205,9 @@ def read(get: Get, identities: Mapping[str, Identity], silent: Mapping[str, str]
             unread[name] = f"GET {shown} answered something that cannot be read"
         return None
 
-    awareness, forced = part("awareness", SETTINGS, _awareness) or (None, None)
+    said: dict[str, Any] | None = part("awareness", SETTINGS, _settings)
+    awareness, forced = (None, None) if said is None else _awareness(said)
+    copies, voting = (part("shards", SHARDS, _shards) if shards else None) or (None, None)
     attribute = attribute or (awareness[0] if awareness else "zone")
     health = part("health", HEALTH, lambda answer: {**answer, "status": str(answer["status"])}) or {}
     aware = awareness is not None and attribute in awareness  # else OpenSearch answers 400 to both of these
@@ -203,15 +224,36 @@ def read(get: Get, identities: Mapping[str, Identity], silent: Mapping[str, str]
         weights=part("weights", weights_path(attribute), lambda answer: weights_of(answer)[0]) if aware else {},
         decommissioned=part("decommission", decommission_status_path(attribute), decommissions_of) if aware else {},
         excluded=part("votes", EXCLUDED, lambda answer: tuple(without_vote(answer))),
+        settings=None if said is None else {key: _text(value) for key, value in said.items()},
+        copies=copies,
+        voting=voting,
         unread=unread,
     )
 
 
-def _awareness(answer: Any) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """The attributes of awareness, and attribute → its forced values."""
+def _settings(answer: Any) -> dict[str, Any]:
+    """Every setting of the cluster by its full name, as it holds: a transient one outweighs all others."""
     said: dict[str, Any] = {}
     for level in ("defaults", "persistent", "transient"):
         said.update((answer or {}).get(level) or {})
+    return said
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(printable, value)) if isinstance(value, list) else printable(value)
+
+
+def _shards(answer: Any) -> tuple[tuple[ShardCopy, ...], tuple[str, ...]]:
+    """Every copy of every shard, and the nodes that vote: by id those that are not there."""
+    names = {id: printable(node["name"]) for id, node in answer["nodes"].items()}
+    voting = answer["metadata"]["cluster_coordination"]["last_committed_config"]
+    copies = parse("", answer).copies
+    named = (replace(each, node=None if each.node is None else printable(each.node)) for each in copies)
+    return tuple(named), tuple(names.get(id, printable(id)) for id in voting)
+
+
+def _awareness(said: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The attributes of awareness, and attribute → its forced values."""
     begin, end = FORCED.split("zone")
     forced = {
         key[len(begin) : -len(end)]: _words(value)
@@ -233,9 +275,9 @@ def _nodes(answer: Any, attribute: str) -> tuple[SeenNode, ...]:
     for node in answer["nodes"].values():
         attributes = {printable(key): printable(value) for key, value in node.get("attributes", {}).items()}
         roles = tuple(sorted(map(printable, node.get("roles", ()))))
-        found.append(
-            SeenNode(printable(node["name"]), roles, attributes.get(attribute), str(node["version"]), attributes)
-        )
+        heap = (node.get("jvm") or {}).get("mem", {}).get("heap_max_in_bytes")
+        zone, version = attributes.get(attribute), str(node["version"])
+        found.append(SeenNode(printable(node["name"]), roles, zone, version, attributes, heap))
     if not found:
         raise ValueError("it names no node")
     return tuple(sorted(found, key=lambda node: node.name))

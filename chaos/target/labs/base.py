@@ -91,7 +91,7 @@ def read(id: str) -> tuple[Manifest, Topology]:
         if is_existing(id):
             raise InvalidInput(
                 f"{id} is of a cluster that exists, and this runs on labs alone today",
-                remedy=f"look at it with: opensearch-chaos observe --on {id}",
+                remedy=f"plan on it with: opensearch-chaos plan EXPERIMENT --on {id}",
             ) from None
         there = ", ".join(sorted(p.name for p in paths.labs().glob("*"))) or "none"
         raise InvalidInput(f"there is no lab named '{id}' (labs here: {there})") from None

@@ -1,0 +1,169 @@
+"""``plan --on FILE``: an experiment held against a cluster that exists. GETs only; nothing there is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaos.base.errors import Exit
+from chaos.commands.common import out
+from chaos.commands.targets import SIGNS
+
+if TYPE_CHECKING:
+    from chaos.definitions import Experiment
+    from chaos.definitions.existing import Existing
+    from chaos.faults.offers import Offers
+    from chaos.run.reaching import Reached
+    from chaos.target.existing.compare import Row
+    from chaos.target.existing.mapping import Mapped
+
+NOT_RUN = "this version plans on clusters that exist, and runs nothing there"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One experiment on one target. ``refused``: everything that would keep it from beginning today, in order."""
+
+    experiment: Experiment
+    target: Existing
+    mapped: Mapped
+    steps: list[Any]
+    reached: list[Reached]
+    checks: list[Row]
+    needs: str
+    refused: list[tuple[str, Row]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment.name,
+            "target": self.target.written.name,
+            "zones": dict(self.target.written.zones.names),
+            "nodes": dict(self.mapped.nodes),
+            "requires": [row.to_json() for row in self.mapped.rows],
+            "cluster": [row.to_json() for row in self.checks],
+            "differences": list(self.mapped.notes),
+            "steps": self.steps,
+            "reach": [
+                {
+                    "phase": each.phase,
+                    "steps": [{"says": step.says, "rung": step.rung} for step in each.steps],
+                    "hit": list(each.hit),
+                    "rows": [row.to_json() for row in (*(r for s in each.steps for r in s.rows), *each.rows)],
+                }
+                for each in self.reached
+            ],
+            "rung": self.needs,
+            "refused": [{"where": where, **row.to_json()} for where, row in self.refused],
+        }
+
+
+def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *, as_json: bool) -> Exit:
+    """Print the plan of each on the target of ``file``. USAGE where one of them could not begin today.
+
+    Raises InvalidInput where the file cannot be read or its cluster cannot be reached.
+    """
+    from chaos.definitions.existing import load_existing
+    from chaos.registry import PROVIDERS
+    from chaos.target.existing import offered
+    from chaos.target.existing.seen import look
+
+    target = load_existing(file)
+    today = datetime.now(UTC).date()
+    seen = look(target.written.addresses, target.access, target.written.zones.attribute, shards=True)
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    made = [planned(each, target, seen, each.seed if seed is None else seed, offers, today) for each in experiments]
+    if as_json:
+        for each in made:
+            print(json.dumps(each.to_json(), indent=1, ensure_ascii=False))
+    else:
+        for each in made:
+            _print(each, each.experiment.seed if seed is None else seed)
+    return Exit.USAGE if any(each.refused for each in made) else Exit.PASS
+
+
+def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offers: Offers, today: date) -> Planned:
+    """What it would be there, and what forbids it. Pure."""
+    from chaos.run import plan, reaching
+    from chaos.target.existing import compare, mapping
+
+    mapped = mapping.mapped(experiment.topology, target.written, seen)
+    there = experiment.model_copy(update={"topology": mapped.topology})
+    checks = compare.rows(target, seen, today)
+    refused = [("the cluster", row) for row in checks if row.sign is not compare.Sign.SAME and row.what != "rung"]
+    refused += [("what the experiment needs", row) for row in mapped.unmet]
+    steps: list[Any] = []
+    reached: list[Reached] = []
+    needs = reaching.NODE
+    if mapped.known:
+        absent = {each.id for each in plan.faults(there) if offers.reasons(each.params.kind)}
+        steps = [
+            _without_means(step) if step.get("fault") in absent else step for step in plan.steps(there, seed, offers)
+        ]
+        reached = reaching.reached(there, target, seen, seed, offers, today)
+        needs = reaching.needed_rung(reached, there)
+        refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]
+    lacking = plan.lacking(experiment, offers)
+    refused += [("faults", compare.Row("no provider", compare.Sign.BLOCKS, why, "run it on a lab")) for why in lacking]
+    rung = reaching.rung_row(target, needs, today)
+    if rung.sign is not compare.Sign.SAME:
+        refused.append(("the file", rung))
+    return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused)
+
+
+def _without_means(step: Any) -> dict[str, Any]:
+    """A step that nobody can carry out there: by which moves it would be made elsewhere is of no use."""
+    return {key: step[key] for key in ("phase", "step", "fault", "targets", "links") if key in step} | {
+        "provider": None
+    }
+
+
+def _print(made: Planned, seed: int) -> None:
+    file = made.target.written
+    out.print(f"{made.experiment.name} on {file.name} ({made.target.file}), seed {seed}", markup=False)
+    named = [f"{theirs} = {ours}" for theirs, ours in made.mapped.nodes.items() if theirs != ours]
+    out.print(f"  nodes: {', '.join(named) if named else 'as the experiment calls them'}", markup=False)
+    out.print("what the experiment needs of it", markup=False)
+    for row in made.mapped.rows:
+        out.print(f"  {SIGNS[row.sign.value]}  {row.what}: {row.says}", markup=False)
+    for note in made.mapped.notes:
+        out.print(f"  note: {note}", markup=False)
+    reached = {each.phase: each for each in made.reached}
+    phase = None
+    for step in made.steps:
+        if step["phase"] != phase:
+            phase = step["phase"]
+            out.print(f"phase {phase}", markup=False)
+            _print_reach(reached[phase])
+        out.print(f"  {step['step']}", markup=False)
+        if "provider" in step and step["provider"] is None:
+            out.print("    provider: none can do this there", markup=False)
+        elif step.get("provider"):
+            out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
+        for move in step.get("moves", []):
+            out.print(f"    move: {move}", markup=False)
+        inverse = step.get("inverse")
+        for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
+            out.print(f"    inverse: {line}", markup=False)
+    out.print(f"rung: {made.needs} is needed", markup=False)
+    for where, row in made.refused:
+        out.print(f"  REFUSED  {where}, {row.what}: {row.says}", markup=False)
+        if row.remedy:
+            out.print(f"           remedy: {row.remedy}", markup=False)
+    count = len(made.refused)
+    verdict = f"REFUSED  {count} reason{'s'[: count > 1]}" if count else "OK  nothing forbids it today"
+    out.print(f"plan: {verdict}. {NOT_RUN[0].upper()}{NOT_RUN[1:]}", markup=False)
+
+
+def _print_reach(reached: Reached) -> None:
+    """Who is hit in the worst case, and what stays."""
+    if not reached.steps and not reached.hit:
+        return
+    hit = ", ".join(reached.hit) or "no node"
+    rungs = ", ".join(dict.fromkeys(step.rung for step in reached.steps))
+    out.print(f"  hits at worst: {hit}{f' (rung {rungs})' if rungs else ''}", markup=False)
+    for row in (*(r for step in reached.steps for r in step.rows), *(reached.rows if reached.hit else ())):
+        out.print(f"    {SIGNS[row.sign.value]}  {row.what}: {row.says}", markup=False)

@@ -1,0 +1,215 @@
+"""How far an experiment reaches on a cluster that is not ours, phase by phase, before anything is done to it.
+
+Each step has the least rung at which a target's file may allow it. What is active at the same time counts together,
+and where only the moment decides who is hit the worst case counts. What cannot be computed is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from chaos.definitions import Experiment
+from chaos.definitions.actions import ActionParams, Decommission, Recommission
+from chaos.definitions.existing import RUNGS, Existing
+from chaos.definitions.selectors import LinkSelector, candidates
+from chaos.definitions.steps import FaultParams
+from chaos.faults.fault import Fault
+from chaos.faults.offers import Offers
+from chaos.run import plan
+from chaos.target.existing import radius
+from chaos.target.existing.compare import Row, Sign
+from chaos.target.existing.seen import Seen
+from chaos.target.wiring import Wiring
+
+NODE, ZONE = RUNGS[2], RUNGS[3]
+COMBINED = 256
+"""Ways in which faults can hit together that are looked at; where there are more, all of their nodes count at once."""
+Hits = tuple[frozenset[str], ...]
+"""The sets of nodes of which a fault may take one out: several where the moment, or the cluster, decides which."""
+NOBODY: Hits = (frozenset(),)
+
+
+@dataclass(frozen=True)
+class Step:
+    """``rung``: the least that allows it. ``hits`` None: whom it hits cannot be computed. ``rows``: what forbids it
+    whatever the cluster is like."""
+
+    says: str
+    rung: str
+    hits: Hits | None
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reached:
+    """One phase. ``hit``: the nodes of the worst case, by name; ``rows``: what holds of the cluster in it."""
+
+    phase: str
+    steps: tuple[Step, ...]
+    hit: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def forbids(self) -> list[Row]:
+        """What keeps the phase from being done, whatever the rung."""
+        return radius.wrong([*(row for step in self.steps for row in step.rows), *self.rows])
+
+
+def reached(
+    experiment: Experiment, target: Existing, seen: Seen, seed: int, offers: Offers, today: date
+) -> list[Reached]:
+    """Every phase in order. ``experiment``: with the cluster's own nodes for its topology."""
+    wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    planned = plan.by_phase(experiment)
+    zones = target.written.zones.names
+    out = {zone for zone, value in zones.items() if value in (seen.decommissioned or {})}
+    acting = _by_controllers(experiment)
+    active: dict[str, list[Hits]] = {}
+    found = []
+    for phase in experiment.phases:
+        for label in list(active) if "all" in phase.undo else phase.undo:
+            active.pop(label, None)
+        steps, now = [], list[Hits]()
+        for each in planned[phase.name]:
+            fault = plan.preview(each, experiment, seed, wiring, offers)
+            step = _of_fault(each.params, fault, experiment, target)
+            steps.append(step)
+            (now if each.params.passing else active.setdefault(each.params.label, [])).append(step.hits or NOBODY)
+        for action in phase.do:
+            steps.append(_of_action(action))
+            if isinstance(action, Decommission):
+                out.add(action.zone)
+            elif isinstance(action, Recommission):
+                out.discard(action.zone)
+        gone = frozenset(node.name for node in experiment.topology.nodes if node.zone in out)
+        ways = now + [hits for several in active.values() for hits in several]
+        if acting and not gone and ways == []:
+            ways = [acting]
+        worst, rows = _worst([*ways, (gone,)], target, seen, today)
+        found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows)))
+    return found
+
+
+def needed_rung(found: Sequence[Reached], experiment: Experiment) -> str:
+    """The least rung for all of it. Any run makes an index of its own, which is above looking and planning."""
+    wanted = [NODE, *(step.rung for each in found for step in each.steps)]
+    if experiment.controller is not None and experiment.controller.act:
+        wanted.append(ZONE)
+    return max(wanted, key=RUNGS.index)
+
+
+def rung_row(target: Existing, needed: str, today: date) -> Row:
+    """Whether the file allows as much today."""
+    have = target.rung_on(today)
+    if RUNGS.index(have) >= RUNGS.index(needed):
+        return Row("rung", Sign.SAME, f"{needed} is needed, and {have} is allowed until {target.written.until}")
+    if have != target.written.rung:
+        says = f"{needed} is needed, and {target.written.rung} ended on {target.written.until}"
+    else:
+        says = f"{needed} is needed, and the file allows {have}"
+    return Row("rung", Sign.BLOCKS, says, f"agree with the cluster's owners on rung: {needed} and its last day, until")
+
+
+def _worst(ways: Sequence[Hits], target: Existing, seen: Seen, today: date) -> tuple[frozenset[str], list[Row]]:
+    """Of all that may be hit together the first that is forbidden; where none is, the one with most nodes."""
+    count = 1
+    for hits in ways:
+        count *= len(hits)
+    if count > COMBINED:
+        together = [frozenset().union(*(one for hits in ways for one in hits))]
+    else:
+        together = list({frozenset().union(*chosen): None for chosen in itertools.product(*ways)})
+    accepted = target.accepted_on(today)
+    judged = [(hit, radius.rows(hit, target.written, seen, accepted=accepted)) for hit in together]
+    return max(judged, key=lambda each: (len(radius.wrong(each[1])), len(each[0])))
+
+
+def _of_fault(params: FaultParams, fault: Fault | None, experiment: Experiment, target: Existing) -> Step:
+    says = f"{params.kind}: {params.describe()}"
+    if params.reach == "index":
+        return Step(says, NODE, NOBODY)
+    if params.reach == "foreign":
+        row = Row(
+            params.kind, Sign.BLOCKS, "it changes an index that is not the run's own", "name no index, or use a lab"
+        )
+        return Step(says, ZONE, NOBODY, (row,))
+    if params.reach == "cluster":
+        strange = [key for key in params.cluster_settings if key not in target.written.settings]
+        rows = (
+            Row(
+                params.kind,
+                Sign.BLOCKS,
+                f"the file does not allow to change {', '.join(strange)}",
+                "what a setting does to others cannot be computed: agree with them, and name it under settings",
+            ),
+        )
+        return Step(says, ZONE, NOBODY, rows if strange else ())
+    hits = _elected(params, experiment) if fault is None else _hits(fault, experiment)
+    if hits is None:
+        row = Row(params.kind, Sign.UNKNOWN, "whom it hits cannot be computed", "run it on a lab")
+        return Step(says, ZONE, None, (row,))
+    return Step(says, _rung(hits, experiment), hits)
+
+
+def _of_action(action: ActionParams) -> Step:
+    """Weights and decommissions are of a whole zone."""
+    return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY)
+
+
+def _by_controllers(experiment: Experiment) -> Hits:
+    """The zones of which failover controllers may take one out, where the experiment has some that act.
+
+    They take out the zone that fails: where something is broken, that is hit anyway.
+    """
+    if experiment.controller is None or not experiment.controller.act:
+        return ()
+    nodes = experiment.topology.nodes
+    return tuple(frozenset(node.name for node in nodes if node.zone == zone) for zone in experiment.topology.zones)
+
+
+def _rung(hits: Collection[frozenset[str]], experiment: Experiment) -> str:
+    """``node`` where it is one node, and not all that its zone has."""
+    zones = [
+        [node.name for node in experiment.topology.nodes if node.zone == zone] for zone in experiment.topology.zones
+    ]
+    whole = any(hit.issuperset(names) for hit in hits for names in zones if names)
+    return ZONE if whole or max(map(len, hits)) > 1 else NODE
+
+
+def _elected(params: FaultParams, experiment: Experiment) -> Hits | None:
+    """Each node that may be the elected manager by the time; None where others are named beside it."""
+    if len(params.selectors) != 1:
+        return None
+    (chosen,) = params.selectors.values()
+    if isinstance(chosen, LinkSelector):
+        if chosen.b is not None or chosen.a.nodes is None:
+            return None
+        chosen = chosen.a.nodes
+    return tuple(frozenset({name}) for name in candidates(chosen, experiment.topology.nodes)) or None
+
+
+def _hits(fault: Fault, experiment: Experiment) -> Hits | None:
+    if fault.links:
+        covers = tuple(_covers(fault, experiment))
+        return tuple(cover | frozenset(fault.targets) for cover in covers)
+    return (frozenset(fault.targets),) if fault.targets else None
+
+
+def _covers(fault: Fault, experiment: Experiment) -> Iterator[frozenset[str]]:
+    """Nodes that are as good as gone when these links are: those of one zone, where all links have an end in it.
+
+    Where several zones will do, it may be any of them; where none does, all ends.
+    """
+    zone_of = {node.name: node.zone for node in experiment.topology.nodes}
+    nodes = {name for link in fault.links for name in link if name in zone_of}
+    found = False
+    for zone in experiment.topology.zones:
+        here = {name for name in nodes if zone_of[name] == zone}
+        if here and all(here.intersection(link) for link in fault.links):
+            found = True
+            yield frozenset(here)
+    if not found:
+        yield frozenset(nodes)
