@@ -113,6 +113,23 @@ def print_plans(
             out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
 
 
+def print_step(step: Any) -> None:
+    """One step of a plan with its inverse. ``provider`` None: there is none for it there."""
+    out.print(f"  {step['step']}", markup=False)
+    if step.get("provider"):
+        out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
+    elif "provider" in step:
+        out.print("    provider: none can do this there", markup=False)
+    for key in ("mechanism", "resolved"):
+        if step.get(key):
+            out.print(f"    {key}: {step[key]}", markup=False)
+    for move in step.get("moves", []):
+        out.print(f"    move: {move}", markup=False)
+    inverse = step.get("inverse")
+    for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
+        out.print(f"    inverse: {line}", markup=False)
+
+
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
     from chaos.run import plan as planning
@@ -137,17 +154,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
         if step["phase"] != phase:
             phase = step["phase"]
             out.print(f"phase {phase}", markup=False)
-        out.print(f"  {step['step']}", markup=False)
-        if step.get("provider"):
-            out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
-        for key in ("mechanism", "resolved"):
-            if step.get(key):
-                out.print(f"    {key}: {step[key]}", markup=False)
-        for move in step.get("moves", []):
-            out.print(f"    move: {move}", markup=False)
-        inverse = step.get("inverse")
-        for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
-            out.print(f"    inverse: {line}", markup=False)
+        print_step(step)
     for expectation in experiment.expect:
         known = f" (known weakness: {expectation.known_weakness})" if expectation.known_weakness else ""
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.base.errors import Exit
 from chaos.commands.common import out
+from chaos.commands.planning import print_step
 from chaos.commands.targets import SIGNS
 
 if TYPE_CHECKING:
@@ -138,16 +139,7 @@ def _print(made: Planned, seed: int) -> None:
             phase = step["phase"]
             out.print(f"phase {phase}", markup=False)
             _print_reach(reached[phase])
-        out.print(f"  {step['step']}", markup=False)
-        if "provider" in step and step["provider"] is None:
-            out.print("    provider: none can do this there", markup=False)
-        elif step.get("provider"):
-            out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
-        for move in step.get("moves", []):
-            out.print(f"    move: {move}", markup=False)
-        inverse = step.get("inverse")
-        for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
-            out.print(f"    inverse: {line}", markup=False)
+        print_step(step)
     out.print(f"rung: {made.needs} is needed", markup=False)
     for where, row in made.refused:
         out.print(f"  REFUSED  {where}, {row.what}: {row.says}", markup=False)
