@@ -23,6 +23,7 @@ from typing import Any
 import urllib3
 
 from chaos.base.errors import LabError
+from chaos.campaign import journal
 from chaos.definitions import Topology
 from chaos.opensearch.rest import NodeClient
 from chaos.run.pool import LabPool
@@ -174,16 +175,11 @@ def asker(client: NodeClient) -> Callable[[str, str, Any], tuple[int, Any]]:
 # ---- the hunt ----------------------------------------------------------------------------------------------
 
 
-class Journal:
-    """What was drawn and what became of it, a line each; a draw that was cut off has none, and is made again."""
+class Journal(journal.Journal):
+    """With which settings no request can change, and what was tried already."""
 
     def __init__(self, file: Path) -> None:
-        self.file = file
-        text = file.read_text() if file.exists() else ""
-        self.lines: list[dict[str, Any]] = [
-            json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("}\n")
-        ]
-        self._torn = bool(text) and not text.endswith("\n")
+        super().__init__(file)
         self.static = {line["changes"][0][0] for line in self.lines if line.get("static")}
 
     def done(self) -> set[tuple[tuple[str, str], ...]]:
@@ -195,15 +191,9 @@ class Journal:
         return [(changes[0][0], changes[0][1]) for changes in ours if len(changes) == 1]
 
     def write(self, line: dict[str, Any]) -> None:
-        self.lines.append(line)
+        super().write(line)
         if line.get("static"):
             self.static.add(line["changes"][0][0])
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.file, "a") as file:
-            if self._torn:
-                file.write("\n")
-                self._torn = False
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 @dataclass

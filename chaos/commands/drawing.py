@@ -22,6 +22,7 @@ from chaos.commands.running import run
 
 if TYPE_CHECKING:
     from chaos.checks.models import FindingsFile
+    from chaos.definitions import Experiment
 
 
 DRAWING = ("seed", "duration", "rate", "hold", "weights", "max_active", "quorum", "copies", "load", "name")
@@ -89,12 +90,12 @@ def nemesis(
         topology=spec,
         named=topology,
         seed=seed,
-        duration=_positive("--for", Duration, duration),
-        rate=_positive("--rate", Rate, rate),
+        duration=positive("--for", Duration, duration),
+        rate=positive("--rate", Rate, rate),
         hold=drawing.parse_hold(hold),
         weights=None if weights is None else drawing.parse_weights(weights, FAULTS),
         limits=drawing.Limits(max_active, quorum_loss=quorum, all_copies=copies),
-        load=_positive("--load", Rate, load),
+        load=positive("--load", Rate, load),
         name=name,
         good=objectives.parse(objective or (), GRAMMAR.operations),
     )
@@ -103,19 +104,21 @@ def nemesis(
         print(text, end="")
         return
     file = file or reports / f"{name or f'nemesis-{spec.name}-{seed}'}.yaml"
-    _write_definition(file, text)
+    write_definition(file, text)
     if run_it:
         run([file], out_folder=reports, opensearch_home=opensearch_home, of_kind=of_kind)
 
 
-def _positive(option: str, quantity: Any, text: str) -> Any:
+def positive(option: str, quantity: Any, text: str) -> Any:
+    """A quantity of an option that must be above 0. Raises InvalidInput."""
     value = quantity.parse(text)
     if value <= 0:
         raise InvalidInput(f"{option} {text}: expected more than 0")
     return value
 
 
-def _write_definition(file: Path, text: str) -> None:
+def write_definition(file: Path, text: str) -> Experiment:
+    """Write it, and give what it means: what we write, we can read. Raises InvalidInput."""
     from chaos.registry import load_experiment
 
     try:
@@ -123,8 +126,9 @@ def _write_definition(file: Path, text: str) -> None:
         file.write_text(text)
     except OSError as error:
         raise InvalidInput(f"cannot write {file}: {error.strerror}", remedy="choose another with --out") from error
-    load_experiment(file)  # what we write, we can read
+    experiment = load_experiment(file)
     print(f"{file}: written", file=sys.stderr)
+    return experiment
 
 
 def _shrink(
@@ -170,7 +174,7 @@ def _shrink(
     out.print(f"{len(found.kept)} faults are needed after {found.asked} smaller plans: {how}", markup=False)
     comments = [f"shrunk from {given.name}: {how}", f"the failure: {', '.join(sorted(failed))}"]
     file = file or reports / f"{smallest.name}.yaml"
-    _write_definition(file, writing.experiment(smallest, _named(smallest.topology), comments))
+    write_definition(file, writing.experiment(smallest, _named(smallest.topology), comments))
 
 
 def _named(topology: Any) -> str:

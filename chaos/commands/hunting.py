@@ -1,55 +1,145 @@
-"""``hunt``: settings that a cluster accepts and cannot take back."""
+"""``hunt``: settings that a cluster accepts and cannot take back, or faults that it does not get over."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chaos.base.errors import Exit
-from chaos.commands.common import Home, out
+from chaos.base.errors import Exit, InvalidInput
+from chaos.commands.common import Home, out, refuse_given
+
+if TYPE_CHECKING:
+    from chaos.base.console import Reporter
+    from chaos.definitions import Topology
+    from chaos.run.pool import LabPool
+    from chaos.run.stopping import Stop
+
+OVER = ("settings", "faults")
+OF_FAULTS = ("each", "rate", "weights", "reports")
+Hunting = Callable[["LabPool", "Stop", "Reporter", float], list[dict[str, Any]]]
 
 
 def hunt(
+    context: typer.Context,
     topology: Annotated[str, typer.Argument(help="A topology's name or file.")] = "one-node",
+    over: Annotated[str, typer.Option(help="settings, or faults as nemesis draws them.")] = OVER[0],
     seed: Annotated[int, typer.Option(help="The same seed draws in the same order.", min=0)] = 1,
     duration: Annotated[str, typer.Option("--for", help="How long. The next call goes on from there.")] = "30m",
-    journal: Annotated[Path, typer.Option(help="What was drawn, and what became of it.")] = Path(
-        "reports/hunt/settings.jsonl"
-    ),
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            help="What was drawn, and what became of it; reports/hunt/settings.jsonl or faults.jsonl.",
+            show_default=False,
+        ),
+    ] = None,
+    each: Annotated[str, typer.Option(help="Over faults: how long they begin in each run.")] = "2m",
+    rate: Annotated[str, typer.Option(help="Over faults: how many begin.")] = "4/min",
+    weights: Annotated[
+        str | None, typer.Option(help="Over faults: kind=w,... instead of all alike.", show_default=False)
+    ] = None,
+    reports: Annotated[Path, typer.Option(help="Over faults: where run folders go.")] = Path("reports/hunt"),
     opensearch_home: Home = None,
 ) -> None:
-    """Change settings at random, in labs of its own, and see whether the cluster can take them back."""
+    """Draw at random, in labs of its own, for a while: is there anything that the cluster does not get over?
+
+    Over settings: changes that are accepted and cannot be taken back. Over faults: plans of the random mode after
+    which something acknowledged is lost, or the cluster does not recover. A hunt goes on where its journal ends.
+    """
     from chaos.base.console import Reporter
     from chaos.base.units import Duration
-    from chaos.campaign.settings_hunt import DEAF, Hunt, Journal
+    from chaos.campaign.settings_hunt import Journal
     from chaos.definitions import load_topology
     from chaos.run import space
     from chaos.run.pool import LabPool
     from chaos.run.stopping import Stop, signals
     from chaos.target.labs import kinds
 
-    seconds = Duration.parse(duration)
-    spec = load_topology(topology)
+    if over not in OVER:
+        raise InvalidInput(f"--over {over}: expected settings or faults")
+    seconds, spec = Duration.parse(duration), load_topology(topology)
+    journal = journal or Path("reports/hunt") / f"{over}.jsonl"
+    kept = Journal(journal)
+    if over == "faults":
+        hunting = _over_faults(spec, topology, seed, each, rate, weights, reports, journal)
+    else:
+        refuse_given(context, OF_FAULTS, "it is of --over faults")
+        hunting = _over_settings(spec, seed, journal)
     space.refuse_scarce([space.in_state("the hunt", space.of_topology(spec, kinds.DEFAULT))])
     reporter, stop = Reporter(), Stop()
     pool = LabPool(reporter.line, opensearch_home=opensearch_home)
-    kept = Journal(journal)
-    hunting = Hunt(pool, spec, kept, seed, stop, reporter.line)
     try:
         with signals(stop, reporter):
             try:
-                found = hunting.run(seconds)
+                found = hunting(pool, stop, reporter, seconds)
             finally:
                 pool.close()
     finally:
         reporter.close()
+    kept = Journal(journal)
     counted = ", ".join(f"{number} {outcome}" for outcome, number in Counter(x["outcome"] for x in kept.lines).items())
     out.print(f"{len(kept.lines)} draws: {counted or 'none'}   {journal}", markup=False)
-    for each in found:
-        says = ", then ".join(f"{key}: {value}" for key, value in each["changes"])
-        out.print(f"  {each['outcome']}: {says}", markup=False)
-    if any(each["outcome"] == DEAF for each in found):
+    for one in found:
+        out.print(f"  {one['outcome']}: {_says(one, reports)}", markup=False)
+    if any(one["outcome"] in ("deaf", "weakness") for one in found):
         raise typer.Exit(int(Exit.WEAKNESS))
+
+
+def _says(found: dict[str, Any], reports: Path) -> str:
+    if "changes" in found:
+        return ", then ".join(f"{key}: {value}" for key, value in found["changes"])
+    return f"seed {found['seed']}, {found['says']}\n    opensearch-chaos nemesis --shrink {reports / found['run']}"
+
+
+def _over_settings(spec: Topology, seed: int, journal: Path) -> Hunting:
+    from chaos.campaign.settings_hunt import Hunt, Journal
+
+    def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
+        return Hunt(pool, spec, Journal(journal), seed, stop, reporter.line).run(seconds)
+
+    return run
+
+
+def _over_faults(
+    spec: Topology, named: str, seed: int, each: str, rate: str, weights: str | None, reports: Path, journal: Path
+) -> Hunting:
+    from chaos.base.console import Reporter as Console
+    from chaos.campaign import nemesis
+    from chaos.campaign.faults_hunt import FaultsHunt
+    from chaos.campaign.journal import Journal
+    from chaos.commands.drawing import positive, write_definition
+    from chaos.definitions import Duration, Rate
+    from chaos.registry import FAULTS, PROVIDERS
+    from chaos.run.execution import run as run_one
+    from chaos.run.options import RunOptions, RunResult
+    from chaos.run.plan import again
+    from chaos.target.labs import kinds
+
+    options = nemesis.Options(
+        topology=spec,
+        named=named,
+        seed=seed,
+        duration=positive("--each", Duration, each),
+        rate=positive("--rate", Rate, rate),
+        weights=None if weights is None else nemesis.parse_weights(weights, FAULTS),
+    )
+    offers = PROVIDERS.on(kinds.lacks(kinds.DEFAULT, spec), kinds.named(kinds.DEFAULT).order)
+
+    def one(experiment: Any, lab: Any) -> RunResult:
+        reporter = Console(quiet=True)
+        try:
+            command = again(experiment.file, experiment.seed)
+            return run_one(experiment, RunOptions(reports, command, PROVIDERS, lab=lab), reporter)
+        finally:
+            reporter.close()
+
+    def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
+        hunting = FaultsHunt(
+            pool, options, offers, Journal(journal), reports, write_definition, one, stop, reporter.line
+        )
+        return hunting.run(seconds)
+
+    return run
