@@ -154,9 +154,9 @@ class Others:
         self._ran: list[str] = []
         self._before: dict[str, dict[str, str]] = {}
 
-    def remember(self, lab: Lab) -> None:
-        """How they are now, before the fault."""
-        names = [node.name for node in lab.topology.nodes if node.name not in self._named]
+    def remember(self, lab: Lab, held: frozenset[str]) -> None:
+        """How they are now, before the fault. ``held``: by other faults, which may end before this one does."""
+        names = [node.name for node in lab.topology.nodes if node.name not in self._named | held]
         self._ran = [name for name in names if running(lab.process_state(name))]
         if self._limits is not None:
             self._before = {name: lab.limits(name, self._limits) for name in self._ran}
@@ -748,7 +748,7 @@ class ProcessEvidence(Simple):
         self.others = Others(nodes)
 
     def before(self, lab: Lab) -> Look:
-        self.others.remember(lab)
+        self.others.remember(lab, self._beside_nodes)
         return self._running(lab)
 
     def still(self, lab: Lab) -> Look | None:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from chaos.base.errors import FaultError
@@ -211,6 +211,8 @@ class Lifecycle:
         deadline = evidence.effect_deadline if pulse is None else min(evidence.effect_deadline, pulse.down)
         look, since = self._until(evidence.in_effect, deadline, 0.0)
         proven = look.proven and active.before.proven
+        if look.proven and not proven:  # what is so now may have been so all along
+            look = replace(look, says=f"{look.says}; before it was made: {active.before.says}")
         self._look(fault, "effect", look, proven)
         if proven:
             self._events.write("fault.in_effect", t=since, fault=fault.id)

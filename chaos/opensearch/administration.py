@@ -36,7 +36,6 @@ from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import TERM, administer, elected
 
 ASK_SECONDS = 60.0
-WEIGHTS = weights_path()
 GRAVEYARD = "/_cluster/state/metadata?filter_path=metadata.index-graveyard"
 WHICH = "/_cluster/state/metadata?filter_path=metadata.cluster_uuid"
 KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
@@ -103,10 +102,10 @@ def weights(
     cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS
 ) -> tuple[dict[str, int] | None, int]:
     """The zones' weights (None when unset) and the version that the next change must name."""
-    answer = _asked(cluster, WEIGHTS, "reading the weights", through, timeout)
+    answer = _asked(cluster, weights_path(cluster.zoning.attribute), "reading the weights", through, timeout)
     with reading("the answer with the weights"):
         values, version = weights_of(answer)
-        return values or None, version
+        return {cluster.zoning.zone(value): weight for value, weight in values.items()} or None, version
 
 
 def set_weights(cluster: Cluster, zones: Mapping[str, int] | None) -> None:
@@ -114,23 +113,27 @@ def set_weights(cluster: Cluster, zones: Mapping[str, int] | None) -> None:
     have, version = certain(cluster, lambda: weights(cluster))
     if have == (dict(zones) if zones else None):
         return
-    body = weights_body(zones, version) if zones else {"_version": version}
-    status, answer = administer(cluster, "PUT" if zones else "DELETE", WEIGHTS, body)
+    zoning = cluster.zoning
+    named = {zoning.value(zone): weight for zone, weight in (zones or {}).items()}
+    body = weights_body(named, version) if zones else {"_version": version}
+    status, answer = administer(cluster, "PUT" if zones else "DELETE", weights_path(zoning.attribute), body)
     if status != 200:
         raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
 
 
 def decommission_status(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
     """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
-    answer = _asked(cluster, decommission_status_path(), "the decommission's status", through, timeout)
-    return decommissions_of(answer)
+    path = decommission_status_path(cluster.zoning.attribute)
+    answer = _asked(cluster, path, "the decommission's status", through, timeout)
+    return {cluster.zoning.zone(value): state for value, state in decommissions_of(answer).items()}
 
 
 def decommission(cluster: Cluster, zone: str, no_delay: bool = False, delay_seconds: float | None = None) -> None:
     """Decommission a zone and wait until it is SUCCESSFUL. Raises LabError when it fails or takes too long."""
     if decommission_status(cluster).get(zone) != "SUCCESSFUL":
         query = "?no_delay=true" if no_delay else f"?delay_timeout={delay_seconds:g}s" if delay_seconds else ""
-        status, answer = administer(cluster, "PUT", decommission_path(zone) + query, timeout=DECOMMISSION_SECONDS)
+        path = decommission_path(cluster.zoning.value(zone), cluster.zoning.attribute)
+        status, answer = administer(cluster, "PUT", path + query, timeout=DECOMMISSION_SECONDS)
         if status != 200:
             raise LabError(f"decommission of zone {zone} answered {status}: {str(answer)[:300]}")
     deadline = time.monotonic() + DECOMMISSION_SECONDS

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 from chaos.base.access import Access
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import NodeSpec, Topology
+from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target.limits import MemoryUse, ProcessorUse
 from chaos.target.wiring import Wiring
@@ -136,6 +137,10 @@ class Target(Protocol):
     relayed: bool
     """Whether :meth:`connect` leads through a relay: it succeeds before anybody was reached, and a refusal or a reset
     comes out of it as a close."""
+
+    @property
+    def zoning(self) -> Zoning:
+        """What the cluster calls the zones."""
 
     def lacks(self, capability: str) -> str | None:
         """None when it can be done here; else the reason why it cannot."""

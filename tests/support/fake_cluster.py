@@ -8,8 +8,8 @@ from typing import Any
 import urllib3
 from fakes import FakeLab
 
-from chaos.opensearch.administration import GRAVEYARD, NOT_RECOVERED, WEIGHTS
-from chaos.opensearch.requests import DECOMMISSION
+from chaos.opensearch.administration import GRAVEYARD, NOT_RECOVERED
+from chaos.opensearch.requests import DECOMMISSION, weights_path
 
 NO_INDEX = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
 
@@ -60,7 +60,7 @@ class FakeCluster(FakeLab):
             return self._forgotten(method, path, name)
         if name == "/_cluster/settings" or name.endswith("/_settings"):
             return self._settings(node, method, name, query, body)
-        if name == WEIGHTS:
+        if name == weights_path():
             return 200, {"weights": self.weights, "_version": 0} if self.weights else {}
         if name == f"{DECOMMISSION}/zone/_status":
             return 200, self.decommissioned
@@ -100,7 +100,7 @@ class FakeCluster(FakeLab):
                 "metadata": {"cluster_uuid": self.uuid, "cluster_coordination": {"term": self.term}},
                 "blocks": {"global": {NOT_RECOVERED: {"description": "state not recovered / initialized"}}},
             }
-        of_cluster = name == WEIGHTS or name.startswith(DECOMMISSION)
+        of_cluster = name == weights_path() or name.startswith(DECOMMISSION)
         return (200, {}) if of_cluster and method == "GET" else (404, NO_INDEX)
 
     def _state(self) -> dict[str, Any]:

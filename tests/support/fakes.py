@@ -14,6 +14,7 @@ from chaos.definitions import Topology, load_topology
 from chaos.faults.evidence import Look
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Reversible
+from chaos.opensearch.cluster import Zoning
 from chaos.target.parts import Parts
 from chaos.target.protocol import DiskAnswer
 from chaos.target.wiring import Wiring
@@ -101,6 +102,7 @@ class FakeLab:
     kind = "local"  # whose order of providers it has
     relayed = False
     access = PLAIN
+    zoning = Zoning()
 
     def __init__(self, name: str = "3az-standby", id: str = "fake") -> None:
         self.id = id

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from chaos.opensearch import administration
-from chaos.opensearch.administration import WEIGHTS
+from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_elected, await_green
 from chaos.target.labs.local import LocalLab
 
@@ -49,7 +49,7 @@ def _put_back(lab: LocalLab) -> None:
 
 def put_weights(lab: LocalLab, version: int, **weights: int) -> int:
     body = {"_version": version, "weights": {zone: str(weight) for zone, weight in weights.items()}}
-    return administer(lab, "PUT", WEIGHTS, body)[0]
+    return administer(lab, "PUT", weights_path(), body)[0]
 
 
 def set_cluster(lab: LocalLab, settings: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ class DiskEvidence(Simple):
 
     def before(self, lab: Lab) -> Look:
         self._lab = lab
-        self.others.remember(lab)
+        self.others.remember(lab, self._beside_nodes)
         return self._look(lab, self._well, "take writes")
 
     def in_effect(self, lab: Lab) -> Look:

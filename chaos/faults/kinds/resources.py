@@ -79,7 +79,7 @@ class StarvationEvidence(Simple):
         self.others = Others(nodes, limits="cpu")
 
     def before(self, lab: Lab) -> Look:
-        self.others.remember(lab)
+        self.others.remember(lab, self._beside_nodes)
         self._values = {node: lab.limits(node, "cpu") for node in self._nodes}
         return ProcessEvidence(list(self._nodes)).before(lab)
 
@@ -160,7 +160,7 @@ class SqueezeEvidence(Simple):
         return last.failures - first.failures, again, last.oom_kills - self._kills.get(node, last.oom_kills)
 
     def before(self, lab: Lab) -> Look:
-        self.others.remember(lab)
+        self.others.remember(lab, self._beside_nodes)
         self._values = {node: lab.limits(node, "memory") for node in self._nodes}
         self._kills = {node: lab.memory_use(node).oom_kills for node in self._nodes}
         return _look([probe for node in self._nodes for probe in self._roomy(lab, node)], "signs of enough room")
@@ -327,7 +327,7 @@ class HeapEvidence(Simple):
         self.others = Others(nodes)
 
     def before(self, lab: Lab) -> Look:
-        self.others.remember(lab)
+        self.others.remember(lab, self._beside_nodes)
         probes = []
         for node in self._nodes:
             heap = Heap.of(lab, node)

@@ -30,6 +30,7 @@ from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import NodeSpec, Topology
 from chaos.definitions.existing import is_existing
 from chaos.definitions.selectors import variable
+from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target import security
 from chaos.target.labs import config
@@ -140,6 +141,7 @@ class BaseLab(Lab, ABC):
     kind: ClassVar[str]
     folders: ClassVar[tuple[str, ...]] = ("logs", "run")
     relayed: bool = False
+    zoning = Zoning()
     _disks: LocalDisks
     gateway: ClassVar[bool] = False
     """Whether a process of ours has to stand between the user and the nodes."""

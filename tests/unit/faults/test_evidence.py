@@ -568,6 +568,18 @@ def test_a_process_that_is_not_named_and_does_not_run_any_more_has_been_spread_t
     assert look.held(lab).proven
 
 
+def test_what_another_fault_held_when_this_one_began_is_not_held_against_it_later() -> None:
+    """Found by a hunt: the other one was undone first, and the node's limits were then others than before."""
+    lab, others = FakeLab(), evidence.Others(["c-data"], limits="memory")
+    lab.squeeze_memory("a-data", 1)
+    others.remember(lab, frozenset({"a-data"}))
+    lab.restore_limits("a-data", "memory", {})
+    assert all(probe.ok for probe in others.cheap(lab, frozenset()))
+    lab.squeeze_memory("b-data", 1)
+    wrong = [probe.what for probe in others.cheap(lab, frozenset()) if not probe.ok]
+    assert wrong == ["untouched: memory limits of b-data"]
+
+
 def test_bursts_are_sent_over_a_few_pairs_those_in_doubt_first_until_they_have_shown_it(
     network: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ def test_a_limit_of_writes_that_somebody_lifts(monkeypatch: pytest.MonkeyPatch) 
     for whose in ("node", "others"):
         lab.disks.throttle("c-data", whose, 65536)
     look._limited_others = {"c-data": True}
-    look.others.remember(lab)
+    look.others.remember(lab, frozenset())
     assert seen(look, lab) == (True, True)
     lab.disks.unthrottle("c-data", "others")
     assert seen(look, lab) == (False, False)

@@ -168,6 +168,15 @@ def test_what_is_not_proven_is_not_claimed(
     assert lab.effects == set()
 
 
+def test_what_was_so_before_is_named_where_it_keeps_an_effect_from_being_proven(
+    lab: FakeLab, log: Log, lifecycle: Lifecycle
+) -> None:
+    evidence = FakeEvidence(before=False)
+    assert lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], evidence)) is False
+    (effect,) = [each for each in log.of("fault.evidence") if each["stage"] == "effect"]
+    assert effect["says"] == "effect; before it was made: before"
+
+
 def test_an_end_that_is_not_proven_is_not_claimed(lab: FakeLab, log: Log, lifecycle: Lifecycle) -> None:
     lifecycle.inject(a_fault("f1", [block("a-data", "c-data")], FakeEvidence(gone=False)))
     assert lifecycle.undo("f1") is False

@@ -14,6 +14,7 @@ from chaos.base.errors import LabError
 from chaos.faults.ledger import Ledger
 from chaos.observe.configuration import Configuration
 from chaos.opensearch import administration
+from chaos.opensearch.requests import weights_path
 from chaos.providers.rest import restore
 
 WINDOWS = [range(begin, begin + length) for begin in range(7) for length in (1, 2, 5)]
@@ -43,7 +44,7 @@ UNDONE: dict[str, tuple[Callable[[Any], Any], Callable[[FakeCluster], bool]]] = 
     ),
     "weights": (
         lambda lab: administration.set_weights(lab, None),
-        lambda lab: any(method == "DELETE" and path == administration.WEIGHTS for _, method, path in lab.requests),
+        lambda lab: any(method == "DELETE" and path == weights_path() for _, method, path in lab.requests),
     ),
 }
 
