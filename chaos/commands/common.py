@@ -92,10 +92,20 @@ def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bo
         out.print(line, markup=False)
     clean = findings.get("clean")
     out.print(f"  clean-up: {'clean' if clean else 'DIRTY' if clean is False else 'unknown'}", markup=False)
+    for what in left_behind(folder) if clean is False else ():
+        out.print(f"    left behind: {what}", markup=False)
     if report:
         out.print(f"  report: {folder / 'report.html'}", markup=False)
     for line in announce(folder, findings):
         print(line)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """What a run that ended dirty left, as it wrote it down."""
+    try:
+        return [str(each) for each in json.loads((folder / "clean.json").read_text())["detail"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def for_each(do: Any, files: list[Any]) -> list[Any]:

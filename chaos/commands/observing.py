@@ -57,14 +57,14 @@ def observe(
     from chaos.base.units import Duration
     from chaos.definitions.existing import load_existing
     from chaos.target.existing import compare
-    from chaos.target.existing.seen import look
+    from chaos.target.existing.seen import seen_of
 
     target = load_existing(on)
     seconds = float(Duration.parse(lasting))
     if seconds < SHORTEST_SECONDS:
         raise InvalidInput(f"--for {lasting} is too short to see anything", remedy="look for 10s or longer")
     searching = _searching(target, queries, rate, objective)
-    seen = look(target.written.addresses, target.access, target.written.zones.attribute)
+    seen = seen_of(target)
     rows = compare.rows(target, seen, datetime.now(UTC).date())
     if wrong := [row for row in rows if row.sign is compare.Sign.DIFFERS]:
         raise InvalidInput(

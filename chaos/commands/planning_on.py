@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from chaos.target.existing.compare import Row
     from chaos.target.existing.mapping import Mapped
 
-NOT_RUN = "this version plans on clusters that exist, and runs nothing there"
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -70,11 +68,11 @@ def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *,
     from chaos.definitions.existing import load_existing
     from chaos.registry import PROVIDERS
     from chaos.target.existing import offered
-    from chaos.target.existing.seen import look
+    from chaos.target.existing.seen import seen_of
 
     target = load_existing(file)
     today = datetime.now(UTC).date()
-    seen = look(target.written.addresses, target.access, target.written.zones.attribute, shards=True)
+    seen = seen_of(target, shards=True)
     offers = PROVIDERS.on(offered.lacks, offered.ORDER)
     made = [planned(each, target, seen, each.seed if seed is None else seed, offers, today) for each in experiments]
     if as_json:
@@ -82,13 +80,13 @@ def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *,
             print(json.dumps(each.to_json(), indent=1, ensure_ascii=False))
     else:
         for each in made:
-            _print(each, each.experiment.seed if seed is None else seed)
+            show(each, each.experiment.seed if seed is None else seed)
     return Exit.USAGE if any(each.refused for each in made) else Exit.PASS
 
 
 def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offers: Offers, today: date) -> Planned:
     """What it would be there, and what forbids it. Pure."""
-    from chaos.run import plan, reaching
+    from chaos.run import on_target, plan, reaching
     from chaos.target.existing import compare, mapping
 
     mapped = mapping.mapped(experiment.topology, target.written, seen)
@@ -100,19 +98,34 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     reached: list[Reached] = []
     needs = reaching.NODE
     if mapped.known:
-        absent = {each.id for each in plan.faults(there) if offers.reasons(each.params.kind)}
+        absent = {each.id for each in plan.faults(there) if _reasons(offers, each.params.kind)}
         steps = [
             _without_means(step) if step.get("fault") in absent else step for step in plan.steps(there, seed, offers)
         ]
         reached = reaching.reached(there, target, seen, seed, offers, today)
         needs = reaching.needed_rung(reached, there)
         refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]
-    lacking = plan.lacking(experiment, offers)
+    lacking = list(
+        dict.fromkeys(
+            f"{each.params.kind} in phase {each.phase}: {why}"
+            for each in plan.faults(experiment)
+            for why in _reasons(offers, each.params.kind)
+        )
+    )
     refused += [("faults", compare.Row("no provider", compare.Sign.BLOCKS, why, "run it on a lab")) for why in lacking]
     rung = reaching.rung_row(target, needs, today)
     if rung.sign is not compare.Sign.SAME:
         refused.append(("the file", rung))
+    refused += [("the file", row) for row in on_target.refused_ways(there, target)]
+    refused += [("the file", row) for row in on_target.refused_caps(there, target)]
     return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused)
+
+
+def _reasons(offers: Offers, kind: str) -> list[str]:
+    """Why a kind cannot be had there; empty: it can."""
+    from chaos.target.existing import offered
+
+    return offers.reasons(kind) or ([offered.NOT_YET[kind]] if kind in offered.NOT_YET else [])
 
 
 def _without_means(step: Any) -> dict[str, Any]:
@@ -122,7 +135,7 @@ def _without_means(step: Any) -> dict[str, Any]:
     }
 
 
-def _print(made: Planned, seed: int) -> None:
+def show(made: Planned, seed: int) -> None:
     file = made.target.written
     out.print(f"{made.experiment.name} on {file.name} ({made.target.file}), seed {seed}", markup=False)
     named = [f"{theirs} = {ours}" for theirs, ours in made.mapped.nodes.items() if theirs != ours]
@@ -147,7 +160,7 @@ def _print(made: Planned, seed: int) -> None:
             out.print(f"           remedy: {row.remedy}", markup=False)
     count = len(made.refused)
     verdict = f"REFUSED  {count} reason{'s'[: count > 1]}" if count else "OK  nothing forbids it today"
-    out.print(f"plan: {verdict}. {NOT_RUN[0].upper()}{NOT_RUN[1:]}", markup=False)
+    out.print(f"plan: {verdict}", markup=False)
 
 
 def _print_reach(reached: Reached) -> None:

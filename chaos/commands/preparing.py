@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -72,8 +73,18 @@ def docker_image(
         out.print(f"image {name}", markup=False)
 
 
-def recover() -> None:
-    """Undo and remove everything that dead runs left on this machine."""
+def recover(
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on",
+            help="What a dead run left on the cluster of this file, whose machine may be gone.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Undo and remove everything that dead runs left on this machine, or with --on on a cluster that exists."""
     from chaos import providers
     from chaos.base import plugins
     from chaos.run.recovery import recover as recover_all
@@ -84,6 +95,14 @@ def recover() -> None:
             plugins.loaded(point)
         except InvalidInput as error:
             out.print(f"going on without it: {error}", markup=False)
+    if on is not None:
+        from chaos.run.recovering_on import recover_on
+
+        undone, problems = recover_on(on, lambda text: out.print(text, markup=False))
+        for problem in problems:
+            out.print(f"could not: {problem}", markup=False)
+        out.print("nothing is left behind" if not undone and not problems else f"{undone} moves undone", markup=False)
+        raise typer.Exit(int(Exit.DIRTY if problems else Exit.PASS))
     result = recover_all(lambda text: out.print(text, markup=False))
     for problem in result.problems:
         out.print(f"could not: {problem}", markup=False)

@@ -31,7 +31,10 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Instead of the experiment's own seed.", min=0)] = None,
     topology: TopologyOption = None,
     no_controller: Uncontrolled = False,
-    on: Annotated[str | None, typer.Option("--on", help="Run on this lab (from `lab up`).", metavar="LAB")] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", help="Run on this lab (from `lab up`), or on the cluster of this file.", metavar="LAB"),
+    ] = None,
     opensearch_home: Home = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
@@ -53,6 +56,7 @@ def run(
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
     from chaos.base.console import Reporter
     from chaos.definitions import objectives
+    from chaos.definitions.existing import is_existing
     from chaos.observe.proof import problems
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run import retrying, space
@@ -81,6 +85,21 @@ def run(
             remedy="leave one of them out",
         )
     retries = None if retry is None else retrying.Retries.parse(retry)
+    if on is not None and is_existing(on):
+        from chaos.commands.running_on import runs_on
+
+        if topology is not None or repeat is not None or retries is not None:
+            raise (
+                InvalidInput(
+                    "on a cluster that exists each experiment runs once",
+                    remedy="leave --repeat and --retry-inconclusive out",
+                )
+                if topology is None
+                else InvalidInput("--topology and --on FILE", remedy="leave --topology out")
+            )
+        raise typer.Exit(
+            int(runs_on(Path(on), loaded, seed, out_folder, dry_run=dry_run, quiet=quiet, controlled=controlled))
+        )
     lab = None
     if on is None:
         kinds.refuse_home(kind, opensearch_home)

@@ -30,10 +30,10 @@ def target_check(
     """
     from chaos.definitions.existing import load_existing
     from chaos.target.existing import compare
-    from chaos.target.existing.seen import look
+    from chaos.target.existing.seen import seen_of
 
     target = load_existing(file)
-    seen = look(target.written.addresses, target.access, target.written.zones.attribute)
+    seen = seen_of(target)
     rows = compare.rows(target, seen, datetime.now(UTC).date())
     refused = compare.refused(target, rows)
     if as_json:
@@ -56,12 +56,34 @@ def _print(target: Existing, rows: list[Row], refused: list[Row]) -> None:
         out.print(f"  {SIGNS[row.sign.value]}  {row.what}: {row.says}", markup=False)
         if row.remedy:
             out.print(f"             remedy: {row.remedy}", markup=False)
-    out.print("  faults: none. This version looks at clusters that exist, and changes nothing on them", markup=False)
+    for line in _carried_out():
+        out.print(f"  {line}", markup=False)
     if refused:
         said = ", ".join(row.what for row in refused)
         out.print(f"check: REFUSED  {said}", markup=False)
     else:
         out.print("check: OK  the file is true", markup=False)
+
+
+def _carried_out() -> list[str]:
+    """Which kinds of fault a cluster that exists can have, by whom; and what the others lack."""
+    from chaos.registry import PROVIDERS
+    from chaos.target.existing import offered
+
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    there = {
+        kind: offers.meant(kind).provider
+        for kind in offers.kinds
+        if not offers.reasons(kind) and kind not in offered.NOT_YET
+    }
+    lines = [
+        f"by {provider}: {', '.join(kind for kind, by in there.items() if by == provider)}; and actions: decommission, "
+        "recommission, weights"
+        for provider in dict.fromkeys(there.values())
+    ]
+    lacking = len(offers.kinds) - len(there) - len(offered.NOT_YET)
+    not_yet = [f"not there: {kind}, because {why}" for kind, why in offered.NOT_YET.items()]
+    return [*lines, *not_yet, f"not there: {lacking} kinds, because they need more than the REST API"]
 
 
 def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None, given: dict[str, Any]) -> Path:

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJsonSchema, model_validator
 
 from chaos.base.access import REFERENCES, Access
 from chaos.base.addresses import Address
@@ -134,6 +134,7 @@ class Member(Strict):
 
     zone: Name = Field(description="as experiments call it")
     roles: tuple[str, ...] = Field(description="as the cluster says, for example [data, ingest]")
+    url: Url | None = Field(default=None, description="where the node itself is reached; runs need it of every node")
 
 
 class Reads(Strict):
@@ -155,6 +156,14 @@ class Accepted(Strict):
     until: Day = Field(description="the last day, in UTC, on which this holds")
 
 
+class Caps(Strict):
+    """What a run may put on the cluster at most."""
+
+    requests: PositiveRate = Field(description="per second, all operations together, for example 200/s")
+    documents: StrictInt = Field(ge=1, description="that are there before the load begins, for example 10000")
+    copies: StrictInt = Field(ge=1, description="of shards of the run's own index, replicas too, for example 9")
+
+
 class ExistingFile(Strict):
     """A target as written."""
 
@@ -171,6 +180,12 @@ class ExistingFile(Strict):
     zones: Zones
     nodes: dict[str, Member] = Field(min_length=1, description="every node by the cluster's own name for it")
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
+    caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
+    notes: Annotated[str, Field(pattern=r"^\.[a-z0-9][a-z0-9_-]*$")] | None = Field(
+        default=None,
+        description="a hidden index in which each run writes down what it is about to change, "
+        "for example .opensearch-chaos; runs need it",
+    )
     settings: tuple[Setting, ...] = Field(
         default=(), description="cluster settings that experiments may change; what others do cannot be computed"
     )
@@ -185,6 +200,11 @@ class ExistingFile(Strict):
     @property
     def addresses(self) -> tuple[Address, ...]:
         return tuple(map(Address.parse, self.endpoints))
+
+    @property
+    def of_nodes(self) -> dict[str, Address]:
+        """Node → its own address, of those that have one."""
+        return {name: Address.parse(node.url) for name, node in self.nodes.items() if node.url is not None}
 
 
 class Existing(Strict):
@@ -253,6 +273,10 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
     schemes = {address.tls for address in file.addresses}
     if len(schemes) > 1:
         yield Problem(("endpoints",), "some of these are http and some https: expected all of one kind", at_key=True)
+    for name, node in file.nodes.items():
+        if node.url is not None and Address.parse(node.url).tls not in schemes:
+            kind = "https" if True in schemes else "http"
+            yield Problem(("nodes", name, "url"), f"the endpoints are {kind}: expected {kind} here too")
     if schemes == {False}:
         for key in ("ca", "certificate"):
             if getattr(file.access, key) is not None:

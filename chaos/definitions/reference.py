@@ -37,6 +37,7 @@ EXISTING = {
     "Zones": "zones",
     "Member": "nodes.NAME",
     "Accepted": "accept_unavailable",
+    "Caps": "caps",
     "Reads": "reads",
 }
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}

@@ -24,7 +24,10 @@ def reversible(action: ActionParams, lab: Lab) -> Reversible:
         return Reversible(Move("zone.recommission", {"zone": action.zone}), None)
     assert isinstance(action, Weights)
     before, _ = administration.weights(lab)
-    return Reversible(Move("zone.weights", {"zones": dict(action.weights)}), Move("zone.weights", {"zones": before}))
+    made = dict(action.weights)
+    return Reversible(
+        Move("zone.weights", {"zones": made}), Move("zone.weights.restore", {"made": made, "before": before})
+    )
 
 
 def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events) -> bool:

@@ -23,6 +23,7 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "zone.decommission": administration.decommission,
     "zone.recommission": administration.recommission,
     "zone.weights": administration.set_weights,
+    "zone.weights.restore": administration.restore_weights,
     "failover.away": administration.undo_failover,
     "index.create": administration.create_index,
     "index.delete": administration.delete_index,

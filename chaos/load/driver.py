@@ -141,6 +141,13 @@ class Driver:
         """Whether it has given no sign of life for ``SILENT_SECONDS`` at some time: it will not hear us either."""
         return self._mute
 
+    def cease(self) -> None:
+        """Begin no request any more, and return at once; :meth:`stop` waits for what is under way."""
+        if self._process is not None and self.alive and not self._stopped:
+            self._to_end = self._ending = True
+            with suppress(DriverError):
+                self._tell({"do": "stop"})
+
     def stop(self, timeout: float | None = None) -> bool:
         """Stop the load, wait for what is under way and for the end of the process. Idempotent.
 

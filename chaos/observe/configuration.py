@@ -40,7 +40,7 @@ OWN = frozenset(
     }
 )
 """Settings that OpenSearch sets by itself (``DiskThresholdMonitor``, ``IndexMetadataUpgrader``)."""
-STEERING = ("zone.weights", "zone.decommission", "zone.recommission", "failover.away")
+STEERING = ("zone.weights", "zone.weights.restore", "zone.decommission", "zone.recommission", "failover.away")
 """Moves after which zones are steered by us; a decommission takes votes too."""
 
 UUID = ("index", configuration.UUID)

@@ -121,6 +121,17 @@ def set_weights(cluster: Cluster, zones: Mapping[str, int] | None) -> None:
         raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
 
 
+def restore_weights(cluster: Cluster, made: Mapping[str, int] | None, before: Mapping[str, int] | None) -> None:
+    """Put weights back that are still as we made them. Raises LabError where somebody else has set others since."""
+    now, _ = certain(cluster, lambda: weights(cluster))
+    was, ours = dict(before) if before else None, dict(made) if made else None
+    if now == was:
+        return
+    if now != ours:
+        raise LabError(f"not restored, because somebody else has changed the weights since: they are {now}, were {was}")
+    set_weights(cluster, was)
+
+
 def decommission_status(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
     """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
     path = decommission_status_path(cluster.zoning.attribute)
@@ -145,9 +156,15 @@ def decommission(cluster: Cluster, zone: str, no_delay: bool = False, delay_seco
 
 
 def recommission(cluster: Cluster, zone: str) -> None:
-    """Take the decommission back. ``zone`` is for people: OpenSearch knows one decommission only."""
-    if not certain(cluster, lambda: decommission_status(cluster)):
+    """Take the decommission back. ``zone``: one of the topology, or in words; OpenSearch knows one decommission only.
+
+    Raises LabError where another zone of the topology than the one that is named is out: that is somebody else's doing.
+    """
+    out = certain(cluster, lambda: decommission_status(cluster))
+    if not out:
         return
+    if zone in cluster.topology.zones and zone not in out:
+        raise LabError(f"zone {', '.join(out)} is decommissioned, and not {zone}: that is left to whoever did it")
     status, answer = administer(cluster, "DELETE", DECOMMISSION)
     if status != 200:
         raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,14 @@ def _clean(findings: FindingsFile, record: Record) -> dict[str, Any]:
     return {"mark": mark, "word": word, "kind": kind, "detail": detail}
 
 
+def _where(lab: Mapping[str, Any]) -> tuple[str, str]:
+    """What it ran on: a cluster that exists by its name, a lab by its kind."""
+    nodes = text.plural(len(lab.get("nodes") or []), "node")
+    if lab.get("kind") == "existing":
+        return "Cluster", f"{str(lab.get('id')).removeprefix('existing-')}, {nodes}"
+    return "Lab", f"{lab.get('kind') or 'unknown'}, {nodes}"
+
+
 def _facts(plan: Plan, findings: FindingsFile) -> list[tuple[str, str]]:
     topology, versions, lab = plan.get("topology") or {}, plan.get("versions") or {}, plan.get("lab") or {}
     zones = topology.get("zones") or []
@@ -196,7 +204,7 @@ def _facts(plan: Plan, findings: FindingsFile) -> list[tuple[str, str]]:
         ("Length", text.seconds(round(findings["run"].get("seconds") or 0))),
         ("Topology", where),
         ("OpenSearch", str(versions.get("opensearch") or topology.get("version") or "unknown")),
-        ("Lab", f"{lab.get('kind') or 'unknown'}, {text.plural(len(lab.get('nodes') or []), 'node')}"),
+        _where(lab),
         ("Seed", str(plan.get("seed", "unknown"))),
     ]
 

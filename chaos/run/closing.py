@@ -18,6 +18,7 @@ from chaos.observe import proof
 from chaos.observe.readback import read_back
 from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
+from chaos.run.noted import NotedLedger
 from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
 from chaos.run.state import RunState
@@ -38,6 +39,7 @@ SCANNED_AFTER = (
 SCANNED_ON_A_LIVING_LAB = (
     "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
 )
+SCANNED_ON_A_TARGET = "the ledger; the run's index, its notes and its registry entry"
 """What was looked at before a run was called clean."""
 
 
@@ -64,6 +66,8 @@ class Closing(RunState):
         self.stage("undo")
         held = [fault.id for fault in self.lifecycle.active]
         self.controllers.stop()  # else they would do again what is taken back
+        if self.there is not None and self.outcome != "finished" and self.driver is not None:
+            self.driver.cease()  # first of all no more load on a cluster that is not ours
         if held:
             self.reporter.line("undoing what is still in effect")
         gone = self.lifecycle.undo_all(look=self.outcome == "finished")
@@ -79,8 +83,8 @@ class Closing(RunState):
         self.check_late_stop()
 
     def remaining(self) -> list[Entry]:
-        """What the ledger still has that can be taken back, but for the run's own index."""
-        return [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault != "index"]
+        """What the ledger still has that can be taken back, but for the run's own indices."""
+        return [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault not in ("index", "notes")]
 
     def mend(self) -> None:
         """Start anew what does not do as told, as ``recover`` would: what it holds goes with it, and so do connections.
@@ -210,9 +214,14 @@ class Closing(RunState):
             shutil.rmtree(sweep.logs() / self.lab.id, ignore_errors=True)  # the run folder has them
             self.dirt += [f"{trace} is still here" for trace in traces.of(self.lab.id)]
         else:
+            if self.there is not None:
+                assert isinstance(self.ledger, NotedLedger)
+                self.there.undone(self.ledger)
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
-            self.dirt += proof.marks(self.lab)
+            self.dirt += proof.marks(self.lab) if self.there is None else []
             self.dirt += proof.index_there(self.lab, self.index)
+            if self.there is not None:
+                self.there.end()
         if not self.dirt:
             self.registration.remove()
             left = [each for each in registrations() if each.run == self.registration.run]
@@ -232,6 +241,7 @@ class Closing(RunState):
         self.for_report.release()
         try:
             scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
+            scanned = SCANNED_ON_A_TARGET if self.there is not None else scanned
             write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")

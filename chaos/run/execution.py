@@ -196,7 +196,9 @@ class Execution(Loading, Phases, Closing):
             "machine": plan.machine(),
             "watched": True,  # an end of a process is an event; without events of the watch nothing passes
             "configuration_watched": True,  # and so is a change of settings that is not ours
-            "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors),
+            "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors)
+            if self.there is None
+            else plan.there(self.there.lab.target),
             "client": self.driver_config(planned=True).model_dump(
                 mode="json", exclude={"out", "access", "instruments", "queries", "readable"}
             ),
@@ -231,7 +233,8 @@ class Execution(Loading, Phases, Closing):
     def audit(self) -> None:
         """What the availability checklist says of the cluster before anything is done to it. Never ends a run."""
         try:
-            sheet = audited.of_lab(self.lab)
+            where = None if self.there is None else f"cluster {self.there.lab.target.written.name}"
+            sheet = audited.of_lab(self.lab, where=where)
             write_json(self.folder / AUDIT, documentation.to_json(sheet, Workload.SEARCH, audit(sheet)))
         except Exception:  # the report then has no such section
             self.keep_traceback("audit")

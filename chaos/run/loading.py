@@ -26,6 +26,7 @@ from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green
 from chaos.run import plan
+from chaos.run.noted import NotedLedger
 from chaos.run.state import RunState
 from chaos.target.wiring import HTTP
 
@@ -93,6 +94,8 @@ class Loading(RunState):
     @property
     def pulsed(self) -> dict[str, str | None]:
         """The hosts whose Toxiproxies the load passes, and for those of clients the zone (None: a node's)."""
+        if self.there is not None:  # nobody's Toxiproxies are passed that we know of
+            return {}
         wiring, zones = self.lab.wiring, self.experiment.client_zones
         return {host.name: None for host in wiring.nodes} | {h.name: h.zone for h in wiring.clients if h.zone in zones}
 
@@ -117,6 +120,13 @@ class Loading(RunState):
 
     def load_on(self) -> None:
         self.ends.start()
+        if self.there is not None:
+            self.stage("notes")
+            assert isinstance(self.ledger, NotedLedger)
+            keeper = self.there.begin(self.ledger, self.folder / "logs")
+            process = keeper.process
+            assert process is not None
+            self.ends.add(Ours("keeper", "keeper", None, process.pid, process.poll, keeper.commanded, keeper.log))
         self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
         index = Reversible(

@@ -12,7 +12,7 @@ from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.opensearch.views import await_green, elected
 from chaos.run.loading import TICK_SECONDS
-from chaos.run.state import RunState
+from chaos.run.state import TARGET_GUARD, RunState
 from chaos.run.stopping import Unasked, Unproven
 
 
@@ -28,6 +28,11 @@ class Phases(RunState):
         try:
             if phase.undo:
                 self.undo_step(phase.undo)
+            if self.there is not None and (phase.inject or phase.do):
+                self.reporter.status(f"{phase.name}: asking whether this is allowed now")
+                if why := self.there.forbids(number):
+                    self.stop.ask(f"“{phase.name}” is not allowed there now: {why}", TARGET_GUARD)
+                self.stop.check()
             if phase.inject:
                 self.inject_step(phase)
             for action in phase.do:

@@ -24,6 +24,7 @@ import chaos
 from chaos.base.errors import Lacking
 from chaos.definitions import Duration, Experiment, Scene, objectives
 from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
+from chaos.definitions.existing import Existing
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
@@ -245,6 +246,16 @@ def again(
     options += [word for each in good for word in (objectives.OPTION, each)]
     shown = os.path.relpath(file)
     return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
+
+
+def there(target: Existing) -> list[str]:
+    """What a reader must know of a run on a cluster that exists."""
+    access = target.written.access
+    return [
+        f"a cluster that exists ({target.written.name}): what others do to it meanwhile is not looked at",
+        "requests go to the nodes themselves, past its load balancers, from one machine in none of its zones",
+        *(["no certificate is checked (verify: false)"] if not access.verify else []),
+    ]
 
 
 ONE_MACHINE = "all nodes share this machine's processors, memory and disk"

@@ -14,7 +14,8 @@ from chaos.base import paths
 from chaos.base.errors import ChaosError
 from chaos.faults.ledger import Ledger, registrations, standing
 from chaos.faults.lifecycle import undo_entries
-from chaos.run import space
+from chaos.run import noted, space
+from chaos.target.existing.target import is_target
 from chaos.target.labs import kinds, sweep
 from chaos.target.labs.base import BaseLab
 
@@ -30,6 +31,10 @@ class Recovered:
     @property
     def clean(self) -> bool:
         return not self.problems
+
+
+NOTES = noted.FORGET
+"""With it the moves that a run makes beside are known to whoever undoes them."""
 
 
 def leftovers() -> list[sweep.Leftover]:
@@ -85,7 +90,7 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     lab = kinds.attach(registration.lab)
                     ledger = Ledger(registration.ledger)
                 except (ChaosError, OSError) as error:
-                    if (paths.labs() / registration.lab).is_dir():
+                    if (paths.labs() / registration.lab).is_dir() or is_target(registration.lab):
                         result.problems.append(f"run {registration.run} on lab {registration.lab}: {error}")
                         continue
                     entries = []  # the lab is gone, and with it all that was done to it
@@ -101,6 +106,8 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     result.undone.append(f"{done} of {len(entries)} moves of run {registration.run}")
                     says(result.undone[-1] + " undone")
                     if failed:
+                        if is_target(registration.lab):
+                            result.problems.append(f"if that cluster is gone for good, delete {registration.file}")
                         continue
             registration.remove()
         _mend_living(result, says)

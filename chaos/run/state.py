@@ -23,18 +23,26 @@ from chaos.observe.configuration import Configuration
 from chaos.observe.ends import Ends, Fact
 from chaos.observe.sampler import Sampler
 from chaos.run import controllers, plan, space
+from chaos.run.noted import NotedLedger
+from chaos.run.on_target import OnTarget, index_of
 from chaos.run.options import RunOptions, new_lab_id
 from chaos.run.stopping import Stop, Unproven
+from chaos.target.existing.target import ExistingTarget
 from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
+TARGET_GUARD = "target"
+"""Named as the guard where a cluster that is not ours may not be touched any more."""
 WORD_SECONDS = 5.0
 """How long the watch over processes may take to say how one ended."""
 
 
 class RunState:
     """Of one run. Each stage is a class of its own on top of it; :class:`.execution.Execution` is their order."""
+
+    there: OnTarget | None = None
+    """Beside a run on a cluster that is not ours; None on a lab."""
 
     def __init__(
         self,
@@ -51,14 +59,19 @@ class RunState:
         self.for_undo = space.Reserve(folder, "undo", space.FOR_UNDO)
         self.for_report = space.Reserve(folder, "report", space.FOR_REPORT)
         self.events = EventWriter(folder / "history" / "events.jsonl", self.broken)
-        self.ledger = Ledger(folder / "ledger.jsonl", self.broken)
+        there = options.lab if isinstance(options.lab, ExistingTarget) else None
+        book = folder / "ledger.jsonl"
+        self.ledger = Ledger(book, self.broken) if there is None else NotedLedger(book, self.broken, folder.name)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
-        self.index = "chaos" if self.own_lab else f"chaos-{short}"
+        self.index = "chaos" if self.own_lab else f"chaos-{short}" if there is None else index_of(folder.name)
         self.lab = options.lab or kinds.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
         self.offers = options.providers.on(self.lab.lacks, kinds.named(self.lab.kind).order)
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
+        if there is not None:
+            asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
+            self.there = OnTarget(there, experiment, self.seed, self.offers, folder.name, asked)
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}

@@ -49,7 +49,16 @@ def _number(holds: Callable[[float], bool]) -> Callable[[str], bool]:
     return read
 
 
+def _above(most: float) -> Callable[[str], bool]:
+    def holds(value: str) -> bool:
+        read = seconds(value)
+        return read is not None and read > most
+
+    return holds
+
+
 NO_LEADER = "no leader any more"
+NO_NODE = "nodes end where their heap does not hold its window"
 ACCEPTED: tuple[Accepted, ...] = (
     Accepted(
         r"cluster_manager\.throttling\.retry\.base\.delay",
@@ -70,6 +79,18 @@ ACCEPTED: tuple[Accepted, ...] = (
         "resource-tracker-window-below-polling",
     ),
     Accepted(
+        r"node\.resource\.tracker\.\w+\.window_duration",
+        _above(1000 * 86_400),
+        NO_NODE,
+        "resource-tracker-window-huge",
+    ),
+    Accepted(
+        r"search_backpressure\.search_(shard_)?task\.heap_moving_average_window_size",
+        _number(lambda size: size > 1e8),
+        NO_NODE,
+        "heap-moving-average-window-huge",
+    ),
+    Accepted(
         r"search_backpressure\.search_(shard_)?task\.heap_moving_average_window_size",
         _number(lambda size: size == 0),
         NO_LEADER,
@@ -77,7 +98,14 @@ ACCEPTED: tuple[Accepted, ...] = (
     ),
     Accepted(
         r"wlm\.workload_group\.node\.(cpu|memory)_rejection_threshold",
-        _number(lambda share: share > 0.9),
+        _number(lambda share: not share <= 0.9),  # NaN is taken too
+        NO_LEADER,
+        "workload-group-rejection-threshold",
+        LATER,
+    ),
+    Accepted(
+        r"wlm\.workload_group\.node\.(cpu|memory)_cancellation_threshold",
+        _number(lambda share: not share >= 0.8),
         NO_LEADER,
         "workload-group-rejection-threshold",
         LATER,

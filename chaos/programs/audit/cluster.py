@@ -56,10 +56,15 @@ def of_url(host: str, port: int, access: Access, zone_attribute: str = ZONE_ATTR
     return _through(client, str(Address(access.tls, host, port)), zone_attribute)
 
 
-def of_lab(lab: Cluster, zone_attribute: str = ZONE_ATTRIBUTE, timeout: float = CONNECT_SECONDS) -> Sheet:
-    """The facts of a lab's cluster, over the path that no fault touches. Raises InvalidInput."""
+def of_lab(
+    lab: Cluster, zone_attribute: str | None = None, timeout: float = CONNECT_SECONDS, where: str | None = None
+) -> Sheet:
+    """The facts of a lab's cluster, over the path that no fault touches. Raises InvalidInput.
+
+    ``where``: what to call it, where it is no lab.
+    """
     client = lab.client(lab.topology.data_nodes[0].name, timeout=timeout)
-    return _through(client, f"lab of topology {lab.topology.name}", zone_attribute)
+    return _through(client, where or f"lab of topology {lab.topology.name}", zone_attribute or lab.zoning.attribute)
 
 
 def _through(client: NodeClient, where: str, zone_attribute: str) -> Sheet:

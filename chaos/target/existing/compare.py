@@ -93,6 +93,9 @@ def _nodes(file: ExistingFile, seen: Seen) -> Iterator[Row]:
         if name in there and sorted(each.roles) != sorted(there[name].roles)
     ]
     yield _row("nodes", wrong, f"all {len(there)} are there, with their roles", "correct the file, or the cluster")
+    if any(each.url is not None for each in file.nodes.values()):
+        astray = [f"{name}: {why}" for name, why in seen.astray.items()]
+        yield _row("addresses", astray, "nodes answer at their own", "correct the url, or take it out of the file")
     others = [f"{node.name} runs {node.version}" for node in seen.nodes if node.version != file.opensearch]
     mixed = len({node.version for node in seen.nodes}) > 1
     remedy = "an upgrade is under way: wait until it is over" if mixed else "correct the file"

@@ -7,8 +7,10 @@ nobody answers, or something that is no OpenSearch, there is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import urllib3
@@ -38,6 +40,8 @@ NODES = (
     "/_nodes?filter_path=_nodes,nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.version,nodes.*.host,nodes.*.ip,"
     "nodes.*.jvm.mem.heap_max_in_bytes"
 )
+LED = "/_cluster/health?local=true&filter_path=discovered_cluster_manager"
+LOCAL = "/_nodes/_local?filter_path=nodes.*.name"
 SHARDS = (
     "/_cluster/state/cluster_manager_node,nodes,routing_table,metadata,version?filter_path=version,cluster_manager_node,"
     "nodes.*.name,routing_table.indices.*.shards,metadata.cluster_coordination.last_committed_config"
@@ -93,6 +97,8 @@ class Seen:
     decommissioned: Mapping[str, str] | None = None
     excluded: tuple[str, ...] | None = None
     settings: Mapping[str, str] | None = None
+    astray: Mapping[str, str] = field(default_factory=dict)
+    """Node → why its own address does not lead to it."""
     copies: tuple[ShardCopy, ...] | None = None
     voting: tuple[str, ...] | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
@@ -145,30 +151,87 @@ def first_true(target: Existing) -> Address:
     )
 
 
-def look(addresses: tuple[Address, ...], access: Access, attribute: str | None = None, *, shards: bool = False) -> Seen:
+def look(
+    addresses: tuple[Address, ...],
+    access: Access,
+    attribute: str | None = None,
+    *,
+    shards: bool = False,
+    nodes: Mapping[str, Address] = MappingProxyType({}),
+) -> Seen:
     """What can be seen of the cluster behind these addresses. ``attribute`` None: the one of its awareness.
 
-    ``shards``: where they are and who votes too, for which the cluster manager gives its routing table.
+    ``shards``: where they are and who votes too, for which the cluster manager gives its routing table. ``nodes``: who
+    is to answer at which address.
     Raises InvalidInput when none of them answers as an OpenSearch.
     """
     identities: dict[str, Identity] = {}
     silent: dict[str, str] = {}
-    first: NodeClient | None = None
-    clients = [_client(each, access) for each in addresses]
+    ways = dict.fromkeys((*addresses, *nodes.values()))
+    clients = {each: _client(each, access) for each in ways}
+    answering = []
     try:
-        for address, client in zip(addresses, clients, strict=True):
+        for address in addresses:
             try:
-                identities[str(address)] = identity_of(only_get(client), str(address))
+                identities[str(address)] = identity_of(only_get(clients[address]), str(address))
             except InvalidInput as error:
                 silent[str(address)] = str(error)
             else:
-                first = first or client
-        if first is None:
+                answering.append(address)
+        if not answering:
             raise InvalidInput("; ".join(silent.values()))
-        return read(only_get(first), identities, silent, attribute, shards=shards)
+        astray = _astray(nodes, access, next(iter(identities.values())))
+        answering += [address for name, address in nodes.items() if name not in astray and address not in answering]
+        led = next((each for each in answering if _is_led(only_get(clients[each]))), answering[0])
+        seen = read(only_get(clients[led]), identities, silent, attribute, shards=shards)
+        return replace(seen, astray=astray)
     finally:
-        for client in clients:
+        for client in clients.values():
             client.close()
+
+
+def _is_led(get: Get) -> bool:
+    """Whether who answers is in the cluster: a node whose zone is decommissioned still says who it was."""
+    try:
+        status, answer = get(LED)
+        return status == 200 and answer["discovered_cluster_manager"] is True
+    except (urllib3.exceptions.HTTPError, *UNREADABLE):
+        return False
+
+
+def seen_of(target: Existing, *, shards: bool = False) -> Seen:
+    """:func:`look` at the cluster of a file, each of its addresses asked. Raises InvalidInput."""
+    file = target.written
+    return look(file.addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes)
+
+
+def _astray(nodes: Mapping[str, Address], access: Access, who: Identity) -> dict[str, str]:
+    """Of nodes those that do not answer at their own addresses, with the reason."""
+
+    def wrong(item: tuple[str, Address]) -> str | None:
+        name, address = item
+        client = _client(address, access)
+        try:
+            status, said = client.request("GET", LOCAL)
+            if status != 200:
+                return f"{address} answered {status}"
+            found = [printable(node["name"]) for node in said["nodes"].values()]
+            if found != [name]:
+                return f"at {address} answers {', '.join(found)}"
+            there = identity_of(only_get(client), str(address)).cluster_uuid
+            return None if there == who.cluster_uuid else f"at {address} is another cluster, {there}"
+        except urllib3.exceptions.HTTPError as error:
+            return f"{address} cannot be reached: {short(error)}"
+        except (InvalidInput, *UNREADABLE) as error:
+            return f"{address}: {error}"
+        finally:
+            client.close()
+
+    if not nodes:
+        return {}
+    with ThreadPoolExecutor(min(len(nodes), 16)) as pool:
+        said = dict(zip(nodes, pool.map(wrong, nodes.items()), strict=True))
+    return {name: why for name, why in said.items() if why is not None}
 
 
 def _client(address: Address, access: Access) -> NodeClient:

@@ -91,6 +91,10 @@ def lacks(kind: str, topology: Topology) -> Callable[[str], str | None]:
 
 def attach(id: str) -> BaseLab:
     """A lab that another process made. Raises InvalidInput when there is none, or none that can be read."""
+    from chaos.target.existing.target import ExistingTarget, is_target
+
+    if is_target(id):
+        return ExistingTarget.found(id)
     manifest, _ = base.read(id)
     return of_kind(manifest.kind).attach(id)
 

@@ -14,6 +14,7 @@ from chaos.base.errors import LabError
 from chaos.faults.ledger import Ledger
 from chaos.observe.configuration import Configuration
 from chaos.opensearch import administration
+from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.requests import weights_path
 from chaos.providers.rest import restore
 
@@ -97,3 +98,60 @@ def test_a_manager_that_never_reads_its_state_is_an_error(cluster: FakeCluster) 
     cluster.forgetful = range(0, 10**6)
     with pytest.raises(LabError, match=r"had its state within 0\.05 s"):
         administration.certain(lab, lambda: administration.weights(lab), timeout=0.05)
+
+
+@pytest.mark.parametrize(
+    ("now", "put"),
+    [
+        ({"a": "1.0", "b": "1.0"}, None),  # as they were
+        ({"a": "0.0", "b": "1.0"}, {"a": "1", "b": "1"}),  # as we made them
+    ],
+)
+def test_weights_are_put_back_where_they_are_still_ours(now: dict[str, str], put: dict[str, str] | None) -> None:
+    lab: Any = FakeCluster()
+    lab.weights = now
+    sent: list[Any] = []
+    answer = lab.answer
+    lab.answer = lambda node, method, path, body: (
+        (sent.append(body) if method == "PUT" else None) or answer(node, method, path, body)
+    )
+    administration.restore_weights(lab, {"a": 0, "b": 1}, {"a": 1, "b": 1})
+    assert [each["weights"] for each in sent] == ([] if put is None else [put])
+
+
+def test_what_somebody_else_has_done_to_zones_since_is_left() -> None:
+    lab: Any = FakeCluster()
+    lab.weights = {"a": "5.0", "b": "1.0"}
+    with pytest.raises(LabError, match="somebody else has changed the weights since"):
+        administration.restore_weights(lab, {"a": 0, "b": 1}, {"a": 1, "b": 1})
+    lab.decommissioned = {"b": "SUCCESSFUL"}
+    with pytest.raises(LabError, match="zone b is decommissioned, and not c"):
+        administration.recommission(lab, "c")
+    assert lab.decommissioned == {"b": "SUCCESSFUL"}
+    administration.recommission(lab, "that a controller took out")
+    assert lab.decommissioned == {}
+
+
+def test_zones_are_called_there_as_the_cluster_calls_them() -> None:
+    lab: Any = FakeCluster()
+    lab.zoning = Zoning("rack", {"a": "r1", "b": "r2", "c": "r3"})
+    asked: list[tuple[str, str, Any]] = []
+
+    def answer(node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        asked.append((method, path.partition("?")[0], body))
+        if path == "/_cluster/routing/awareness/rack/weights":
+            return 200, {"weights": {"r1": "1.0", "r2": "1.0", "r3": "0.0"}, "_version": 3}
+        if path == "/_cluster/decommission/awareness/rack/_status":
+            return 200, {"r3": "SUCCESSFUL"} if any(method == "PUT" for method, _, _ in asked) else {}
+        return FakeCluster.answer(lab, node, method, path, body)
+
+    lab.answer = answer
+    assert administration.weights(lab) == ({"a": 1, "b": 1, "c": 0}, 3)
+    administration.decommission(lab, "c", no_delay=True)
+    assert administration.decommission_status(lab) == {"c": "SUCCESSFUL"}
+    administration.set_weights(lab, {"a": 1, "b": 0, "c": 1})
+    changed = [(path, body) for method, path, body in asked if method == "PUT"]
+    assert changed == [
+        ("/_cluster/decommission/awareness/rack/r3", None),
+        ("/_cluster/routing/awareness/rack/weights", {"weights": {"r1": "1", "r2": "0", "r3": "1"}, "_version": 3}),
+    ]

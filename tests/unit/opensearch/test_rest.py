@@ -293,7 +293,7 @@ COMMANDS: dict[str, Callable[[Any], Any]] = {
     "weights": administration.weights,
     "set weights": lambda lab: administration.set_weights(lab, {"a": 1}),
     "decommission's status": administration.decommission_status,
-    "recommission": lambda lab: administration.recommission(lab, "a"),
+    "recommission": lambda lab: administration.recommission(lab, "that somebody took out"),
     "exclusions": administration.excluded,
     "create": lambda lab: administration.create_index(lab, "chaos", {}),
     "delete": lambda lab: administration.delete_index(lab, "chaos"),

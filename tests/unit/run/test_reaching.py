@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from chaos.base.errors import InvalidInput
 from chaos.commands.planning_on import planned
 from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
+from chaos.run import on_target
+from chaos.run.on_target import OnTarget
 from chaos.target.existing import draft, offered
 from chaos.target.existing.seen import Identity, Seen, SeenNode
+from chaos.target.existing.target import ExistingTarget
 
 TODAY = date(2026, 11, 25)
 URL = "http://127.0.0.1:9200"
@@ -45,6 +49,9 @@ def there() -> Seen:
 
 def target(folder: Path, more: str = "rung: zone\nuntil: 2027-01-31\n") -> Existing:
     text = draft.draft(there(), [URL], {}, "staging").replace("rung: observe\n", more)
+    for name in NODES:
+        text = text.replace(f"  {name}: {{", f'  {name}: {{url: "{URL}", ')
+    text += "notes: .opensearch-chaos\ncaps: {requests: 100/s, documents: 5000, copies: 9}\n"
     (folder / "staging.yaml").write_text(text)
     return load_existing(folder / "staging.yaml")
 
@@ -83,6 +90,29 @@ def test_the_file_decides_how_far(tmp_path: Path, more: str, says: str) -> None:
     made = plan(tmp_path, "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}", more=more)
     ((where, row),) = made.refused
     assert (where, row.what, row.says) == ("the file", "rung", says)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("requests: 100/s", "requests: 10/s", "caps"),
+        ("documents: 5000", "documents: 50", "caps"),
+        ("copies: 9", "copies: 8", "caps"),
+        ("notes: .opensearch-chaos\n", "", "notes"),
+        (f'  c-data: {{url: "{URL}", ', "  c-data: {", "addresses"),
+    ],
+)
+def test_a_run_needs_more_of_the_file_than_a_look(tmp_path: Path, old: str, new: str, what: str) -> None:
+    made = target(tmp_path)
+    text = (tmp_path / "staging.yaml").read_text()
+    assert old in text
+    (tmp_path / "staging.yaml").write_text(text.replace(old, new))
+    file = tmp_path / "asked.yaml"
+    made = plan(tmp_path, "  calm: {for: 5s}")  # writes both files
+    (tmp_path / "staging.yaml").write_text(text.replace(old, new))
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    made = planned(load_experiment(file), load_existing(tmp_path / "staging.yaml"), there(), 1, offers, TODAY)
+    assert refused(made) == [f"the file: {what}"], made.refused
 
 
 def test_a_second_zone_while_one_is_out_is_forbidden(tmp_path: Path) -> None:
@@ -178,3 +208,84 @@ def test_nobody_is_named_where_it_is_not_known_who_is_meant(tmp_path: Path) -> N
     made = planned(experiment, load_existing(tmp_path / "staging.yaml"), fewer, 1, offers, TODAY)
     assert made.steps == [] and made.reached == [] and "what the experiment needs: nodes" in refused(made)
     assert isinstance(made.experiment.topology, Topology)
+
+
+# ---- asked again before each phase -------------------------------------------------------------------------
+
+
+OUT = "  calm: {for: 5s}\n  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """(what is seen now, changes of the file) → why the phase “out” of a run that began well is not allowed."""
+    made = plan(tmp_path, OUT)
+    assert made.refused == []
+    target = load_existing(tmp_path / "staging.yaml")
+    lab = ExistingTarget(target, made.experiment.topology)
+    beside = OnTarget(lab, made.experiment, 1, PROVIDERS.on(offered.lacks, offered.ORDER), "run-1", lambda says: None)
+    monkeypatch.setattr(on_target, "today", lambda: TODAY)
+
+    def ask(seen: Seen | InvalidInput, *changes: tuple[str, str]) -> str | None:
+        def look(*_: Any, **__: Any) -> Seen:
+            if isinstance(seen, InvalidInput):
+                raise seen
+            return seen
+
+        monkeypatch.setattr(on_target, "seen_of", look)
+        text = (tmp_path / "staging.yaml").read_text()
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "staging.yaml").write_text(text)
+        return beside.forbids(1)
+
+    return ask
+
+
+def test_what_has_not_changed_is_allowed_and_what_our_own_faults_did_is_no_reason(asked: Any) -> None:
+    assert asked(there()) is None
+    assert asked(replace(there(), status="yellow", relocating=3)) is None
+    c_is_out = replace(there(), decommissioned={"c": "SUCCESSFUL"})
+    gone = tuple(node for node in there().nodes or () if node.zone != "c")
+    assert asked(replace(c_is_out, nodes=gone, voting=("a-cm", "b-cm", "an id"))) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"identities": {URL: Identity("other", "staging", "3.8.0")}}, "is another cluster: staging, other"),
+        (
+            {"nodes": tuple(node for node in there().nodes if node.name != "a-data")},
+            "a-data left, and that is none of our doing",
+        ),
+        ({"decommissioned": {"a": "SUCCESSFUL"}}, "zones a and c could be hit at the same time"),
+        ({"voting": ("a-cm", "c-cm")}, "no majority"),
+        (
+            {"copies": (ShardCopy("orders", 0, True, "STARTED", "c-data"),)},
+            "no active copy elsewhere of 1 shard of orders",
+        ),
+        ({"copies": None, "unread": {"shards": "GET /_cluster/state answered 403"}}, "answered 403"),
+        ({"nodes": None, "unread": {"nodes": "GET /_nodes answered 403"}}, "answered 403"),
+    ],
+)
+def test_what_is_so_now_and_forbids_it_is_named(asked: Any, change: dict[str, Any], says: str) -> None:
+    assert says in asked(replace(there(), **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("rung: zone", "rung: node"), "the file allows node"),
+        (("until: 2027-01-31", "until: 2026-11-24"), "zone ended on 2026-11-24"),
+        (("cluster_uuid: u", "cluster_uuid: v"), "is another cluster"),
+        (("zone: c, roles: [data, ingest]", "zone: b, roles: [data, ingest]"), "names other nodes"),
+        (("rung: zone", "rang: zone"), "rang"),
+    ],
+)
+def test_the_file_is_read_anew(asked: Any, change: tuple[str, str], says: str) -> None:
+    assert says in asked(there(), change)
+
+
+def test_a_cluster_that_cannot_be_looked_at_is_not_touched(asked: Any) -> None:
+    assert asked(InvalidInput("http://127.0.0.1:9200 cannot be reached: refused")).startswith("http://127.0.0.1:9200")

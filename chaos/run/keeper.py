@@ -1,0 +1,120 @@
+"""The keeper: a process of its own beside the runner that undoes what the runner cannot any more.
+
+It hears the runner over a pipe. When it hears nothing for :data:`SILENCE_SECONDS`, or the pipe ends without a farewell,
+it undoes what stands in the ledger, last first, and tries again until all of it is undone or PATIENCE_SECONDS are over.
+What it does is idempotent, and a runner that was only slow finds it in its ledger. The process
+is :mod:`chaos.commands.keeping`, which knows every move.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from chaos.base.errors import ChaosError
+from chaos.faults.ledger import Ledger, standing
+from chaos.faults.lifecycle import undo_entries
+
+BEAT_SECONDS = 0.5
+SILENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 600.0
+READY_SECONDS = 30.0
+BEAT, FAREWELL = b".", b"q"
+PROGRAM = "chaos.commands.keeping"
+
+
+class Keeper:
+    """The runner's side. ``lost`` is called once when the keeper is not there any more and was not told to go."""
+
+    def __init__(self, ledger: Path, target: str, log: Path, lost: Callable[[str], None]) -> None:
+        self._command = [sys.executable, "-m", PROGRAM, str(ledger.absolute()), target]
+        self.log, self._lost = log, lost
+        self.process: subprocess.Popen[bytes] | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        """Returns when it keeps. Raises ChaosError when it does not come up."""
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], READY_SECONDS)
+        if not ready or not self.process.stdout.readline():
+            self.process.kill()
+            self.process.wait()
+            raise ChaosError(f"the keeper did not start (log: {self.log})")
+        self._thread.start()
+
+    def _beat(self) -> None:
+        assert self.process is not None and self.process.stdin is not None
+        while not self._over.wait(BEAT_SECONDS):
+            try:
+                os.write(self.process.stdin.fileno(), BEAT)
+            except OSError:
+                if not self._over.is_set():
+                    self._lost("the keeper has ended: nobody would undo this run if the runner died")
+                return
+
+    def stop(self) -> None:
+        """Tell it to go, once nothing is left to undo; idempotent."""
+        if self._over.is_set() or self.process is None:
+            return
+        self._over.set()
+        self._thread.join()
+        assert self.process.stdin is not None
+        with suppress(OSError):
+            os.write(self.process.stdin.fileno(), FAREWELL)
+            self.process.stdin.close()
+        try:
+            self.process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def commanded(self) -> bool:
+        return self._over.is_set()
+
+
+# ---- the process itself ------------------------------------------------------------------------------------
+
+
+def heard(descriptor: int, silence: float) -> bool:
+    """Listen until the farewell: True. False when it is silent for so many seconds, or ends."""
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], silence)
+        said = os.read(descriptor, 4096) if ready else b""
+        if FAREWELL in said:
+            return True
+        if not said:
+            return False
+
+
+def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
+    """Undo what stands; True when nothing is left."""
+    from chaos.target.labs import kinds
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            book = Ledger(ledger)
+            try:
+                failed = undo_entries(kinds.attach(target), book, standing(ledger))
+            finally:
+                book.close()
+        except (ChaosError, OSError) as error:
+            failed = [str(error)]
+        if not failed:
+            return True
+        says(failed[0])
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(1.0)

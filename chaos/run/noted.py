@@ -1,0 +1,217 @@
+"""What a run is about to change on a cluster that is not ours, written down on that cluster before it is changed.
+
+One hidden index, which the target's file names, with a copy in each zone. A document for each intent of the ledger, so
+that :mod:`.recovering_on` can undo it from any machine; and one that says which run is under way, which its runner
+renews. Facts of the API: OpenSearch 3.8.0.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
+from chaos.faults.ledger import Entry, Ledger
+from chaos.faults.moves import Move, Reversible, operation
+from chaos.opensearch.administration import reading
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.views import administer
+
+LOCK = "run"
+"""The document that says which run is under way."""
+MOST = 10_000
+SECONDS = 20.0
+OPEN, FORGET = "notes.open", "notes.forget"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Which run is under way, whose runner is where, and when it last said so, as the cluster counts changes.
+
+    ``made``: whether it made the index.
+    """
+
+    run: str
+    host: str
+    made: bool
+    renewed: tuple[int, int]
+    """Sequence number and primary term of its document: they move with each renewal."""
+
+
+def _ask(cluster: Cluster, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    return administer(cluster, method, path, body, timeout=SECONDS)
+
+
+def _must(cluster: Cluster, doing: str, method: str, path: str, body: Any = None, *, fine: Sequence[int] = ()) -> Any:
+    status, answer = _ask(cluster, method, path, body)
+    if status not in (200, 201, *fine):
+        raise LabError(f"{doing} answered {status}: {str(answer)[:300]}")
+    return answer
+
+
+class Notes:
+    """The index of one target."""
+
+    def __init__(self, cluster: Cluster, index: str) -> None:
+        self._cluster, self.index = cluster, index
+
+    def exists(self) -> bool:
+        """Raises LabError when nobody says."""
+        status, answer = _ask(self._cluster, "GET", f"/{self.index}/_settings?expand_wildcards=all")
+        if status not in (200, 404):
+            raise LabError(f"asking for the index {self.index} answered {status}: {str(answer)[:300]}")
+        return status == 200
+
+    def make(self) -> None:
+        """Fine when it is there. Raises LabError."""
+        zones = {node.zone for node in self._cluster.topology.data_nodes}
+        settings = {"hidden": True, "number_of_shards": 1, "number_of_replicas": len(zones) - 1}
+        status, answer = _ask(
+            self._cluster,
+            "PUT",
+            f"/{self.index}",
+            {"settings": {"index": settings}, "mappings": {"dynamic": False}},
+        )
+        if status != 200 and "resource_already_exists" not in str(answer):
+            raise LabError(f"creating the index {self.index} answered {status}: {str(answer)[:300]}")
+
+    # ---- who runs -----------------------------------------------------------------------------
+
+    def lock(self) -> Lock | None:
+        """Which run is under way; None: none. Raises LabError when that cannot be read."""
+        status, answer = _ask(self._cluster, "GET", f"/{self.index}/_doc/{LOCK}")
+        if status == 404:
+            return None
+        with reading(f"the lock in {self.index}"):
+            if status != 200:
+                raise LabError(f"reading the lock in {self.index} answered {status}: {str(answer)[:300]}")
+            said = answer["_source"]
+            moved = int(answer["_seq_no"]), int(answer["_primary_term"])
+            return Lock(str(said["run"]), str(said["host"]), bool(said["made"]), moved)
+
+    def take(self, run: str, *, made: bool) -> None:
+        """Raises InvalidInput when another run has it."""
+        body = {"run": run, "host": socket.gethostname(), "made": made, "at": _now()}
+        status, answer = _ask(self._cluster, "PUT", f"/{self.index}/_create/{LOCK}", body)
+        if status == 409:
+            held = self.lock()
+            whose = f"run {held.run} of {held.host}" if held is not None else "another run"
+            raise InvalidInput(
+                f"{whose} is under way on this cluster",
+                remedy="wait for its end; where its machine is dead, undo what it left with recover --on",
+            )
+        if status not in (200, 201):
+            raise LabError(f"taking the lock in {self.index} answered {status}: {str(answer)[:300]}")
+
+    def renew(self, run: str) -> None:
+        """Raises LabError when it is not this run's any more, or nobody answers."""
+        held = self.lock()
+        if held is None or held.run != run:
+            raise LabError(f"the lock in {self.index} is not this run's any more")
+        where = f"/{self.index}/_doc/{LOCK}?if_seq_no={held.renewed[0]}&if_primary_term={held.renewed[1]}"
+        body = {"run": run, "host": held.host, "made": held.made, "at": _now()}
+        _must(self._cluster, f"renewing the lock in {self.index}", "PUT", where, body)
+
+    # ---- what it is about to change -----------------------------------------------------------
+
+    def intend(self, run: str, entries: Sequence[Entry]) -> None:
+        """Raises LabError when the cluster does not take all of them."""
+        for each in entries:
+            body = {
+                "run": run,
+                "entry": each.number,
+                "fault": each.fault,
+                "move": json.dumps(each.move.to_json()),
+                "inverse": json.dumps(each.inverse.to_json()) if each.inverse else None,
+                "at": _now(),
+            }
+            what = f"writing down what is about to be changed in {self.index}"
+            _must(self._cluster, what, "PUT", f"/{self.index}/_create/{run}-{each.number}", body)
+
+    def undone(self, run: str, number: int) -> None:
+        _must(self._cluster, "forgetting what is undone", "DELETE", f"/{self.index}/_doc/{run}-{number}", fine=(404,))
+
+    def standing(self) -> dict[str, list[Entry]]:
+        """By run what is written down and not undone, last first. Raises LabError."""
+        _must(self._cluster, "refreshing the notes", "POST", f"/{self.index}/_refresh")
+        found = _must(self._cluster, "reading the notes", "GET", f"/{self.index}/_search?size={MOST}")
+        entries: dict[str, list[Entry]] = {}
+        with reading(f"the notes in {self.index}"):
+            for hit in found["hits"]["hits"]:
+                if hit["_id"] == LOCK:
+                    continue
+                said = hit["_source"]
+                inverse = Move.from_json(json.loads(said["inverse"])) if said["inverse"] else None
+                move = Move.from_json(json.loads(said["move"]))
+                entries.setdefault(str(said["run"]), []).append(
+                    Entry(int(said["entry"]), str(said["fault"]), move, inverse)
+                )
+        return {run: sorted(each, key=lambda one: -one.number) for run, each in entries.items()}
+
+    def forget(self, run: str, *, made: bool) -> None:
+        """Everything of a run; the index too where this run made it and nothing of another is in it."""
+        if not self.exists():
+            return
+        others = self.standing()
+        for each in others.pop(run, []):
+            self.undone(run, each.number)
+        held = self.lock()
+        if held is not None and held.run == run:
+            _must(self._cluster, "giving the lock back", "DELETE", f"/{self.index}/_doc/{LOCK}", fine=(404,))
+            held = None
+        if made and not others and held is None:
+            _must(self._cluster, f"deleting {self.index}", "DELETE", f"/{self.index}", fine=(404,))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+@operation(OPEN)
+def _open(cluster: Cluster, index: str, run: str, made: bool) -> None:
+    notes = Notes(cluster, index)
+    notes.make()
+    notes.take(run, made=made)
+
+
+@operation(FORGET)
+def _forget(cluster: Cluster, index: str, run: str, made: bool) -> None:
+    Notes(cluster, index).forget(run, made=made)
+
+
+def opening(notes: Notes, run: str) -> Reversible:
+    """What opens the notes for a run. Raises LabError when it cannot be known whether they are there already."""
+    how = {"index": notes.index, "run": run, "made": not notes.exists()}
+    return Reversible(Move(OPEN, how), Move(FORGET, how))
+
+
+class NotedLedger(Ledger):
+    """A ledger whose intents are on the cluster too, once :attr:`notes` are open: what is not there is not injected."""
+
+    def __init__(self, path: Path, broken: Callable[[str], None], run: str) -> None:
+        super().__init__(path, broken)
+        self.run = run
+        self.notes: Notes | None = None
+
+    def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
+        entries = super().intend(fault, moves)
+        if self.notes is not None:
+            try:
+                self.notes.intend(self.run, entries)
+            except ChaosError as error:
+                for each in entries:
+                    super().note(each, "undone", "nothing was made of it")
+                raise FaultError(f"{error}: nothing is injected") from error
+        return entries
+
+    def note(self, entry: Entry, state: str, says: str | None = None) -> None:
+        super().note(entry, state, says)
+        if state == "undone" and self.notes is not None:
+            with suppress(ChaosError):  # an inverse does no harm where nothing is left to undo
+                self.notes.undone(self.run, entry.number)

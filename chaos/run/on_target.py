@@ -1,0 +1,201 @@
+"""What a run on a cluster that is not ours does beside: it asks before each step, keeps notes there, and is kept.
+
+Before every phase changes anything the target's file is read anew and the cluster looked at: it is the one that the
+file names, the file still allows it, nobody has left but whom we hit, and with all that is in effect a majority and a
+copy of everything stay. What is not so, or cannot be known, ends the run: undone, exit code 4.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from chaos.base.errors import ChaosError, InvalidInput, LabError
+from chaos.definitions import Experiment
+from chaos.definitions.existing import Existing, load_existing
+from chaos.faults.offers import Offers
+from chaos.opensearch.views import administer
+from chaos.run import reaching
+from chaos.run.keeper import Keeper
+from chaos.run.noted import NotedLedger, Notes, opening
+from chaos.target.existing import compare
+from chaos.target.existing.compare import Row, Sign
+from chaos.target.existing.seen import Seen, seen_of
+from chaos.target.existing.target import ExistingTarget
+
+RENEW_SECONDS = 5.0
+LOAD_PREFIX = "oschaos-"
+"""How the names of all our indices begin."""
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
+
+
+def index_of(run: str) -> str:
+    """The load's index of a run, which has the run's name in it."""
+    return f"{LOAD_PREFIX}{run.rsplit('-', 1)[1]}-load"
+
+
+def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
+    """What the experiment's load would put on the cluster beyond what the file allows."""
+    caps, load, topology = target.written.caps, experiment.load, experiment.topology
+    if caps is None:
+        says = "the file has no caps, so no load is allowed"
+        return [Row("caps", Sign.BLOCKS, says, "agree on them: caps: {requests: 200/s, documents: 10000, copies: 9}")]
+    rate = sum(float(each.rate) for each in load.operations)
+    rate += sum(float(each.rate) for each in (load.cas, load.visibility) if each is not None)
+    copies = topology.shards * (topology.replicas + 1)
+    wrong = [
+        Row("caps", Sign.BLOCKS, f"{what} {asked:g}, and the file allows {allowed:g}", "ask for less, or agree on more")
+        for what, asked, allowed in (
+            ("requests per second:", rate, float(caps.requests)),
+            ("documents:", load.documents, caps.documents),
+            ("copies of shards:", copies, caps.copies),
+        )
+        if asked > allowed
+    ]
+    return wrong
+
+
+def refused_ways(experiment: Experiment, target: Existing) -> list[Row]:
+    """What a run needs of the file beyond what a plan does, and what no run there can have yet."""
+    file = target.written
+    rows = []
+    if without := [name for name, node in file.nodes.items() if node.url is None]:
+        says = f"{', '.join(without[: compare.LISTED])} {'has' if len(without) == 1 else 'have'} no url"
+        rows.append(Row("addresses", Sign.BLOCKS, says, "write under nodes where each node itself is reached"))
+    if file.notes is None:
+        says = "the file names no index for notes of what is about to be changed"
+        rows.append(Row("notes", Sign.BLOCKS, says, "agree on one with the cluster's owners: notes: .opensearch-chaos"))
+    if file.access.sigv4 is not None:
+        says = "nodes of a managed domain are not reached by themselves"
+        rows.append(Row("addresses", Sign.BLOCKS, says, "observe and plan are what can be done there"))
+    if experiment.controller is not None:
+        says = "failover controllers of an experiment run on labs alone"
+        rows.append(Row("controller", Sign.BLOCKS, says, "leave them out (--no-controller)"))
+    return rows
+
+
+def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
+    """Templates of others that would catch an index of ours, as the cluster itself says. Raises LabError."""
+    status, answer = administer(target, "POST", f"/_index_template/_simulate_index/{index}", timeout=20.0)
+    if status == 404:
+        return []
+    if status != 200:
+        raise LabError(f"asking which templates would catch {index} answered {status}: {str(answer)[:300]}")
+    template = answer.get("template") or {}
+    if (
+        not template.get("settings")
+        and not template.get("mappings", {}).get("properties")
+        and not template.get("aliases")
+    ):
+        return []
+    says = f"a template of yours would catch {LOAD_PREFIX}*"
+    return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {LOAD_PREFIX}")]
+
+
+@dataclass
+class OnTarget:
+    """Of one run. ``stop`` is told in words why the run must end."""
+
+    lab: ExistingTarget
+    experiment: Experiment
+    seed: int
+    offers: Offers
+    run: str
+    stop: Callable[[str], None]
+    _keeper: Keeper | None = None
+    _notes: Notes | None = None
+
+    def __post_init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="notes", daemon=True)
+
+    # ---- before and after -----------------------------------------------------------------------
+
+    def begin(self, ledger: NotedLedger, logs: Path) -> Keeper:
+        """From now on somebody else undoes this run too. Raises ChaosError where that cannot be had."""
+        index = self.lab.target.written.notes
+        assert index is not None
+        self._keeper = Keeper(ledger.path, self.lab.id, logs / "keeper.log", self.stop)
+        self._keeper.start()
+        notes = Notes(self.lab, index)
+        both = opening(notes, self.run)
+        ledger.intend("notes", [both])
+        both.move.apply(self.lab)
+        ledger.notes = self._notes = notes
+        self._thread.start()
+        return self._keeper
+
+    def undone(self, ledger: NotedLedger) -> None:
+        """No notes are taken from here on: those that are left go with the inverse of having opened them."""
+        ledger.notes = None
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def end(self) -> None:
+        """The keeper may go: nothing is left to undo, or somebody else must see to it."""
+        if self._keeper is not None:
+            self._keeper.stop()
+
+    def _renew(self) -> None:
+        assert self._notes is not None
+        missed = 0
+        while not self._over.wait(RENEW_SECONDS):
+            try:
+                self._notes.renew(self.run)
+            except ChaosError as error:
+                missed += 1
+                if "not this run's" in str(error) or missed * RENEW_SECONDS >= 30.0:
+                    self.stop(str(error))
+                    return
+            else:
+                missed = 0
+
+    # ---- before every step ------------------------------------------------------------------------
+
+    def forbids(self, number: int) -> str | None:
+        """Why the phase of this number may not change anything now; None: it may."""
+        try:
+            target = load_existing(self.lab.target.file)
+            seen = seen_of(target, shards=True)
+        except InvalidInput as error:
+            return str(error)
+        return next(iter(self._wrong(number, target, seen)), None)
+
+    def _wrong(self, number: int, target: Existing, seen: Seen) -> list[str]:
+        day = today()
+        if seen.nodes is None:
+            return [f"nodes: {seen.unread['nodes']}"]
+        who = target.written.identity
+        wrong = [
+            f"at {address} is another cluster: {each.cluster_name}, {each.cluster_uuid}"
+            for address, each in seen.identities.items()
+            if (each.cluster_uuid, each.cluster_name) != (who.cluster_uuid, who.cluster_name)
+        ]
+        if target.written.identity != self.lab.target.written.identity:
+            wrong.append("the file names another cluster than when the run began")
+        if {name: node.zone for name, node in target.written.nodes.items()} != {
+            node.name: node.zone for node in self.lab.topology.nodes
+        }:
+            wrong.append("the file names other nodes than when the run began")
+        reached = reaching.reached(self.experiment, target, seen, self.seed, self.offers, day)
+        phase = reached[number]
+        rung = reaching.rung_row(target, reaching.needed_rung(reached, self.experiment), day)
+        wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
+        before = {name for each in reached[: number + 1] for name in each.hit}
+        gone = set(target.written.nodes) - {node.name for node in seen.nodes} - before
+        if gone:
+            wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")
+        return wrong
+
+
+def described(rows: list[Any]) -> str:
+    """Rows of what is refused, in words."""
+    return "; ".join(f"{row.what}: {row.says}" for row in rows)

@@ -1,0 +1,80 @@
+"""``recover --on FILE``: undo what a dead run left on a cluster, by the notes that it took there; from any machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.units import Size
+from chaos.definitions import NodeSpec, Topology
+from chaos.definitions.existing import ExistingFile, load_existing
+from chaos.faults.moves import said
+from chaos.run.noted import Lock, Notes
+from chaos.run.on_target import RENEW_SECONDS
+from chaos.target.existing.compare import Sign, rows
+from chaos.target.existing.seen import seen_of
+from chaos.target.existing.target import ExistingTarget
+
+WATCHED_SECONDS = 4 * RENEW_SECONDS
+"""How long a lock must stand still until its run counts as dead."""
+
+
+def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]:
+    """How many moves were undone, and what could not be. Raises InvalidInput where nothing may be touched: the file is
+    not true, it names no notes, or a run is alive."""
+    from chaos.run.on_target import today
+
+    target = load_existing(file)
+    if target.written.notes is None:
+        raise InvalidInput(f"{target.file} names no index for notes", remedy="name the one that the run used: notes")
+    seen = seen_of(target)
+    for row in rows(target, seen, today()):
+        if row.what.startswith("endpoint") and row.sign is not Sign.SAME:
+            raise InvalidInput(f"{row.what}: {row.says}", remedy=row.remedy)
+    cluster = ExistingTarget(target, topology_of(target.written))
+    notes = Notes(cluster, target.written.notes)
+    if not notes.exists():
+        return 0, []
+    held = notes.lock()
+    if held is not None:
+        says(f"run {held.run} of {held.host} holds this cluster: watching for {WATCHED_SECONDS:g} s whether it lives")
+        refuse_living(notes, held)
+    count, problems = 0, list[str]()
+    for run, entries in notes.standing().items():
+        for entry in entries:
+            try:
+                if entry.inverse is not None:
+                    entry.inverse.apply(cluster)
+                notes.undone(run, entry.number)
+            except ChaosError as error:
+                problems.append(f"{entry.inverse}: {said(error)}")
+            else:
+                if entry.inverse is not None:
+                    count += 1
+                    says(f"undone of run {run}: {entry.move}")
+    if held is not None and not problems:
+        notes.forget(held.run, made=held.made)
+    return count, problems
+
+
+def refuse_living(notes: Notes, held: Lock) -> None:
+    """Raises InvalidInput when the lock moves: its run is alive. Wall clocks are not compared."""
+    end = time.monotonic() + WATCHED_SECONDS
+    while time.monotonic() < end:
+        time.sleep(1.0)
+        now = notes.lock()
+        if now is None or now.run != held.run or now.renewed != held.renewed:
+            raise InvalidInput(
+                f"run {held.run} of {held.host} is alive", remedy="stop it there (Ctrl-C), and it undoes everything"
+            )
+
+
+def topology_of(file: ExistingFile) -> Topology:
+    """The cluster as the file has it, for what asks no experiment."""
+    nodes = tuple(
+        NodeSpec(name=name, zone=node.zone, group="", roles=node.roles, heap=Size(0))
+        for name, node in sorted(file.nodes.items())
+    )
+    return Topology(name=file.name, version=file.opensearch, zones=tuple(file.zones.names), nodes=nodes)

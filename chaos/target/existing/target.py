@@ -1,0 +1,179 @@
+"""A cluster that somebody else set up, as runs need it: nodes that are spoken to at their own addresses.
+
+It has nothing but its REST API: no hosts, no processes, no disks, no Toxiproxies. It is never started and never taken
+away. What a run has to find again (which file, whose nodes) is written down in the state folder before the run begins.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from chaos.base import paths
+from chaos.base.access import Access
+from chaos.base.errors import InvalidInput, LabError
+from chaos.base.netsock import Endpoint
+from chaos.base.paths import ProcessIdentity, write_json
+from chaos.definitions import Topology
+from chaos.definitions.existing import Existing, load_existing
+from chaos.opensearch.cluster import Zoning
+from chaos.target.existing import offered
+from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
+from chaos.target.labs.toxiproxy import ToxiproxyServer
+from chaos.target.parts import Parts
+from chaos.target.protocol import CAPABILITIES
+from chaos.target.wiring import HTTP
+
+KIND = "existing"
+PREFIX = "existing-"
+"""Of the ids by which runs name such targets."""
+NOT_OURS = "this cluster is not ours"
+
+
+def folder_of(name: str) -> Path:
+    """Where is written down what runs on a target need to be found again."""
+    return paths.state() / "targets" / name
+
+
+def is_target(id: str) -> bool:
+    """Whether an id is one of a cluster that exists and that a run was on."""
+    return id.startswith(PREFIX) and (folder_of(id.removeprefix(PREFIX)) / "target.json").is_file()
+
+
+class ExistingTarget(BaseLab):
+    """One cluster, with the nodes that a run means. Make one with :meth:`of`, find one with :meth:`found`."""
+
+    kind = KIND
+    folders = ()
+
+    def __init__(self, target: Existing, topology: Topology) -> None:
+        file = target.written
+        manifest = Manifest(PREFIX + file.name, KIND, ProcessIdentity.me(), True, _parts(file.opensearch), time.time())
+        super().__init__(manifest, topology)
+        self.target = target
+        self.folder = folder_of(file.name)
+        self.zoning = Zoning(file.zones.attribute, dict(file.zones.names))
+        self._addresses = file.of_nodes
+        self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
+
+    @classmethod
+    def of(cls, target: Existing, topology: Topology) -> ExistingTarget:
+        """Written down. Raises InvalidInput where a node has no address of its own, LabError where the disk refuses."""
+        made = cls(target, topology)
+        if without := [node.name for node in topology.nodes if node.name not in made._addresses]:
+            raise InvalidInput(
+                f"{target.file}: {', '.join(without)} {'has' if len(without) == 1 else 'have'} no url",
+                remedy="write under nodes where each is reached, for example url: https://10.0.0.7:9200",
+            )
+        try:
+            made.folder.mkdir(parents=True, exist_ok=True)
+            found = {"file": str(Path(target.file).absolute()), "topology": topology.to_json()}
+            write_json(made.folder / "target.json", found)
+        except OSError as error:
+            raise LabError(f"cannot write the target down in {made.folder}: {error.strerror}") from error
+        return made
+
+    @classmethod
+    def found(cls, id: str) -> ExistingTarget:
+        """The target of a run that may be dead. Raises InvalidInput when its file is not there, or says no target."""
+        where = folder_of(id.removeprefix(PREFIX)) / "target.json"
+        try:
+            said = json.loads(where.read_text())
+            return cls(load_existing(said["file"]), Topology.from_json(said["topology"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"{where} cannot be read: {type(error).__name__}") from error
+
+    # ---- reaching it --------------------------------------------------------------------------
+
+    @property
+    def access(self) -> Access:
+        return self.target.access
+
+    def access_to(self, node: str) -> Access:
+        return self.access
+
+    def endpoint(self, host: str, address: tuple[str, int]) -> Endpoint:
+        """By the address that a lab would have: there is one way to a node, from wherever it is asked."""
+        node = self._by_loopback.get(address[0])
+        if node is None or address[1] != HTTP:
+            raise LabError(f"{NOT_OURS}: nothing but its nodes' REST API is reached")
+        at = self._addresses[node]
+        return Endpoint(at.host, at.port)
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        where = self.endpoint(host, address)
+        return self.access.secured(where.connect(timeout), where.host)
+
+    # ---- what it has, which is its REST API ---------------------------------------------------
+
+    @classmethod
+    def offers(cls, topology: Topology) -> dict[str, str | None]:
+        return {capability: offered.lacks(capability) for capability in CAPABILITIES}
+
+    def lacks(self, capability: str) -> str | None:
+        return offered.lacks(capability)
+
+    def process_state(self, node: str) -> str | None:
+        """Nobody knows; whether a node is there, the cluster says."""
+        return "?"
+
+    def version(self, node: str) -> str:
+        return self.topology.version
+
+    def residents(self) -> list[Resident]:
+        return []
+
+    def mend(self) -> list[str]:
+        return []
+
+    def limited(self, node: str) -> dict[str, str]:
+        return {}
+
+    def reaches_neighbour(self, host: str, peer: str) -> bool:
+        return True
+
+    def down(self) -> list[str]:
+        self._none()
+
+    def up(self, progress: Progress = lambda _: None, check: Callable[[], None] = lambda: None) -> None:
+        self._none()
+
+    def toxiproxy(self, host: str) -> ToxiproxyServer:
+        self._none()
+
+    def execute(self, host: str, command: Sequence[str]) -> int:
+        self._none()
+
+    def pidfd(self, resident: Resident) -> int | None:
+        self._none()
+
+    def lives(self, resident: Resident) -> bool:
+        self._none()
+
+    def exit_code(self, resident: Resident) -> int | None:
+        self._none()
+
+    def oom_kills(self, resident: Resident) -> int | None:
+        self._none()
+
+    def _none(self) -> NoReturn:
+        raise LabError(f"{NOT_OURS}: it is reached by its REST API alone")
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        """Whatever else a lab can have done to it."""
+        self._none()
+
+    kill_node = stop_node = start_node = pause_node = resume_node = wipe_node = _refused
+    data_is_empty = set_version = identity = _refused
+    block_neighbour = restore_neighbour = _refused
+    limits = restore_limits = limit_processors = squeeze_memory = exhaust_memory = _refused
+    processor_use = memory_use = read_files = _refused
+
+
+def _parts(version: str) -> Parts:
+    """Nothing of it is known, and nothing of it is ours, but the version."""
+    return Parts("", version, "a cluster that exists", "", "", "not known", (), None, "", "none")

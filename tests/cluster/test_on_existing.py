@@ -1,0 +1,271 @@
+"""Experiments on a cluster that exists: a lab of which the suite knows a file and addresses, and nothing else.
+
+Its zones have other names there than in experiments, and an index of somebody else is on it. Whatever happens, what is
+not ours must be as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from clusterkit import DATA, Cli, await_event, cli, command, events, findings, in_effect, run_folder
+from relays import doors
+
+from chaos.base.paths import STATE_VARIABLE
+from chaos.opensearch.administration import create_index, delete_index
+from chaos.opensearch.views import administer, await_green
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+
+CALLED = {"a": "b", "b": "c", "c": "a"}
+"""Zone of experiments → what a cluster calls it."""
+STANDBY = {"a": "b", "b": "a", "c": "c"}
+"""The same of one whose zone c is its standby."""
+FOREVER = "rung: zone\nuntil: 2099-01-01\n"
+ALLOCATION = "cluster.routing.allocation.enable"
+HELD = "  held: {for: %s, inject: {settings.change: {scope: cluster, settings: {" + ALLOCATION + ": none}}}}\n"
+EXPERIMENT = """apiVersion: opensearch-chaos/v1
+name: there
+topology: %s
+load:
+  read:  {rate: 20/s, good: ok within 4s}
+  write: {rate: 20/s, good: ok within 4s}
+  documents: 100
+phases:
+"""
+EXPECT = "expect:\n  - {acknowledged.lost: 0}\n"
+
+
+class There:
+    """A lab as somebody else's cluster: its file, and what is on it."""
+
+    def __init__(self, lab: LocalLab, urls: dict[str, str], folder: Path, called: dict[str, str]) -> None:
+        self.lab, self.folder = lab, folder
+        self.out = folder / "reports"
+        self.file = folder / "topologies" / "existing" / "staging.yaml"
+        self.file.parent.mkdir(parents=True)
+        who = administer(lab, "GET", "/")[1]
+        zone_of = {value: zone for zone, value in called.items()}
+        nodes = {
+            node.name: {"url": urls[node.name], "zone": zone_of[node.zone], "roles": list(node.roles)}
+            for node in lab.topology.nodes
+        }
+        said = {
+            "apiVersion": "opensearch-chaos/v1",
+            "kind": "existing",
+            "name": "staging",
+            "endpoints": [next(iter(urls.values()))],
+            "identity": {"cluster_uuid": who["cluster_uuid"], "cluster_name": who["cluster_name"]},
+            "opensearch": lab.topology.version,
+            "zones": {"names": called},
+            "nodes": nodes,
+            "notes": ".opensearch-chaos",
+            "caps": {
+                "requests": "100/s",
+                "documents": 1000,
+                "copies": lab.topology.shards * (lab.topology.replicas + 1),
+            },
+            "settings": [ALLOCATION],
+        }
+        self.text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items())
+        self.write(FOREVER)
+        self.before = self.theirs()
+
+    def write(self, rung: str, *changes: tuple[str, str]) -> None:
+        text = self.text + rung
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        self.file.write_text(text)
+
+    def experiment(self, phases: str) -> Path:
+        file = self.folder / "there.yaml"
+        topology = DATA / "tiny.yaml" if self.lab.topology.name == "tiny" else self.lab.topology.name
+        file.write_text(EXPERIMENT % topology + phases + EXPECT)
+        return file
+
+    def run(self, phases: str) -> tuple[int, str]:
+        return cli("run", self.experiment(phases), "--on", self.file, "--out", self.out)
+
+    def begin(self, phases: str) -> Cli:
+        return Cli("run", self.experiment(phases), "--on", self.file, "--out", self.out)
+
+    def theirs(self) -> dict[str, Any]:
+        """All that could be changed on the cluster and is not the state of shards, votes or versions."""
+        state = administer(self.lab, "GET", "/_cluster/state/metadata?expand_wildcards=all")[1]["metadata"]
+        return {
+            "settings": administer(self.lab, "GET", "/_cluster/settings?flat_settings=true")[1],
+            "indices": {
+                name: {key: index[key] for key in ("settings", "mappings", "aliases", "state")}
+                for name, index in state["indices"].items()
+            },
+            "templates": [
+                state["templates"],
+                (state.get("index_template") or {}).get("index_template") or {},
+                (state.get("component_template") or {}).get("component_template") or {},
+            ],
+            "zones": [
+                state.get("decommissionedAttribute"),
+                (state.get("weighted_shard_routing") or {}).get("awareness"),
+            ],
+            "votes": state["cluster_coordination"]["voting_config_exclusions"],
+        }
+
+    def as_before(self) -> bool:
+        return self.theirs() == self.before
+
+
+@contextmanager
+def taken_for_theirs(lab: LocalLab, folder: Path, called: dict[str, str]) -> Iterator[There]:
+    create_index(lab, "orders", {"number_of_shards": 1, "number_of_replicas": 2})
+    try:
+        assert await_green(lab, 60)[0]
+        with doors(lab) as urls:
+            yield There(lab, urls, folder, called)
+    finally:
+        delete_index(lab, "orders")
+
+
+@pytest.fixture
+def there(tiny: LocalLab, tmp_path: Path) -> Iterator[There]:
+    with taken_for_theirs(tiny, tmp_path, CALLED) as made:
+        yield made
+
+
+@pytest.fixture
+def with_standby(playground: LocalLab, tmp_path: Path) -> Iterator[There]:
+    with taken_for_theirs(playground, tmp_path, STANDBY) as made:
+        yield made
+
+
+def steps(out: Path) -> list[str]:
+    return [str(event["says"]) for event in events(out) if event["kind"] == "action.done" and event["ok"]]
+
+
+def test_an_experiment_runs_on_it_and_leaves_it_as_it_was(with_standby: There):
+    there = with_standby
+    code, output = there.run(
+        "  healthy: {for: 3s}\n"
+        "  out: {for: 4s, do: {weights: {a: 1, b: 2, c: 0}, decommission: {zone: c, no_delay: true}}}\n"
+        "  back: {do: {recommission: {zone: c}}, until: {green: true, stable: 1s, within: 2m}}\n"
+        + HELD % "3s"
+        + "  over: {undo: all, until: {green: true, stable: 1s, within: 1m}}\n"
+    )
+    assert code in (0, 3), output  # a busy machine may send late
+    found = findings(there.out)
+    assert found["clean"] is True and found["outcome"] in ("pass", "inconclusive"), found["reasons"]
+    lost = next(each for each in found["findings"] if each["title"].startswith("acknowledged.lost"))
+    assert lost["counts_as"] == "pass", lost
+    assert [each.split()[0] for each in steps(there.out)] == ["set", "decommission", "recommission"]
+    gone = {event["node"] for event in events(there.out) if event["kind"] == "cluster.node_left"}
+    assert gone == {"c-cm", "c-data"}
+    assert [fault["proven"] for fault in found["faults"]] == [True]
+    assert there.as_before()
+    plan = json.loads((run_folder(there.out) / "plan.json").read_text())
+    assert plan["lab"]["kind"] == "existing" and str(there.folder) not in json.dumps(plan["lab"])
+    keepers = [
+        each for each in psutil.process_iter(["cmdline"]) if "chaos.commands.keeping" in (each.info["cmdline"] or [])
+    ]
+    assert keepers == []
+
+
+def test_the_keeper_undoes_what_a_dead_runner_cannot(there: There):
+    running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
+    await_event(running, there.out, in_effect)
+    assert not there.as_before()
+    running.process.kill()
+    running.process.wait()
+    assert wait_until(there.as_before, 60), there.theirs()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+@pytest.mark.full
+def test_whatever_forbids_it_is_said_before_anything_is_changed(there: There):
+    calm = "  healthy: {for: 2s}\n" + HELD % "3s"
+    for rung, changes, says in (
+        ("rung: observe\n", (), "the file allows observe"),
+        ("rung: zone\nuntil: 2020-01-01\n", (), "zone ended on 2020-01-01"),
+        (FOREVER, (('"100/s"', '"10/s"'),), "requests per second: 40, and the file allows 10"),
+        (FOREVER, (('"copies": 6', '"copies": 5'),), "copies of shards: 6, and the file allows 5"),
+        (FOREVER, (('notes: ".opensearch-chaos"\n', ""),), "no index for notes"),
+        (FOREVER, ((f'settings: ["{ALLOCATION}"]\n', ""),), f"does not allow to change {ALLOCATION}"),
+    ):
+        there.write(rung, *changes)
+        code, output = there.run(calm)
+        assert code == 2 and says in output and "Traceback" not in output, output
+        assert there.as_before() and not there.out.exists()
+    there.write(FOREVER)
+    template = {"index_patterns": ["oschaos*"], "template": {"settings": {"index": {"refresh_interval": "7s"}}}}
+    assert administer(there.lab, "PUT", "/_index_template/greedy", template)[0] == 200
+    try:
+        code, output = there.run(calm)
+        assert code == 2 and "a template of yours would catch oschaos-*" in output, output
+    finally:
+        administer(there.lab, "DELETE", "/_index_template/greedy")
+    assert there.as_before() and not there.out.exists()
+
+
+@pytest.mark.full
+def test_a_rung_that_ends_meanwhile_ends_the_run(there: There):
+    running = there.begin("  healthy: {for: 8s}\n" + HELD % "5m")
+    await_event(running, there.out, lambda event: event["kind"] == "phase.start")
+    there.write("rung: observe\n")
+    code, output = running.end(120)
+    assert code == 4 and "is not allowed there now" in output and "the file allows observe" in output, output
+    assert findings(there.out)["clean"] is True and there.as_before()
+    assert [event for event in events(there.out) if event["kind"] == "fault.command"] == []
+
+
+@pytest.mark.full
+def test_a_setting_that_somebody_else_changes_meanwhile_is_left_and_named(there: There):
+    running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
+    await_event(running, there.out, in_effect)
+    assert administer(there.lab, "PUT", "/_cluster/settings", {"persistent": {ALLOCATION: "primaries"}})[0] == 200
+    try:
+        code, output = running.end(180)
+        assert code == 6 and "left behind: " in output and "somebody else has changed it since" in output, output
+        assert there.theirs()["settings"]["persistent"] == {ALLOCATION: "primaries"}
+    finally:
+        administer(there.lab, "PUT", "/_cluster/settings", {"persistent": {ALLOCATION: None}})
+        assert cli("recover")[0] == 0
+    assert there.as_before()
+
+
+@pytest.mark.full
+def test_another_machine_undoes_it_when_the_keeper_died_too_and_not_before(there: There, tmp_path: Path):
+    elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+
+    def recovered() -> tuple[int, str]:
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
+    await_event(running, there.out, in_effect)
+    code, output = recovered()
+    assert code == 2 and "is alive" in output, output
+    code, output = there.run("  healthy: {for: 2s}\n")
+    assert code == 2, output  # on this machine by the lock of the target's folder, elsewhere by the notes
+    for child in psutil.Process(running.process.pid).children():
+        if "chaos.commands.keeping" in " ".join(child.cmdline()):
+            child.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    assert not there.as_before()
+    code, output = recovered()
+    assert code == 0 and "undone of run" in output, output
+    assert there.as_before()
+    code, output = cli("recover")
+    assert code == 0, output
+    assert recovered() == (0, "nothing is left behind\n")

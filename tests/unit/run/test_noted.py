@@ -1,0 +1,215 @@
+"""Notes of what a run is about to change, on the cluster itself; and the keeper."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from fake_cluster import FakeCluster
+from making import block
+
+from chaos.base.errors import FaultError, InvalidInput, LabError
+from chaos.faults.ledger import standing
+from chaos.faults.moves import Move
+from chaos.run import keeper, recovering_on
+from chaos.run.noted import FORGET, NotedLedger, Notes, opening
+
+INDEX = ".opensearch-chaos"
+
+
+class WithDocuments(FakeCluster):
+    """Documents of one index, as OpenSearch keeps them; ``full``: nothing more is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.documents: dict[str, dict[str, Any]] = {}
+        self.moved = 0
+        self.full = False
+
+    def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        name = path.partition("?")[0]
+        if not name.startswith(f"/{INDEX}"):
+            return super().answer(node, method, path, body)
+        kind, _, id = name.removeprefix(f"/{INDEX}").lstrip("/").partition("/")
+        if (method, kind) == ("PUT", ""):
+            self.indices.setdefault(INDEX, {})
+            return 200, {"acknowledged": True}
+        if INDEX not in self.indices:
+            return 404, {"error": {"reason": f"no such index [{INDEX}]"}}
+        if kind == "_settings":
+            return 200, {INDEX: {}}
+        if kind == "_refresh":
+            return 200, {}
+        if kind == "_search":
+            return 200, {"hits": {"hits": [{"_id": id, "_source": source} for id, source in self.documents.items()]}}
+        if method == "DELETE" and kind == "":
+            del self.indices[INDEX]
+            return 200, {}
+        if method == "PUT":
+            if self.full:
+                return 429, {"error": {"reason": "disk usage exceeded flood-stage watermark"}}
+            if kind == "_create" and id in self.documents:
+                return 409, {}
+            self.moved += 1
+            self.documents[id] = body
+            return 201, {}
+        if method == "DELETE":
+            return (200, {}) if self.documents.pop(id, None) else (404, {})
+        if id not in self.documents:
+            return 404, {"found": False}
+        return 200, {"_source": self.documents[id], "_seq_no": self.moved, "_primary_term": 1}
+
+
+@pytest.fixture
+def cluster() -> WithDocuments:
+    return WithDocuments()
+
+
+def opened(cluster: Any, folder: Path, run: str = "run-1") -> NotedLedger:
+    ledger = NotedLedger(folder / f"{run}.jsonl", lambda says: None, run)
+    notes = Notes(cluster, INDEX)
+    both = opening(notes, run)
+    ledger.intend("notes", [both])
+    both.move.apply(cluster)
+    ledger.notes = notes
+    return ledger
+
+
+def test_what_is_about_to_be_changed_stands_on_the_cluster_first_and_goes_when_it_is_undone(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    ledger = opened(cluster, tmp_path)
+    (entry,) = ledger.intend("f1", [block("a-data", "b-data")])
+    assert set(cluster.documents) == {"run", "run-1-1"}
+    (noted,) = Notes(cluster, INDEX).standing()["run-1"]  # type: ignore[arg-type]
+    assert noted == entry
+    ledger.note(entry, "undone")
+    assert set(cluster.documents) == {"run"}
+
+
+def test_what_the_cluster_does_not_write_down_is_not_injected(cluster: WithDocuments, tmp_path: Path) -> None:
+    ledger = opened(cluster, tmp_path)
+    cluster.full = True
+    with pytest.raises(FaultError, match=r"flood-stage.*nothing is injected"):
+        ledger.intend("f1", [block("a-data", "b-data")])
+    assert [each.fault for each in standing(ledger.path)] == ["notes"]
+
+
+def test_of_two_runs_the_second_is_refused_and_takes_nothing_with_it(cluster: WithDocuments, tmp_path: Path) -> None:
+    first = opened(cluster, tmp_path)
+    with pytest.raises(InvalidInput, match=r"run run-1 of .* is under way"):
+        opened(cluster, tmp_path, "run-2")
+    for entry in standing(tmp_path / "run-2.jsonl"):
+        assert entry.inverse is not None
+        entry.inverse.apply(cluster)  # type: ignore[arg-type]
+    assert set(cluster.documents) == {"run"}
+    Notes(cluster, INDEX).renew("run-1")  # type: ignore[arg-type]
+    with pytest.raises(LabError, match="not this run's"):
+        Notes(cluster, INDEX).renew("run-2")  # type: ignore[arg-type]
+    (last,) = standing(first.path)
+    assert last.inverse is not None and last.inverse.operation == FORGET
+    last.inverse.apply(cluster)  # type: ignore[arg-type]
+    assert cluster.documents == {} and INDEX not in cluster.indices
+
+
+def test_an_index_of_notes_that_was_there_stays(cluster: WithDocuments, tmp_path: Path) -> None:
+    cluster.indices[INDEX] = {}
+    (entry,) = standing(opened(cluster, tmp_path).path)
+    assert entry.inverse is not None
+    entry.inverse.apply(cluster)  # type: ignore[arg-type]
+    assert INDEX in cluster.indices and cluster.documents == {}
+
+
+def test_a_lock_that_moves_is_of_a_run_that_lives(
+    cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(cluster, tmp_path)
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    held = notes.lock()
+    assert held is not None
+    monkeypatch.setattr(recovering_on, "WATCHED_SECONDS", 0.2)
+    monkeypatch.setattr(recovering_on.time, "sleep", lambda _: None)
+    recovering_on.refuse_living(notes, held)
+    monkeypatch.setattr(recovering_on.time, "sleep", lambda _: notes.renew("run-1"))
+    with pytest.raises(InvalidInput, match="is alive"):
+        recovering_on.refuse_living(notes, held)
+
+
+def test_notes_that_cannot_be_read_are_an_error_in_words(cluster: WithDocuments, tmp_path: Path) -> None:
+    opened(cluster, tmp_path)
+    cluster.documents["run"] = {"nobody": "knows"}
+    with pytest.raises(LabError, match=r"the lock in \.opensearch-chaos cannot be read"):
+        Notes(cluster, INDEX).lock()  # type: ignore[arg-type]
+
+    def dead(*_: Any) -> Any:
+        raise urllib3.exceptions.ReadTimeoutError(None, "/", "no answer")  # type: ignore[arg-type]
+
+    cluster.answer = dead  # type: ignore[method-assign]
+    with pytest.raises(LabError):
+        Notes(cluster, INDEX).exists()  # type: ignore[arg-type]
+
+
+# ---- the keeper ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "ends", "farewell"), [(b"..q", False, True), (b"..", True, False), (b"", False, False)]
+)
+def test_the_keeper_goes_at_a_farewell_and_undoes_after_silence_or_an_end(
+    said: bytes, ends: bool, farewell: bool
+) -> None:
+    ear, mouth = os.pipe()
+    try:
+        os.write(mouth, said) if said else None
+        if ends:
+            os.close(mouth)
+        assert keeper.heard(ear, 0.2) is farewell
+    finally:
+        os.close(ear)
+        if not ends:
+            os.close(mouth)
+
+
+def test_a_runner_that_speaks_in_time_is_left_alone() -> None:
+    ear, mouth = os.pipe()
+    heard: list[bool] = []
+    listening = threading.Thread(target=lambda: heard.append(keeper.heard(ear, 5.0)))
+    listening.start()
+    for _ in range(5):
+        os.write(mouth, keeper.BEAT)
+    assert listening.is_alive()
+    os.write(mouth, keeper.FAREWELL)
+    listening.join(10)
+    assert heard == [True]
+    os.close(ear)
+    os.close(mouth)
+
+
+def test_the_keeper_tries_again_until_nothing_stands(
+    cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(cluster, tmp_path)
+    ledger.intend("f1", [block("a-data", "b-data")])
+    Move("neighbour.block", {"host": "a-data", "peer": "b-data"}).apply(cluster)  # type: ignore[arg-type]
+    failing = [True, True]
+
+    def fails(call: str, arguments: Any) -> None:
+        if call == "restore" and failing:
+            failing.pop()
+            raise FaultError("no answer")
+
+    cluster.fails = fails
+    monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: cluster)
+    monkeypatch.setattr(keeper.time, "sleep", lambda _: None)
+    said: list[str] = []
+    assert keeper.undo(ledger.path, "existing-staging", said.append)
+    assert len(said) == 2 and cluster.effects == set() and standing(ledger.path) == []
+    assert cluster.documents == {}
+    monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
+    ledger = opened(cluster, tmp_path, "run-2")
+    monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
+    assert keeper.undo(ledger.path, "existing-staging", said.append) is False
