@@ -57,7 +57,14 @@ def runs_on(
         return Exit.PASS
     refuse_leftovers()
     for experiment in experiments:
-        made, target = planning(experiment)  # once more: what was so before the run before need not be so now
+        try:
+            made, target = planning(experiment)  # once more: what was so before the run before need not be so now
+        except InvalidInput as error:
+            if not codes:
+                raise
+            say_error(error)
+            codes.append(error.exit_code)
+            break
         there = ExistingTarget.of(target, made.experiment.topology)
         reporter = Reporter(quiet=quiet)
         reporter.line(f"experiment {experiment.name} on {target.written.name}")
@@ -88,6 +95,7 @@ def refuse(made: Planned, target: Existing) -> None:
         cluster = ExistingTarget(target, made.experiment.topology)
         index = f"{on_target.LOAD_PREFIX}0000-load"
         wrong += [("the cluster", row) for row in on_target.refused_templates(cluster, index)]
+        wrong += [("the cluster", row) for row in on_target.refused_beside(cluster)]
     if wrong:
         said = [
             f"  {where}, {row.what}: {row.says}" + (f" ({row.remedy})" if row.remedy else "") for where, row in wrong

@@ -2,7 +2,7 @@
 
 The event is written for every process of a run that ends while it is watched (:mod:`chaos.observe.ends`)::
 
-    what        node, toxiproxy, driver, controller or echo
+    what        node, toxiproxy, driver, controller, echo or keeper
     name        of the node, or of the host or zone whose it is; ``node`` and ``zone`` where it has them
     pid         its number; ``t`` of the event is when the kernel said that it was gone
     exit_code   what it exited with; None where a signal ended it, or nobody knows
@@ -93,6 +93,7 @@ def sentence(fact: Mapping[str, Any]) -> str:
         "toxiproxy": f"the Toxiproxy of {name}",
         "driver": "the load driver",
         "echo": "the echo beside the nodes",
+        "keeper": "the keeper, which would have undone this run had the runner died,",
         "controller": f"the failover controller of zone {name}",
     }.get(what, f"{what} {name}")
     told = [f"exit code {fact['exit_code']}" if fact.get("exit_code") is not None else str(fact.get("signal") or "")]

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment
@@ -24,7 +23,7 @@ from chaos.run.keeper import Keeper
 from chaos.run.noted import NotedLedger, Notes, opening
 from chaos.target.existing import compare
 from chaos.target.existing.compare import Row, Sign
-from chaos.target.existing.seen import Seen, seen_of
+from chaos.target.existing.seen import Seen, elsewhere, seen_of
 from chaos.target.existing.target import ExistingTarget
 
 RENEW_SECONDS = 5.0
@@ -97,6 +96,20 @@ def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
         return []
     says = f"a template of yours would catch {LOAD_PREFIX}*"
     return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {LOAD_PREFIX}")]
+
+
+def refused_beside(target: ExistingTarget) -> list[Row]:
+    """Another run that is under way there, or that left its notes. Raises LabError."""
+    index = target.target.written.notes
+    assert index is not None
+    notes = Notes(target, index)
+    if not notes.exists():
+        return []
+    remedy = f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
+    if (held := notes.lock()) is not None:
+        return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", remedy)]
+    left = ", ".join(notes.standing())
+    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", remedy)] if left else []
 
 
 @dataclass
@@ -190,12 +203,8 @@ class OnTarget:
         rung = reaching.rung_row(target, reaching.needed_rung(reached, self.experiment), day)
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
         before = {name for each in reached[: number + 1] for name in each.hit}
+        wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
         gone = set(target.written.nodes) - {node.name for node in seen.nodes} - before
         if gone:
             wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")
         return wrong
-
-
-def described(rows: list[Any]) -> str:
-    """Rows of what is refused, in words."""
-    return "; ".join(f"{row.what}: {row.says}" for row in rows)

@@ -13,8 +13,7 @@ from chaos.definitions.existing import ExistingFile, load_existing
 from chaos.faults.moves import said
 from chaos.run.noted import Lock, Notes
 from chaos.run.on_target import RENEW_SECONDS
-from chaos.target.existing.compare import Sign, rows
-from chaos.target.existing.seen import seen_of
+from chaos.target.existing.seen import refuse_another
 from chaos.target.existing.target import ExistingTarget
 
 WATCHED_SECONDS = 4 * RENEW_SECONDS
@@ -24,15 +23,10 @@ WATCHED_SECONDS = 4 * RENEW_SECONDS
 def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]:
     """How many moves were undone, and what could not be. Raises InvalidInput where nothing may be touched: the file is
     not true, it names no notes, or a run is alive."""
-    from chaos.run.on_target import today
-
     target = load_existing(file)
     if target.written.notes is None:
         raise InvalidInput(f"{target.file} names no index for notes", remedy="name the one that the run used: notes")
-    seen = seen_of(target)
-    for row in rows(target, seen, today()):
-        if row.what.startswith("endpoint") and row.sign is not Sign.SAME:
-            raise InvalidInput(f"{row.what}: {row.says}", remedy=row.remedy)
+    refuse_another(target)
     cluster = ExistingTarget(target, topology_of(target.written))
     notes = Notes(cluster, target.written.notes)
     if not notes.exists():

@@ -41,6 +41,7 @@ NODES = (
     "nodes.*.jvm.mem.heap_max_in_bytes"
 )
 LED = "/_cluster/health?local=true&filter_path=discovered_cluster_manager"
+UNREACHED = "cannot be reached"
 LOCAL = "/_nodes/_local?filter_path=nodes.*.name"
 SHARDS = (
     "/_cluster/state/cluster_manager_node,nodes,routing_table,metadata,version?filter_path=version,cluster_manager_node,"
@@ -205,6 +206,31 @@ def seen_of(target: Existing, *, shards: bool = False) -> Seen:
     return look(file.addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes)
 
 
+def elsewhere(why: str) -> bool:
+    """Whether a node is astray (:attr:`Seen.astray`) because somebody else answers, and not because nobody does."""
+    return UNREACHED not in why
+
+
+def refuse_another(target: Existing) -> None:
+    """Raises InvalidInput where another cluster than the file's answers at any address of it. Silence is no reason: who
+    cannot be reached cannot be harmed."""
+    wanted = target.written.identity
+    for address in (*target.written.addresses, *target.written.of_nodes.values()):
+        client = _client(address, target.access)
+        try:
+            status, _ = client.request("GET", "/")
+            found = identity_of(only_get(client), str(address)) if status == 200 else None
+        except urllib3.exceptions.HTTPError:
+            continue
+        finally:
+            client.close()
+        if found is not None and (found.cluster_uuid, found.cluster_name) != (wanted.cluster_uuid, wanted.cluster_name):
+            raise InvalidInput(
+                f"at {address} is another cluster: {found.cluster_name}, {found.cluster_uuid}",
+                remedy=f"nothing is done to it; see: opensearch-chaos target check {target.file}",
+            )
+
+
 def _astray(nodes: Mapping[str, Address], access: Access, who: Identity) -> dict[str, str]:
     """Of nodes those that do not answer at their own addresses, with the reason."""
 
@@ -221,7 +247,7 @@ def _astray(nodes: Mapping[str, Address], access: Access, who: Identity) -> dict
             there = identity_of(only_get(client), str(address)).cluster_uuid
             return None if there == who.cluster_uuid else f"at {address} is another cluster, {there}"
         except urllib3.exceptions.HTTPError as error:
-            return f"{address} cannot be reached: {short(error)}"
+            return f"{address} {UNREACHED}: {short(error)}"
         except (InvalidInput, *UNREADABLE) as error:
             return f"{address}: {error}"
         finally:

@@ -22,6 +22,7 @@ from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.cluster import Zoning
 from chaos.target.existing import offered
+from chaos.target.existing.seen import refuse_another
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.toxiproxy import ToxiproxyServer
 from chaos.target.parts import Parts
@@ -79,13 +80,16 @@ class ExistingTarget(BaseLab):
 
     @classmethod
     def found(cls, id: str) -> ExistingTarget:
-        """The target of a run that may be dead. Raises InvalidInput when its file is not there, or says no target."""
+        """The target of a run that may be dead. Raises InvalidInput when its file is not there, or says no target, or
+        where another cluster answers by now."""
         where = folder_of(id.removeprefix(PREFIX)) / "target.json"
         try:
             said = json.loads(where.read_text())
-            return cls(load_existing(said["file"]), Topology.from_json(said["topology"]))
+            target, topology = load_existing(said["file"]), Topology.from_json(said["topology"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"{where} cannot be read: {type(error).__name__}") from error
+        refuse_another(target)
+        return cls(target, topology)
 
     # ---- reaching it --------------------------------------------------------------------------
 

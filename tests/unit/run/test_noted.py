@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from chaos.faults.ledger import standing
 from chaos.faults.moves import Move
 from chaos.run import keeper, recovering_on
 from chaos.run.noted import FORGET, NotedLedger, Notes, opening
+from chaos.run.on_target import refused_beside
 
 INDEX = ".opensearch-chaos"
 
@@ -213,3 +215,21 @@ def test_the_keeper_tries_again_until_nothing_stands(
     ledger = opened(cluster, tmp_path, "run-2")
     monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
     assert keeper.undo(ledger.path, "existing-staging", said.append) is False
+
+
+# ---- before anything is changed --------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_under_way_there_or_has_left_something_keeps_another_away(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    there: Any = cluster
+    there.target = SimpleNamespace(written=SimpleNamespace(notes=INDEX), file="staging.yaml")
+    assert refused_beside(there) == []
+    ledger = opened(cluster, tmp_path)
+    (row,) = refused_beside(there)
+    assert "run run-1 of" in row.says and "recover --on staging.yaml" in row.remedy
+    ledger.intend("f1", [block("a-data", "b-data")])
+    del cluster.documents["run"]
+    (row,) = refused_beside(there)
+    assert row.says == "run run-1 has left something there"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from chaos.base.errors import InvalidInput
 from chaos.commands.targets import drafted
 from chaos.definitions.existing import load_existing
 from chaos.target.existing import compare, draft
+from chaos.target.existing import seen as seen_module
 from chaos.target.existing.seen import Identity, Seen, SeenNode, identity_of, read
 
 TODAY = date(2026, 11, 25)
@@ -228,3 +230,76 @@ def test_what_is_refused_or_garbled_is_missing_with_its_reason(wrong: Any) -> No
 def test_who_is_no_opensearch_is_told_so(answer: tuple[int, Any], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         identity_of(lambda path: answer, URL)
+
+
+# ---- whether somebody else answers by now ------------------------------------------------------------------------
+
+
+class Answers:
+    """Stands for clients: by address what ``GET /`` and ``/_nodes/_local`` are answered; None: nobody is there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, said: dict[str, tuple[str, str] | None]) -> None:
+        """``said``: address → (cluster_uuid, the node's name)."""
+
+        def client(address: Any, access: Any) -> Any:
+            def request(method: str, path: str) -> tuple[int, Any]:
+                found = said[str(address)]
+                if found is None:
+                    raise urllib3.exceptions.NewConnectionError(None, "refused")  # type: ignore[arg-type]
+                if path.startswith("/_nodes/_local"):
+                    return 200, {"nodes": {"id": {"name": found[1]}}}
+                if path.startswith("/_cluster/health"):
+                    return 200, {"discovered_cluster_manager": True}
+                if path == "/":
+                    who = {"cluster_uuid": found[0], "cluster_name": WHO.cluster_name}
+                    return 200, who | {"version": {"number": "3.8.0", "distribution": "opensearch"}}
+                return 404, {}
+
+            return SimpleNamespace(request=request, close=lambda: None)
+
+        monkeypatch.setattr(seen_module, "_client", client)
+
+
+NODE = "http://127.0.0.1:9301"
+
+
+def with_an_address(folder: Path) -> Any:
+    text = draft.draft(SEEN, [URL], {}, "staging").replace("  a-data: {", f'  a-data: {{url: "{NODE}", ')
+    (folder / "staging.yaml").write_text(text)
+    return load_existing(folder / "staging.yaml")
+
+
+@pytest.mark.parametrize(
+    ("node", "says", "another"),
+    [
+        ((WHO.cluster_uuid, "a-data"), None, False),
+        (None, "cannot be reached", False),
+        ((WHO.cluster_uuid, "b-data"), f"at {NODE} answers b-data", False),
+        (("other", "a-data"), f"at {NODE} is another cluster, other", True),
+    ],
+)
+def test_a_nodes_own_address_must_lead_to_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    node: tuple[str, str] | None,
+    says: str | None,
+    another: bool,
+) -> None:
+    Answers(monkeypatch, {URL: (WHO.cluster_uuid, "b-data"), NODE: node})
+    target = with_an_address(tmp_path)
+    astray = seen_module.seen_of(target).astray
+    assert (astray == {}) if says is None else (says in astray["a-data"])
+    assert seen_module.elsewhere(astray.get("a-data", seen_module.UNREACHED)) is (says is not None and node is not None)
+    if another:
+        with pytest.raises(InvalidInput, match=f"at {NODE} is another cluster"):
+            seen_module.refuse_another(target)
+    else:
+        seen_module.refuse_another(target)
+
+
+def test_what_leads_nowhere_is_told_by_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Answers(monkeypatch, {URL: (WHO.cluster_uuid, "b-data"), NODE: None})
+    target = with_an_address(tmp_path)
+    seen = replace(SEEN, astray=seen_module.seen_of(target).astray)
+    row = next(row for row in compare.rows(target, seen, TODAY) if row.what == "addresses")
+    assert row.sign is compare.Sign.DIFFERS and "a-data: " in row.says
