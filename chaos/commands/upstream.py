@@ -13,6 +13,7 @@ from chaos.commands.common import Home, for_each, out
 
 if TYPE_CHECKING:
     from chaos.definitions.upstream import Case
+    from chaos.report.upstream import Hunted
 
 RESULTS = Path("reports/results")
 CASES = Path("experiments/upstream")
@@ -49,12 +50,39 @@ def upstream(
         return
     cases = for_each(_load, shipped())
     if page:
-        print(reports.page(cases, records), end="")
+        print(reports.page(cases, records, hunted(results)), end="")
         return
     if not cases:
         out.print(f"no cases in {CASES}", markup=False)
     for case in cases:
         out.print(f"{case.written.name}: {reports.state(case, records)}. {case.written.title}", markup=False)
+
+
+def hunted(results: Path) -> list[Hunted]:
+    """What the committed journals of hunts say (``hunt/*.jsonl`` among the results), with what explains it."""
+    from collections import Counter
+
+    from chaos.campaign.journal import Journal
+    from chaos.programs.audit.accepted import case_of
+    from chaos.report.upstream import Hunted
+
+    found = []
+    for over, topology in (("settings", "one-node"), ("faults", "3az")):
+        file = results / "hunt" / f"{over}.jsonl"
+        if not file.is_file():
+            continue
+        lines = Journal(file).lines
+        told: list[tuple[str, str | None]] = []
+        for line in lines:
+            if line["outcome"] in ("deaf", "deaf once, not again"):
+                says = ", then ".join(f"`{key}: {value}`" for key, value in line["changes"])
+                told.append((says, next(filter(None, (case_of(*each) for each in line["changes"])), None)))
+            elif line["outcome"] == "weakness":
+                told.append((f"seed {line['seed']}: {line['says']}", None))
+        command = f"opensearch-chaos hunt {topology} --over {over}"
+        outcomes = Counter(line["outcome"] for line in lines)
+        found.append(Hunted(over, command, dict(outcomes.most_common()), sorted(told)))
+    return found
 
 
 def shipped() -> list[Path]:

@@ -6,6 +6,7 @@ Nothing of this suite is in a report but the shell lines: a maintainer needs Ope
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from chaos.definitions.selectors import client_host, variable
@@ -193,12 +194,38 @@ def _printed(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 # -- the page ----------------------------------------------------------------------------------------
 
 
-def page(cases: Sequence[Case], records: Sequence[Record]) -> str:
-    """docs/upstream.md: a line for each case, then the reports."""
-    return "\n".join(_page(cases, records)).rstrip() + "\n"
+def page(cases: Sequence[Case], records: Sequence[Record], hunts: Sequence[Hunted] = ()) -> str:
+    """docs/upstream.md: a line for each case, what was drawn at random, then the reports."""
+    return "\n".join(_page(cases, records, hunts)).rstrip() + "\n"
 
 
-def _page(cases: Sequence[Case], records: Sequence[Record]) -> Iterator[str]:
+@dataclass(frozen=True)
+class Hunted:
+    """What a hunt drew. ``over``: settings or faults; ``command``: what draws so; ``outcomes``: how many of each.
+
+    ``found``: what did not end well, in words, with the name of the case that explains it; None: nothing does.
+    """
+
+    over: str
+    command: str
+    outcomes: Mapping[str, int]
+    found: Sequence[tuple[str, str | None]] = ()
+
+
+def _hunted(hunts: Sequence[Hunted]) -> Iterator[str]:
+    yield "## What was drawn at random"
+    yield ""
+    yield "Some of these cases were found by `opensearch-chaos hunt`. What it drew so far, by its committed journals:"
+    for each in hunts:
+        counted = ", ".join(f"{number} {outcome}" for outcome, number in each.outcomes.items())
+        yield ""
+        yield f"* over {each.over} (`{each.command}`): {sum(each.outcomes.values())} draws: {counted}"
+        for says, case in each.found:
+            why = f"[{case}](#{case})" if case is not None else "not explained"
+            yield f"    * {says}: {why}"
+
+
+def _page(cases: Sequence[Case], records: Sequence[Record], hunts: Sequence[Hunted]) -> Iterator[str]:
     yield "# Bugs of OpenSearch that this suite has shown"
     yield ""
     yield (
@@ -226,6 +253,9 @@ def _page(cases: Sequence[Case], records: Sequence[Record]) -> Iterator[str]:
         yield "```"
         yield ""
     yield "The topology of each case is named in its file. `opensearch-chaos upstream NAME --run` does all of it."
+    if hunts:
+        yield ""
+        yield from _hunted(hunts)
     for case in cases:
         yield ""
         yield "---"

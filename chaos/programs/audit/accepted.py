@@ -105,7 +105,7 @@ ACCEPTED: tuple[Accepted, ...] = (
     ),
     Accepted(
         r"wlm\.workload_group\.node\.(cpu|memory)_cancellation_threshold",
-        _number(lambda share: not share >= 0.8),
+        _number(lambda share: not 0.8 <= share <= 0.95),
         NO_LEADER,
         "workload-group-rejection-threshold",
         LATER,
@@ -143,6 +143,12 @@ ACCEPTED: tuple[Accepted, ...] = (
         unless="max",
     ),
 )
+
+
+def case_of(name: str, value: str) -> str | None:
+    """The case that shows what becomes of this setting; None: none does."""
+    fits = (each.case for each in ACCEPTED if re.fullmatch(each.name, name) and each.when(value))
+    return next(fits, None)
 
 
 def deadly(cluster: Mapping[str, str]) -> list[str]:

@@ -92,7 +92,8 @@ def test_no_report_that_is_filed_speaks_of_this_suite(path: Path) -> None:
 
 
 def test_the_committed_page_is_made_of_cases_and_records() -> None:
-    made = reports.page([load_case(path) for path in CASES], command.recorded(ROOT / "reports" / "results"))
+    results = ROOT / "reports" / "results"
+    made = reports.page([load_case(path) for path in CASES], command.recorded(results), command.hunted(results))
     page = ROOT / "docs" / "upstream.md"
     assert page.read_text() == made, "run: opensearch-chaos upstream --page > docs/upstream.md"
 
