@@ -35,7 +35,7 @@ def doctor() -> None:
         f"{len(left)}" if left else "none",
         "opensearch-chaos recover" if left else "",
     )
-    for lab_kind in kinds.every():
+    for lab_kind in kinds.makeable():
         table.add_row(*_faults_on(lab_kind))
     out.print(table)
     raise typer.Exit(int(Exit.USAGE) if bad else 0)

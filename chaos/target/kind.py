@@ -20,7 +20,7 @@ class TargetKind(ABC):
     ``shares_processors``: its nodes run on this machine, so the load and they take time from each other.
     ``keeps_data``: its nodes' data lies in our state folder. ``order``: names of providers that it wants first, where
     two offer the same. ``accepts``: grades of proofs below ``path`` that count on it (``effect``; ``reported`` never
-    does).
+    does). ``made``: there are labs of this kind; False: it is only found.
     """
 
     name: ClassVar[str]
@@ -29,6 +29,7 @@ class TargetKind(ABC):
     keeps_data: ClassVar[bool] = True
     order: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()
+    made: ClassVar[bool] = True
 
     @abstractmethod
     def lab(self) -> type[BaseLab]:

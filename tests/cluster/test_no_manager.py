@@ -13,7 +13,7 @@ import pytest
 from standbykit import DOCUMENTS, INDEX, WEIGHED_IN, held, led, put_weights, search, set_cluster, stocked
 
 from chaos.opensearch import administration
-from chaos.opensearch.administration import WEIGHTS
+from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_elected, await_green, elected
 from chaos.programs.failover.cluster import WEIGHTS_SECONDS
 from chaos.target.labs.local import LocalLab
@@ -65,14 +65,14 @@ def test_weights_are_read_without_a_manager_and_not_changed(lab: LocalLab) -> No
     assert weights == {"a": 1, "b": 1, "c": 0}
     killed = lose_managers(lab)
     for node in DATA_NODES:
-        status, answer = lab.client(node).request("GET", f"{WEIGHTS}?local=true")
+        status, answer = lab.client(node).request("GET", f"{weights_path()}?local=true")
         assert status == 200 and answer["_version"] == version, answer
         assert answer["weights"] == {"a": "1.0", "b": "1.0", "c": "0.0"}
         assert answer["discovered_cluster_manager"] is False
         assert lab.client(node).request("GET", WEIGHED_IN)[0] == 503
     body = {"_version": version, "weights": {"a": "1", "b": "0", "c": "1"}}
     began = time.monotonic()
-    status, answer = lab.client("a-data", timeout=60.0).request("PUT", WEIGHTS, body=body)
+    status, answer = lab.client("a-data", timeout=60.0).request("PUT", weights_path(), body=body)
     assert status == 503 and "cluster_manager_not_discovered_exception" in str(answer), answer
     assert time.monotonic() - began < WEIGHTS_SECONDS
     for name in killed:

@@ -7,7 +7,7 @@ from clusterkit import DATA, Cli, await_event, events, findings, in_effect, noth
 
 from chaos.history import configuration
 from chaos.observe.proof import problems
-from chaos.opensearch.administration import WEIGHTS
+from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_green
 
 SLOW = DATA / "slow.yaml"
@@ -36,8 +36,8 @@ HANDS = {
         "deleted the load's index",
     ),
     "weights": (
-        ("PUT", WEIGHTS, {"weights": {"a": "1", "b": "1", "c": "0"}, "_version": -1}),
-        ("DELETE", WEIGHTS, {"_version": 0}),
+        ("PUT", weights_path(), {"weights": {"a": "1", "b": "1", "c": "0"}, "_version": -1}),
+        ("DELETE", weights_path(), {"_version": 0}),
         "changed the zones' weights from unset to a 1, b 1, c 0",
     ),
     "votes": (

@@ -167,7 +167,7 @@ def test_a_toxiproxy_is_asked_where_it_lives(run, drive):  # noqa: F811
 def test_a_run_has_every_toxiproxy_on_its_load_s_way_watched_where_it_lives():
     topology = load_topology("3az-standby", near=ROOT / "experiments" / "x.yaml")
     lab = LocalLab(Manifest("t1", "local", ProcessIdentity.me(), False, None, 0.0), topology)  # type: ignore[arg-type]
-    fake = SimpleNamespace(lab=lab, experiment=SimpleNamespace(client_zones=("a", "b")))
+    fake = SimpleNamespace(lab=lab, there=None, experiment=SimpleNamespace(client_zones=("a", "b")))
     fake.pulsed = Execution.pulsed.fget(fake)
     nodes = {node.name: None for node in topology.nodes}
     assert fake.pulsed == nodes | {"client-a": "a", "client-b": "b"}

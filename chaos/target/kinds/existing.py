@@ -24,6 +24,7 @@ class Existing(TargetKind):
     shares_processors = False
     keeps_data = False
     order = offered.ORDER
+    made = False
 
     def lab(self) -> type[BaseLab]:
         from chaos.target.existing.target import ExistingTarget

@@ -43,6 +43,11 @@ def every() -> dict[str, TargetKind]:
     return found
 
 
+def makeable() -> list[str]:
+    """The names of those of which there are labs."""
+    return [name for name, each in every().items() if each.made]
+
+
 class Broken(TargetKind):
     """A kind that its package names and that cannot be loaded: whoever uses it is told why."""
 
@@ -65,7 +70,7 @@ class Broken(TargetKind):
 def named(kind: str) -> TargetKind:
     """The kind of this name. Raises InvalidInput when there is none."""
     if kind not in every():
-        raise InvalidInput(f"'{kind}' is no kind of lab", remedy=f"choose one of: {', '.join(every())}")
+        raise InvalidInput(f"'{kind}' is no kind of lab", remedy=f"choose one of: {', '.join(makeable())}")
     return every()[kind]
 
 
