@@ -240,7 +240,7 @@ def _astray(nodes: Mapping[str, Address], access: Access, who: Identity) -> dict
         try:
             status, said = client.request("GET", LOCAL)
             if status != 200:
-                return f"{address} answered {status}"
+                return f"{address} {UNREACHED}: it answered {status}"
             found = [printable(node["name"]) for node in said["nodes"].values()]
             if found != [name]:
                 return f"at {address} answers {', '.join(found)}"
