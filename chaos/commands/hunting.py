@@ -62,7 +62,6 @@ def hunt(
         raise InvalidInput(f"--over {over}: expected settings or faults")
     seconds, spec = Duration.parse(duration), load_topology(topology)
     journal = journal or Path("reports/hunt") / f"{over}.jsonl"
-    kept = Journal(journal)
     if over == "faults":
         hunting = _over_faults(spec, topology, seed, each, rate, weights, reports, journal)
     else:

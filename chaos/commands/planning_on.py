@@ -73,7 +73,7 @@ def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *,
     target = load_existing(file)
     today = datetime.now(UTC).date()
     seen = seen_of(target, shards=True)
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     made = [planned(each, target, seen, each.seed if seed is None else seed, offers, today) for each in experiments]
     if as_json:
         for each in made:
@@ -98,20 +98,14 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     reached: list[Reached] = []
     needs = reaching.NODE
     if mapped.known:
-        absent = {each.id for each in plan.faults(there) if _reasons(offers, each.params.kind)}
+        absent = {each.id for each in plan.faults(there) if offers.reasons(each.params.kind)}
         steps = [
             _without_means(step) if step.get("fault") in absent else step for step in plan.steps(there, seed, offers)
         ]
         reached = reaching.reached(there, target, seen, seed, offers, today)
         needs = reaching.needed_rung(reached, there)
         refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]
-    lacking = list(
-        dict.fromkeys(
-            f"{each.params.kind} in phase {each.phase}: {why}"
-            for each in plan.faults(experiment)
-            for why in _reasons(offers, each.params.kind)
-        )
-    )
+    lacking = plan.lacking(experiment, offers)
     refused += [("faults", compare.Row("no provider", compare.Sign.BLOCKS, why, "run it on a lab")) for why in lacking]
     rung = reaching.rung_row(target, needs, today)
     if rung.sign is not compare.Sign.SAME:
@@ -119,13 +113,6 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     refused += [("the file", row) for row in on_target.refused_ways(there, target)]
     refused += [("the file", row) for row in on_target.refused_caps(there, target)]
     return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused)
-
-
-def _reasons(offers: Offers, kind: str) -> list[str]:
-    """Why a kind cannot be had there; empty: it can."""
-    from chaos.target.existing import offered
-
-    return offers.reasons(kind) or ([offered.NOT_YET[kind]] if kind in offered.NOT_YET else [])
 
 
 def _without_means(step: Any) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def runs_on(
     from chaos.target.existing.seen import seen_of
     from chaos.target.existing.target import ExistingTarget
 
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     codes: list[Exit] = []
 
     def planning(experiment: Experiment) -> tuple[Planned, Existing]:

@@ -70,12 +70,8 @@ def _carried_out() -> list[str]:
     from chaos.registry import PROVIDERS
     from chaos.target.existing import offered
 
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
-    there = {
-        kind: offers.meant(kind).provider
-        for kind in offers.kinds
-        if not offers.reasons(kind) and kind not in offered.NOT_YET
-    }
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    there = {kind: offers.meant(kind).provider for kind in offers.kinds if not offers.reasons(kind)}
     lines = [
         f"by {provider}: {', '.join(kind for kind, by in there.items() if by == provider)}; and actions: decommission, "
         "recommission, weights"

@@ -8,7 +8,7 @@ wants to know whether a kind can be had asks the same :class:`Offers`: plan, ski
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.base.errors import Lacking
@@ -121,9 +121,11 @@ class Providers:
         found.sort(key=lambda offer: order.index(offer.provider) if offer.provider in order else len(order))
         return [replace(offer, needs=(*offer.needs, *known.sees)) for offer in found]
 
-    def on(self, lacks: Lacks = lambda _: None, order: Sequence[str] = ()) -> Offers:
+    def on(
+        self, lacks: Lacks = lambda _: None, order: Sequence[str] = (), refused: Mapping[str, str] | None = None
+    ) -> Offers:
         """What can be had on one target. Without a word about it: of a target that has everything."""
-        return Offers(self, lacks, tuple(order))
+        return Offers(self, lacks, tuple(order), refused or {})
 
 
 def _through(offer: Offer, kind: str) -> Offer:
@@ -133,11 +135,13 @@ def _through(offer: Offer, kind: str) -> Offer:
 
 @dataclass(frozen=True)
 class Offers:
-    """What one target can have of all kinds. ``order``: of providers, as the target wants it."""
+    """What one target can have of all kinds. ``order``: of providers, as the target wants it. ``refused``: kinds that it
+    does not take from anybody, with the reason."""
 
     providers: Providers
     lacks: Lacks
     order: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kinds(self) -> Mapping[str, type[FaultParams]]:
@@ -145,6 +149,8 @@ class Offers:
 
     def reasons(self, kind: str) -> list[str]:
         """Why nobody can carry a kind out here; empty: somebody can."""
+        if kind in self.refused:
+            return [self.refused[kind]]
         found: list[str] = []
         for offer in self.providers.of(kind, self.order):
             if not (why := offer.reasons(self.lacks)):

@@ -42,9 +42,9 @@ def offers_for(
     experiment: Experiment, providers: Providers, lab: BaseLab | None = None, kind: str = kinds.DEFAULT
 ) -> Offers:
     """What this lab, or one of this kind that is still to be made, can have done to it; starts nothing."""
-    if lab is not None:
-        return providers.on(lab.lacks, kinds.named(lab.kind).order)
-    return providers.on(kinds.lacks(kind, experiment.topology), kinds.named(kind).order)
+    target = kinds.named(kind if lab is None else lab.kind)
+    lacks = kinds.lacks(kind, experiment.topology) if lab is None else lab.lacks
+    return providers.on(lacks, target.order, target.refused)
 
 
 def refuse_lacking(

@@ -66,7 +66,8 @@ class RunState:
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}" if there is None else index_of(folder.name)
         self.lab = options.lab or kinds.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
-        self.offers = options.providers.on(self.lab.lacks, kinds.named(self.lab.kind).order)
+        target = kinds.named(self.lab.kind)
+        self.offers = options.providers.on(self.lab.lacks, target.order, target.refused)
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
         if there is not None:

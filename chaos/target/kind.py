@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +20,8 @@ class TargetKind(ABC):
     ``shares_processors``: its nodes run on this machine, so the load and they take time from each other.
     ``keeps_data``: its nodes' data lies in our state folder. ``order``: names of providers that it wants first, where
     two offer the same. ``accepts``: grades of proofs below ``path`` that count on it (``effect``; ``reported`` never
-    does). ``made``: there are labs of this kind; False: it is only found.
+    does). ``made``: there are labs of this kind; False: it is only found. ``refused``: kinds of fault that it does not
+    take from any provider, with the reason.
     """
 
     name: ClassVar[str]
@@ -30,6 +31,7 @@ class TargetKind(ABC):
     order: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()
     made: ClassVar[bool] = True
+    refused: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def lab(self) -> type[BaseLab]:

@@ -25,6 +25,7 @@ class Existing(TargetKind):
     keeps_data = False
     order = offered.ORDER
     made = False
+    refused = offered.NOT_YET
 
     def lab(self) -> type[BaseLab]:
         from chaos.target.existing.target import ExistingTarget

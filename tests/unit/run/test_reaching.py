@@ -16,6 +16,7 @@ from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target
+from chaos.run.execution import offers_for
 from chaos.run.on_target import OnTarget
 from chaos.target.existing import draft, offered
 from chaos.target.existing.seen import Identity, Seen, SeenNode
@@ -64,7 +65,7 @@ def plan(folder: Path, phases: str, *, more: str = "rung: zone\nuntil: 2027-01-3
         "load:\n  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok within 1s}\n"
         f"phases:\n{phases}\n  over: {over}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
     )
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     return planned(load_experiment(file), target(folder, more), seen or there(), 1, offers, TODAY)
 
 
@@ -110,7 +111,7 @@ def test_a_run_needs_more_of_the_file_than_a_look(tmp_path: Path, old: str, new:
     file = tmp_path / "asked.yaml"
     made = plan(tmp_path, "  calm: {for: 5s}")  # writes both files
     (tmp_path / "staging.yaml").write_text(text.replace(old, new))
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     made = planned(load_experiment(file), load_existing(tmp_path / "staging.yaml"), there(), 1, offers, TODAY)
     assert refused(made) == [f"the file: {what}"], made.refused
 
@@ -204,7 +205,7 @@ def test_nobody_is_named_where_it_is_not_known_who_is_meant(tmp_path: Path) -> N
     text = draft.draft(fewer, [URL], {}, "staging")
     (tmp_path / "staging.yaml").write_text(text)
     experiment = load_experiment(Path("experiments/zone-network-slowdown.yaml"))
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER)
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     made = planned(experiment, load_existing(tmp_path / "staging.yaml"), fewer, 1, offers, TODAY)
     assert made.steps == [] and made.reached == [] and "what the experiment needs: nodes" in refused(made)
     assert isinstance(made.experiment.topology, Topology)
@@ -223,7 +224,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert made.refused == []
     target = load_existing(tmp_path / "staging.yaml")
     lab = ExistingTarget(target, made.experiment.topology)
-    beside = OnTarget(lab, made.experiment, 1, PROVIDERS.on(offered.lacks, offered.ORDER), "run-1", lambda says: None)
+    beside = OnTarget(
+        lab, made.experiment, 1, PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET), "run-1", lambda says: None
+    )
     monkeypatch.setattr(on_target, "today", lambda: TODAY)
 
     def ask(seen: Seen | InvalidInput, *changes: tuple[str, str]) -> str | None:
@@ -289,3 +292,13 @@ def test_the_file_is_read_anew(asked: Any, change: tuple[str, str], says: str) -
 
 def test_a_cluster_that_cannot_be_looked_at_is_not_touched(asked: Any) -> None:
     assert asked(InvalidInput("http://127.0.0.1:9200 cannot be reached: refused")).startswith("http://127.0.0.1:9200")
+
+
+def test_what_rest_could_do_and_nobody_may_do_there_yet_is_refused_by_name(tmp_path: Path) -> None:
+    made = plan(tmp_path, "  busy: {inject: {cluster_manager.task_storm: {rate: 5/s, what: mappings}}, for: 5s}")
+    assert made.refused and refused(made) == ["faults: no provider"]
+    assert "what it takes from requests of others is not watched" in made.refused[0][1].says
+    step = next(step for step in made.steps if "inject" in step["step"])
+    assert step["provider"] is None and "moves" not in step
+    offers = offers_for(made.experiment, PROVIDERS, kind="existing")
+    assert offers.reasons("cluster_manager.task_storm") and not offers.reasons("settings.change")
