@@ -55,7 +55,7 @@ def observe(
     """
     from chaos.base.console import Reporter
     from chaos.base.units import Duration
-    from chaos.definitions.existing import load_existing
+    from chaos.definitions.existing import load_existing, today
     from chaos.target.existing import compare
     from chaos.target.existing.seen import seen_of
 
@@ -65,7 +65,7 @@ def observe(
         raise InvalidInput(f"--for {lasting} is too short to see anything", remedy="look for 10s or longer")
     searching = _searching(target, queries, rate, objective)
     seen = seen_of(target)
-    rows = compare.rows(target, seen, datetime.now(UTC).date())
+    rows = compare.rows(target, seen, today())
     if wrong := [row for row in rows if row.sign is compare.Sign.DIFFERS]:
         raise InvalidInput(
             f"{target.file} is not true: {'; '.join(f'{row.what}: {row.says}' for row in wrong)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,16 +65,16 @@ def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *,
 
     Raises InvalidInput where the file cannot be read or its cluster cannot be reached.
     """
-    from chaos.definitions.existing import load_existing
+    from chaos.definitions.existing import load_existing, today
     from chaos.registry import PROVIDERS
     from chaos.target.existing import offered
     from chaos.target.existing.seen import seen_of
 
     target = load_existing(file)
-    today = datetime.now(UTC).date()
+    day = today()
     seen = seen_of(target, shards=True)
     offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
-    made = [planned(each, target, seen, each.seed if seed is None else seed, offers, today) for each in experiments]
+    made = [planned(each, target, seen, each.seed if seed is None else seed, offers, day) for each in experiments]
     if as_json:
         for each in made:
             print(json.dumps(each.to_json(), indent=1, ensure_ascii=False))

@@ -28,7 +28,7 @@ def runs_on(
     """Run them one after the other; the worst outcome. Raises InvalidInput, before anything is changed there, with
     everything that forbids one of them."""
     from chaos.base.console import Reporter
-    from chaos.definitions.existing import load_existing
+    from chaos.definitions.existing import load_existing, today
     from chaos.registry import PROVIDERS
     from chaos.run.execution import run as run_one
     from chaos.run.leftovers import refuse_leftovers
@@ -42,8 +42,6 @@ def runs_on(
     codes: list[Exit] = []
 
     def planning(experiment: Experiment) -> tuple[Planned, Existing]:
-        from chaos.run.on_target import today
-
         target = load_existing(file)
         seen = seen_of(target, shards=True)
         made = planned(experiment, target, seen, experiment.seed if seed is None else seed, offers, today())

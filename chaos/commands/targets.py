@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,19 +27,19 @@ def target_check(
 
     Sends GETs only. Exit code 0, or 2 where the file is not true, or where what it allows could not be done now.
     """
-    from chaos.definitions.existing import load_existing
+    from chaos.definitions.existing import load_existing, today
     from chaos.target.existing import compare
     from chaos.target.existing.seen import seen_of
 
     target = load_existing(file)
     seen = seen_of(target)
-    rows = compare.rows(target, seen, datetime.now(UTC).date())
+    rows = compare.rows(target, seen, today())
     refused = compare.refused(target, rows)
     if as_json:
         found = {
             "target": target.written.name,
             "file": target.file,
-            "rung": target.rung_on(datetime.now(UTC).date()),
+            "rung": target.rung_on(today()),
             "rows": [row.to_json() for row in rows],
             "refused": [row.what for row in refused],
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -31,6 +31,11 @@ EXPIRING = ("node", "zone")
 PRODUCTION = re.compile(r"(?<![a-z])(prod|prd|production|live)(?![a-z])", re.IGNORECASE)
 """Names that nothing above ``observe`` is allowed on, wherever they stand in a name or in a host's name."""
 FOLDER = Path("topologies") / "existing"
+
+
+def today() -> date:
+    """The day by which rungs and acceptances end: in UTC."""
+    return datetime.now(UTC).date()
 
 
 def _address(text: Any) -> Any:

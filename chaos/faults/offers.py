@@ -135,8 +135,10 @@ def _through(offer: Offer, kind: str) -> Offer:
 
 @dataclass(frozen=True)
 class Offers:
-    """What one target can have of all kinds. ``order``: of providers, as the target wants it. ``refused``: kinds that it
-    does not take from anybody, with the reason."""
+    """What one target can have of all kinds. ``order``: of providers, as the target wants it.
+
+    ``refused``: kinds that it takes from nobody, with the reason.
+    """
 
     providers: Providers
     lacks: Lacks

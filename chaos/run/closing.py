@@ -18,7 +18,6 @@ from chaos.observe import proof
 from chaos.observe.readback import read_back
 from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
-from chaos.run.noted import NotedLedger
 from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
 from chaos.run.state import RunState
@@ -215,8 +214,7 @@ class Closing(RunState):
             self.dirt += [f"{trace} is still here" for trace in traces.of(self.lab.id)]
         else:
             if self.there is not None:
-                assert isinstance(self.ledger, NotedLedger)
-                self.there.undone(self.ledger)
+                self.there.undone()
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
             self.dirt += proof.marks(self.lab) if self.there is None else []
             self.dirt += proof.index_there(self.lab, self.index)

@@ -26,7 +26,6 @@ from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green
 from chaos.run import plan
-from chaos.run.noted import NotedLedger
 from chaos.run.state import RunState
 from chaos.target.wiring import HTTP
 
@@ -122,8 +121,7 @@ class Loading(RunState):
         self.ends.start()
         if self.there is not None:
             self.stage("notes")
-            assert isinstance(self.ledger, NotedLedger)
-            keeper = self.there.begin(self.ledger, self.folder / "logs")
+            keeper = self.there.begin(self.folder / "logs")
             process = keeper.process
             assert process is not None
             self.ends.add(Ours("keeper", "keeper", None, process.pid, process.poll, keeper.commanded, keeper.log))

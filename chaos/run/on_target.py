@@ -10,12 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from pathlib import Path
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment
-from chaos.definitions.existing import Existing, load_existing
+from chaos.definitions.existing import Existing, load_existing, today
 from chaos.faults.offers import Offers
 from chaos.opensearch.views import administer
 from chaos.run import reaching
@@ -29,10 +28,6 @@ from chaos.target.existing.target import ExistingTarget
 RENEW_SECONDS = 5.0
 LOAD_PREFIX = "oschaos-"
 """How the names of all our indices begin."""
-
-
-def today() -> date:
-    return datetime.now(UTC).date()
 
 
 def index_of(run: str) -> str:
@@ -120,7 +115,7 @@ class OnTarget:
     experiment: Experiment
     seed: int
     offers: Offers
-    run: str
+    ledger: NotedLedger
     stop: Callable[[str], None]
     _keeper: Keeper | None = None
     _notes: Notes | None = None
@@ -131,23 +126,23 @@ class OnTarget:
 
     # ---- before and after -----------------------------------------------------------------------
 
-    def begin(self, ledger: NotedLedger, logs: Path) -> Keeper:
+    def begin(self, logs: Path) -> Keeper:
         """From now on somebody else undoes this run too. Raises ChaosError where that cannot be had."""
         index = self.lab.target.written.notes
         assert index is not None
-        self._keeper = Keeper(ledger.path, self.lab.id, logs / "keeper.log", self.stop)
+        self._keeper = Keeper(self.ledger.path, self.lab.id, logs / "keeper.log", self.stop)
         self._keeper.start()
         notes = Notes(self.lab, index)
-        both = opening(notes, self.run)
-        ledger.intend("notes", [both])
+        both = opening(notes, self.ledger.run)
+        self.ledger.intend("notes", [both])
         both.move.apply(self.lab)
-        ledger.notes = self._notes = notes
+        self.ledger.notes = self._notes = notes
         self._thread.start()
         return self._keeper
 
-    def undone(self, ledger: NotedLedger) -> None:
+    def undone(self) -> None:
         """No notes are taken from here on: those that are left go with the inverse of having opened them."""
-        ledger.notes = None
+        self.ledger.notes = None
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -162,7 +157,7 @@ class OnTarget:
         missed = 0
         while not self._over.wait(RENEW_SECONDS):
             try:
-                self._notes.renew(self.run)
+                self._notes.renew(self.ledger.run)
             except ChaosError as error:
                 missed += 1
                 if "not this run's" in str(error) or missed * RENEW_SECONDS >= 30.0:

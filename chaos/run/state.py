@@ -61,7 +61,8 @@ class RunState:
         self.events = EventWriter(folder / "history" / "events.jsonl", self.broken)
         there = options.lab if isinstance(options.lab, ExistingTarget) else None
         book = folder / "ledger.jsonl"
-        self.ledger = Ledger(book, self.broken) if there is None else NotedLedger(book, self.broken, folder.name)
+        noted = None if there is None else NotedLedger(book, self.broken, folder.name)
+        self.ledger = noted or Ledger(book, self.broken)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}" if there is None else index_of(folder.name)
@@ -70,9 +71,9 @@ class RunState:
         self.offers = options.providers.on(self.lab.lacks, target.order, target.refused)
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
-        if there is not None:
+        if there is not None and noted is not None:
             asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
-            self.there = OnTarget(there, experiment, self.seed, self.offers, folder.name, asked)
+            self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked)
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}

@@ -17,6 +17,7 @@ from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target
 from chaos.run.execution import offers_for
+from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget
 from chaos.target.existing import draft, offered
 from chaos.target.existing.seen import Identity, Seen, SeenNode
@@ -224,9 +225,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert made.refused == []
     target = load_existing(tmp_path / "staging.yaml")
     lab = ExistingTarget(target, made.experiment.topology)
-    beside = OnTarget(
-        lab, made.experiment, 1, PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET), "run-1", lambda says: None
-    )
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    ledger = NotedLedger(tmp_path / "ledger.jsonl", lambda says: None, "run-1")
+    beside = OnTarget(lab, made.experiment, 1, offers, ledger, lambda says: None)
     monkeypatch.setattr(on_target, "today", lambda: TODAY)
 
     def ask(seen: Seen | InvalidInput, *changes: tuple[str, str]) -> str | None:
