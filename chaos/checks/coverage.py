@@ -9,7 +9,8 @@ that one alone.
 nobody's use, and not due. A pinned client asks its one node and no other: that one is due. With opensearch-py the
 library decides by what it met whom it leaves alone, and says so to nobody: all nodes are due before the experiment
 changes anything, and later none; the counts are shown. Probes of visibility ask every data node directly, whatever the
-balancers do.
+balancers do. Where clients go through a load balancer that somebody else has (``through``), that is whom they ask;
+which node it chose is told to nobody.
 
 *What a node would have been asked* (``share``): each client zone's part of the rate (or, where there is none, of what
 was asked), split evenly among the nodes that were in use there, over the time that they were. *How much of it* it could
@@ -173,11 +174,13 @@ class Counts:
 
     def _serve(self, client: Mapping[str, Any]) -> None:
         record = self.record
-        zones = [str(each["zone"]) for each in client.get("clients") or ()] or [""]
+        clients = client.get("clients") or [{"zone": ""}]
+        zones = {str(each["zone"]): each.get("through") for each in clients}
         if self.kind == "load-balancer":
-            for zone in zones:
+            for zone, through in zones.items():
+                targets = self.nodes if through is None else (str(through),)
                 for span in record.spans:
-                    for start, end, nodes in _in_use(record, zone, self.nodes, span):
+                    for start, end, nodes in _in_use(record, zone, targets, span):
                         for node in nodes:
                             self._serves(span, node, (end - start) / SECOND / len(zones), len(nodes))
             return

@@ -67,13 +67,13 @@ def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *,
     """
     from chaos.definitions.existing import load_existing, today
     from chaos.registry import PROVIDERS
-    from chaos.target.existing import offered
+    from chaos.run import reaching
     from chaos.target.existing.seen import seen_of
 
     target = load_existing(file)
     day = today()
     seen = seen_of(target, shards=True)
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    offers = reaching.offers_on(PROVIDERS, target.written)
     made = [planned(each, target, seen, each.seed if seed is None else seed, offers, day) for each in experiments]
     if as_json:
         for each in made:
@@ -98,11 +98,13 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     reached: list[Reached] = []
     needs = reaching.NODE
     if mapped.known:
-        absent = {each.id for each in plan.faults(there) if offers.reasons(each.params.kind)}
-        steps = [
-            _without_means(step) if step.get("fault") in absent else step for step in plan.steps(there, seed, offers)
-        ]
         reached = reaching.reached(there, target, seen, seed, offers, today)
+        wiring = reaching.wiring_of(there, target.written)
+        absent = {each.id for each in plan.faults(there) if not reaching.carried_out(each, there, seed, wiring, offers)}
+        steps = [
+            _without_means(step) if step.get("fault") in absent else step
+            for step in plan.steps(there, seed, offers, wiring)
+        ]
         needs = reaching.needed_rung(reached, there)
         refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]
     lacking = plan.lacking(experiment, offers)

@@ -30,20 +30,20 @@ def runs_on(
     from chaos.base.console import Reporter
     from chaos.definitions.existing import load_existing, today
     from chaos.registry import PROVIDERS
+    from chaos.run import reaching
     from chaos.run.execution import run as run_one
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.options import RunOptions
     from chaos.run.plan import again
-    from chaos.target.existing import offered
     from chaos.target.existing.seen import seen_of
     from chaos.target.existing.target import ExistingTarget
 
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     codes: list[Exit] = []
 
     def planning(experiment: Experiment) -> tuple[Planned, Existing]:
         target = load_existing(file)
         seen = seen_of(target, shards=True)
+        offers = reaching.offers_on(PROVIDERS, target.written)
         made = planned(experiment, target, seen, experiment.seed if seed is None else seed, offers, today())
         refuse(made, target)
         return made, target

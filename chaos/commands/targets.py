@@ -55,7 +55,7 @@ def _print(target: Existing, rows: list[Row], refused: list[Row]) -> None:
         out.print(f"  {SIGNS[row.sign.value]}  {row.what}: {row.says}", markup=False)
         if row.remedy:
             out.print(f"             remedy: {row.remedy}", markup=False)
-    for line in _carried_out():
+    for line in _carried_out(target):
         out.print(f"  {line}", markup=False)
     if refused:
         said = ", ".join(row.what for row in refused)
@@ -64,21 +64,22 @@ def _print(target: Existing, rows: list[Row], refused: list[Row]) -> None:
         out.print("check: OK  the file is true", markup=False)
 
 
-def _carried_out() -> list[str]:
-    """Which kinds of fault a cluster that exists can have, by whom; and what the others lack."""
+def _carried_out(target: Existing) -> list[str]:
+    """Which kinds of fault this cluster can have, by whom; and what the others lack."""
     from chaos.registry import PROVIDERS
-    from chaos.target.existing import offered
+    from chaos.run import reaching
 
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    offers = reaching.offers_on(PROVIDERS, target.written)
     there = {kind: offers.meant(kind).provider for kind in offers.kinds if not offers.reasons(kind)}
     lines = [
-        f"by {provider}: {', '.join(kind for kind, by in there.items() if by == provider)}; and actions: decommission, "
-        "recommission, weights"
-        for provider in dict.fromkeys(there.values())
+        f"by {provider}: {', '.join(kind for kind, by in there.items() if by == provider)}"
+        + ("; and actions: decommission, recommission, weights" if provider == "rest" else "")
+        for provider in offers.order
+        if provider in there.values()
     ]
-    lacking = len(offers.kinds) - len(there) - len(offered.NOT_YET)
-    not_yet = [f"not there: {kind}, because {why}" for kind, why in offered.NOT_YET.items()]
-    return [*lines, *not_yet, f"not there: {lacking} kinds, because they need more than the REST API"]
+    lacking = len(offers.kinds) - len(there) - len(offers.refused)
+    not_yet = [f"not there: {kind}, because {why}" for kind, why in offers.refused.items()]
+    return [*lines, *not_yet, f"not there: {lacking} kinds, because they need more than that"]
 
 
 def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None, given: dict[str, Any]) -> Path:

@@ -169,6 +169,57 @@ class Caps(Strict):
     copies: StrictInt = Field(ge=1, description="of shards of the run's own index, replicas too, for example 9")
 
 
+CLIENTS = re.compile(r"clients of zone (\S+)")
+"""Who opens connections and is no node, as a file says it."""
+
+
+class Passage(Strict):
+    """A proxy of a Toxiproxy, and whose connections pass it."""
+
+    from_: OneOrMore[str] = Field(
+        alias="from",
+        min_length=1,
+        description="who opens them: nodes by the cluster's own names, or clients of a zone, "
+        "for example [es-a-1, es-a-2] or clients of zone a",
+    )
+    to: str = Field(description="to which node, for example es-c-1")
+    url: Url | None = Field(
+        default=None,
+        description="where this proxy is reached from here: what clients' connections meet is asked there",
+    )
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The zones whose clients pass it."""
+        return tuple(found[1] for each in self.from_ if (found := CLIENTS.fullmatch(each)))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that pass it."""
+        return tuple(each for each in self.from_ if not CLIENTS.fullmatch(each))
+
+
+ProxyName = Annotated[str, Field(pattern=r"^[^/\s]+$")]
+
+
+class TheirToxiproxy(Strict):
+    """A Toxiproxy that the cluster's owners run in front of nodes, or between them."""
+
+    api: Url = Field(description="where it is told what to do, for example http://10.0.1.9:8474")
+    proxies: dict[ProxyName, Passage] = Field(
+        min_length=1, description="those that faults may use, by the names that they have there"
+    )
+
+    @property
+    def address(self) -> Address:
+        return Address.parse(self.api)
+
+    @property
+    def label(self) -> str:
+        """How ledger, plan and notes name it."""
+        return f"{self.address.host}:{self.address.port}"
+
+
 class ExistingFile(Strict):
     """A target as written."""
 
@@ -184,6 +235,14 @@ class ExistingFile(Strict):
     opensearch: Version = Field(description="the version of all its nodes")
     zones: Zones
     nodes: dict[str, Member] = Field(min_length=1, description="every node by the cluster's own name for it")
+    load_balancers: dict[Name, Url] = Field(
+        default={},
+        description="zone → where its clients reach the cluster, for example {a: https://lb-a.example:9200}; "
+        "without them the load goes to the nodes themselves",
+    )
+    toxiproxies: tuple[TheirToxiproxy, ...] = Field(
+        default=(), description="of yours, between nodes or before them: faults on links need them"
+    )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     notes: Annotated[str, Field(pattern=r"^\.[a-z0-9][a-z0-9_-]*$")] | None = Field(
@@ -205,6 +264,11 @@ class ExistingFile(Strict):
     @property
     def addresses(self) -> tuple[Address, ...]:
         return tuple(map(Address.parse, self.endpoints))
+
+    @property
+    def of_balancers(self) -> dict[str, Address]:
+        """Zone → where its clients reach the cluster."""
+        return {zone: Address.parse(url) for zone, url in self.load_balancers.items()}
 
     @property
     def of_nodes(self) -> dict[str, Address]:
@@ -299,6 +363,7 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
         if node.zone not in file.zones.names:
             says = f"zone {node.zone} is not in zones.names: {did_you_mean(node.zone, file.zones.names)}"
             yield Problem(("nodes", name, "zone"), says)
+    yield from _ways(file, schemes)
     if file.rung in EXPIRING and file.until is None:
         yield Problem(
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"
@@ -312,8 +377,51 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
                 )
 
 
+def _ways(file: ExistingFile, schemes: set[bool]) -> Iterator[Problem]:
+    """Of load balancers and Toxiproxies: whom they name must be there, and a connection passes one proxy."""
+    zones, kind = file.zones.names, "https" if True in schemes else "http"
+    for zone, url in file.load_balancers.items():
+        where: tuple[str | int, ...] = ("load_balancers", zone)
+        if zone not in zones:
+            yield Problem(where, f"zone {zone} is not in zones.names: {did_you_mean(zone, zones)}", at_key=True)
+        if Address.parse(url).tls not in schemes:
+            yield Problem(where, f"the endpoints are {kind}: expected {kind} here too")
+    labels: dict[str, int] = {}
+    through: dict[tuple[str, str], str] = {}
+    for number, server in enumerate(file.toxiproxies):
+        if server.label in labels:
+            says = f"this Toxiproxy is toxiproxies.{labels[server.label]} already: expected each once"
+            yield Problem(("toxiproxies", number, "api"), says)
+        labels.setdefault(server.label, number)
+        for name, passage in server.proxies.items():
+            where = ("toxiproxies", number, "proxies", name)
+            if passage.to not in file.nodes:
+                yield Problem((*where, "to"), f"{passage.to} is not in nodes: {did_you_mean(passage.to, file.nodes)}")
+            if passage.url is not None and Address.parse(passage.url).tls not in schemes:
+                yield Problem((*where, "url"), f"the endpoints are {kind}: expected {kind} here too")
+            for each in passage.from_:
+                found = CLIENTS.fullmatch(each)
+                if found and found[1] not in zones:
+                    says = f"zone {found[1]} is not in zones.names: {did_you_mean(found[1], zones)}"
+                    yield Problem((*where, "from"), says)
+                elif not found and each not in file.nodes:
+                    says = f"{each} is not in nodes: {did_you_mean(each, file.nodes)}, or: clients of zone NAME"
+                    yield Problem((*where, "from"), says)
+                elif each == passage.to:
+                    yield Problem((*where, "from"), f"{each} is where it leads to: expected another")
+                if (each, passage.to) in through:
+                    known = through[each, passage.to]
+                    says = f"connections of {each} to {passage.to} pass {known} already: expected one proxy for each"
+                    yield Problem(where, says, at_key=True)
+                through[each, passage.to] = f"{name} of {server.label}"
+
+
 def _named(file: ExistingFile) -> Iterator[tuple[str, str]]:
     yield "the target", file.name
     yield "the cluster", file.identity.cluster_name
-    for address in file.addresses:
+    for address in (
+        *file.addresses,
+        *file.of_balancers.values(),
+        *(server.address for server in file.toxiproxies),
+    ):
         yield "the host", address.host

@@ -39,6 +39,8 @@ EXISTING = {
     "Accepted": "accept_unavailable",
     "Caps": "caps",
     "Reads": "reads",
+    "TheirToxiproxy": "toxiproxies",
+    "Passage": "toxiproxies.proxies.NAME",
 }
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (

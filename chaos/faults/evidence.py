@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 import urllib3
 
-from chaos.faults.probes import ENDED, Echo, Line, Pair, Reply, at_rest, direct, together
+from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, at_rest, between, direct, together
 from chaos.target.protocol import Lab
 
 SILENCE_SECONDS = 1.0
@@ -329,8 +329,8 @@ class LinkEvidence:
         self.control_pairs = spread(self._free(self._candidates), CONTROLS)
         if not self.touched:
             return Look(False, "other faults hold every node behind these links: there is nothing to prove it on")
-        self._existing = [Line(lab, pair) for pair in self.touched]
-        controls = [Line(lab, pair) for pair in self.control_pairs]
+        self._existing = [between(lab, pair) for pair in self.touched]
+        controls = [between(lab, pair) for pair in self.control_pairs]
         self._baseline = at_rest([*self._existing, *controls], 5.0)
         for line in controls:
             line.close()
@@ -343,7 +343,7 @@ class LinkEvidence:
 
     def _controls(self, lab: Lab) -> list[Probe]:
         pairs = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
-        lines = [Line(lab, pair) for pair in pairs]
+        lines = [between(lab, pair) for pair in pairs]
         probes = []
         for pair, echo in together(lines, 2.0, pings=5).items():
             base = self._base(pair)
@@ -362,7 +362,8 @@ class LinkEvidence:
 
     def in_effect(self, lab: Lab) -> Look:
         touched = self._free(self.touched)
-        fresh, there = [Line(lab, pair) for pair in touched], self._lines(touched)
+        there = self._lines(touched)
+        fresh = [line for pair in touched if not isinstance(line := between(lab, pair), Asked)]
         with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
             waiting = pool.submit(together, there, self._silence, pings=3)
             new = together(fresh, self._silence, pings=3)
@@ -373,6 +374,9 @@ class LinkEvidence:
         for pair in touched:
             base = self._baseline.get(pair)
             a, b = pair
+            if pair not in new:  # a node was asked: over which of its connections is its affair
+                probes.append(self._new(pair, existing[pair], f"{a} asks {b}"))
+                continue
             probes.append(self._new(pair, new[pair]))
             shows = self._shows_existing(pair, base, existing[pair])
             if self._holding and not shows and existing[pair].reply in (*ENDED, Reply.UNREACHABLE):
@@ -396,9 +400,9 @@ class LinkEvidence:
             probes + controls,
         )
 
-    def _new(self, pair: Pair, echo: Echo) -> Probe:
+    def _new(self, pair: Pair, echo: Echo, what: str | None = None) -> Probe:
         (a, b), base = pair, self._baseline.get(pair)
-        what, shows = f"new connection {a} → {b}", self._shows(pair, base, echo)
+        what, shows = what or f"new connection {a} → {b}", self._shows(pair, base, echo)
         return Probe(what, self._expected(pair, base), str(echo), shows, about=f"{a} → {b}")
 
     def held(self, lab: Lab) -> Look:
@@ -465,15 +469,15 @@ class LinkEvidence:
 
     def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
         """A cheap look at some of the touched pairs."""
-        lines = [Line(lab, pair) for pair in pairs]
+        lines = [between(lab, pair) for pair in pairs]
         echoes = together(lines, self._silence)
         for line in lines:
             line.close()
-        return [self._new(pair, echo) for pair, echo in echoes.items()]
+        return [self._new(line.pair, echoes[line.pair], line.what) for line in lines]
 
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False
-        lines = [Line(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
+        lines = [between(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
             base = self._baseline.get((a, b))
@@ -523,7 +527,7 @@ def glances(lab: Lab, pairs: list[Pair]) -> dict[Pair, Echo]:
 
     echoes: dict[Pair, Echo] = {}
     for first in range(0, len(pairs), CONTROLS):
-        lines = [Line(lab, pair) for pair in pairs[first : first + CONTROLS]]
+        lines = [between(lab, pair) for pair in pairs[first : first + CONTROLS]]
         echoes |= together(lines, 2.0)
         for line in lines:
             line.close()
@@ -546,7 +550,7 @@ class BandwidthEvidence(LinkEvidence):
 
     def _flood(self, lab: Lab, pair: Pair, part: float = 1.0) -> tuple[float | None, str]:
         size = round(self._size * part)
-        seconds = Line(lab, pair).flood(size, self._expected_seconds * part * 3 + 2)
+        seconds = between(lab, pair).flood(size, self._expected_seconds * part * 3 + 2)
         return seconds, f"{size / seconds / 1000:.1f} kB/s" if seconds else "nothing came back"
 
     def before(self, lab: Lab) -> Look:
@@ -631,7 +635,7 @@ class SlicerEvidence(LinkEvidence):
                 probes.append(row)
         at_least, at_most = (self._burst / self._size * part * self._delay for part in (1, 2))
         for pair in (pair for pair in self._opened if pair in touched):
-            seconds = Line(lab, pair).flood(self._burst, 3 * at_most + 5)
+            seconds = between(lab, pair).flood(self._burst, 3 * at_most + 5)
             probes.append(
                 Probe(
                     f"{self._burst} bytes {pair[0]} → {pair[1]}",
@@ -653,7 +657,7 @@ class SlicerEvidence(LinkEvidence):
     def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
         probes = []
         for pair in pairs:
-            fresh = Line(lab, pair)
+            fresh = between(lab, pair)
             probes.append(self._row(pair, "new", fresh)[0])
             fresh.close()
         return probes
@@ -694,7 +698,7 @@ class SlowCloseEvidence(LinkEvidence):
 
     def _closes(self, lab: Lab, pairs: list[Pair], timeout: float) -> dict[Pair, float | None]:
         with ThreadPoolExecutor(max(min(len(pairs), 32), 1)) as pool:
-            return dict(zip(pairs, pool.map(lambda pair: Line(lab, pair).ended(timeout), pairs), strict=True))
+            return dict(zip(pairs, pool.map(lambda pair: between(lab, pair).ended(timeout), pairs), strict=True))
 
     def in_effect(self, lab: Lab) -> Look:
         touched = self._free(self.touched)

@@ -20,7 +20,6 @@ from chaos.base.errors import ChaosError
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.moves import Move, said
 from chaos.faults.patience import patiently
-from chaos.faults.probes import Pair
 from chaos.target.protocol import Lab
 
 LOOK_SECONDS = 2.0
@@ -151,14 +150,3 @@ def told(lab: Lab, host: str) -> frozenset[Fact] | None:
         return None
     found: set[Fact] = {(host, name) for name, proxy in proxies.items() if not proxy["enabled"]}
     return frozenset(found | {(host, name, toxic["name"]) for name, p in proxies.items() for toxic in p["toxics"]})
-
-
-def pairs_of(lab: Lab, fact: Fact) -> list[Pair]:
-    """The connections that a proxy carries."""
-    host, proxy = fact[:2]
-    peer = proxy.removeprefix("to-").rpartition("-")[0]
-    nodes = [node.name for node in lab.topology.nodes]
-    if proxy.startswith("to-") and peer in nodes:
-        return [(host, peer)]
-    kind = "client" if proxy.endswith("http") else "node"  # what comes in from all of them
-    return [(other.name, host) for other in lab.wiring.hosts if other.kind == kind and other.name != host]

@@ -33,7 +33,6 @@ from chaos.faults.holding import (
     Holding,
     Verdict,
     facts,
-    pairs_of,
     told,
 )
 from chaos.faults.ledger import Entry, Ledger
@@ -284,7 +283,7 @@ class Lifecycle:
             ]
         if not due or self._stopped():
             return 0.0
-        hosts = [host.name for host in self._lab.wiring.hosts]
+        hosts = self._lab.wiring.toxiproxies
         with suppress(Exception):  # a hint that is missing is no loss: the look comes all the same
             patiently(lambda: self._hint(due, hosts), self._stopped, 0.0)
         _each(lambda active: self._look_held(active, last=True), due)
@@ -340,7 +339,7 @@ class Lifecycle:
             for each in on_links:
                 mine = {fact for fact in known.get(each.fault.id, ()) if fact[0] == host}
                 wrong = extra | (mine - says if says is not None else mine)
-                each.evidence.suspect([pair for fact in sorted(wrong) for pair in pairs_of(self._lab, fact)])
+                each.evidence.suspect([pair for fact in sorted(wrong) for pair in self._lab.wiring.carried(*fact[:2])])
                 if wrong or says is None:
                     odd.add(each.fault.id)
         return odd
@@ -353,7 +352,7 @@ class Lifecycle:
 
     def _watched(self) -> None:
         """The thread that looks in between, until nothing is left that is to hold."""
-        hosts = [host.name for host in self._lab.wiring.hosts]
+        hosts = self._lab.wiring.toxiproxies
         turn, failed = 0, False
         while True:
             time.sleep(LOOK_SECONDS)

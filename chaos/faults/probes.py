@@ -5,6 +5,9 @@ connection sends the same six bytes back (``TransportKeepAlive.receiveKeepAlive`
 answer is bytes that the *target node itself* returned through that very link. Toxiproxy accepts every connection,
 whatever is behind it: a connect alone proves nothing. Client hosts ask ``GET /`` over HTTP instead.
 
+Where no process of ours can be beside a node, it is asked by REST to ask another one, which goes over the connections
+that it has to it (:class:`Asked`).
+
 On a secured lab both speak TLS. A connection is made, with its handshake, before anything is timed on it.
 """
 
@@ -18,12 +21,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import quote
 
+import urllib3
+
+from chaos.base.errors import FaultError
 from chaos.faults.echoes import ALIKE, Http, Transport
+from chaos.opensearch.rest import NodeClient
 from chaos.target.protocol import Lab
 
 PING = b"ES\xff\xff\xff\xff"
 HTTP_PING = "/?filter_path=version.number"
+ASKED_SECONDS = 1.0
+"""What a node that is asked about another may take by itself."""
 PINGS_AT_MOST = 65536
 """Bytes of a burst that should take about a second and may be pings, which carry 300 kB/s at most."""
 
@@ -42,6 +52,8 @@ class Reply(StrEnum):
     RESET = "reset"
     CLOSED = "closed"
     UNREACHABLE = "unreachable"
+    CUT = "cut off"
+    """A node that was asked says that it has no connection to the other, or none that answers."""
 
 
 ENDED = (Reply.REFUSED, Reply.RESET, Reply.CLOSED)
@@ -64,6 +76,8 @@ class Echo:
 
     def is_(self, reply: Reply) -> bool:
         """Whether this is that reply, as far as can be told."""
+        if self.reply is Reply.CUT:  # how it came to that is not told
+            return reply in (Reply.CUT, Reply.SILENT, *ENDED)
         return self.reply is reply or (self.relayed and self.reply in ENDED and reply in ENDED)
 
 
@@ -77,6 +91,11 @@ class Line:
         self._http = Http(lab.access.headers()) if lab.wiring[pair[0]].kind == "client" else None
         self._unanswered = 0
         """Bytes of earlier pings that were still silent: their late echo must not pass for a new one."""
+
+    @property
+    def what(self) -> str:
+        """What is made of it each time, for the report."""
+        return f"new connection {self.pair[0]} → {self.pair[1]}"
 
     def open(self, timeout: float) -> Echo | None:
         """Connect; None when that worked."""
@@ -226,6 +245,62 @@ class Line:
             self._socket = None
 
 
+class Asked(Line):
+    """Between nodes of which neither can be reached from beside: the one is asked by REST what it gets from the other.
+
+    ``GET /_nodes/NAME/http`` of a node goes to NAME over the connections that the node has to it, and its answer comes
+    back over them (``TransportNodesAction`` in the server's sources). So there is no new connection and no existing
+    one to tell apart. What the way to the asked node takes is in the baseline too.
+    """
+
+    def __init__(self, lab: Lab, pair: Pair) -> None:
+        super().__init__(lab, pair)
+        self._client: NodeClient | None = None
+
+    @property
+    def what(self) -> str:
+        return f"{self.pair[0]} asks {self.pair[1]}"
+
+    def ping(self, timeout: float) -> Echo:
+        asked, other = self.pair
+        patience = max(1, round(timeout * 1000))  # the asked node must not go on waiting
+        path = f"/_nodes/{quote(other)}/http?timeout={patience}ms&filter_path=_nodes,nodes.*.name"
+        if asked == other:
+            path = "/_nodes/_local/http?filter_path=_nodes,nodes.*.name"
+        if self._client is None:
+            self._client = self._lab.client(asked, timeout=5.0)
+        began = time.monotonic()
+        try:
+            status, said = self._client.request("GET", path, whole=timeout + ASKED_SECONDS)
+            seconds = time.monotonic() - began
+            names = [node["name"] for node in said.get("nodes", {}).values()] if status == 200 else None
+        except urllib3.exceptions.TimeoutError:
+            return Echo(Reply.SILENT)
+        except (urllib3.exceptions.HTTPError, LookupError, TypeError, AttributeError):
+            return Echo(Reply.UNREACHABLE)
+        if names == [other]:
+            return Echo(Reply.ANSWERED, seconds)
+        if names is None:
+            return Echo(Reply.UNREACHABLE)
+        return Echo(Reply.SILENT if seconds >= timeout else Reply.CUT)
+
+    def flood(self, size: int, timeout: float) -> float | None:
+        raise FaultError("no bytes at will go over a link of which a node is asked")
+
+    def ended(self, timeout: float) -> float | None:
+        raise FaultError("no connection of ours ends where a node is asked")
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def between(lab: Lab, pair: Pair) -> Line:
+    """What is asked of a pair there."""
+    return Asked(lab, pair) if lab.asks and lab.wiring[pair[0]].kind == "node" else Line(lab, pair)
+
+
 def together(lines: list[Line], timeout: float, *, pings: int = 1) -> dict[Pair, Echo]:
     """Ping all lines at once; of several pings the fastest counts (noise only ever adds). Silent beats nothing."""
 
@@ -275,7 +350,7 @@ def at_rest(lines: list[Line], timeout: float) -> dict[Pair, Echo]:
 
 def direct(lab: Lab, node: str, timeout: float) -> Echo:
     """A transport ping from inside the node's own host: past every proxy."""
-    line = Line(lab, (node, node))
-    echo = line.ping(timeout)
-    line.close()
+    inside = between(lab, (node, node))
+    echo = inside.ping(timeout)
+    inside.close()
     return echo

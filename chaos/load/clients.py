@@ -90,10 +90,11 @@ def single(target: Target, number: int, namespace: Namespace | None, access: Acc
 
 
 def by_default_policy(
-    targets: Sequence[Target], namespace: Namespace | None, access: Access, *, pool: int, timeout_s: float
+    targets: Mapping[int, Target], namespace: Namespace | None, access: Access, *, pool: int, timeout_s: float
 ) -> OpenSearch:
-    """A client of all targets with opensearch-py's own policy; ``timeout_s`` is for each attempt."""
-    numbered = list(enumerate(targets))
+    """A client of these targets, by their numbers, with opensearch-py's own policy; ``timeout_s`` is for each
+    attempt."""
+    numbered = list(targets.items())
     return _client(numbered, namespace, access, pool=pool, timeout=timeout_s, selector_class=OneCounter)
 
 

@@ -86,6 +86,8 @@ class ClientHost(_Data):
     """Where a client is: its zone and its network namespace (a path; None = this process's own).
 
     ``addresses``: node → where it is reached from here, for those that are not reached at their own address.
+    ``through``: the one target that is asked from here, where that is somebody's own load balancer, which chooses nodes
+    itself; None: all are.
     """
 
     zone: str
@@ -93,10 +95,16 @@ class ClientHost(_Data):
     addresses: dict[str, tuple[str, int]] = {}
     controller: int | None = None
     """The port on this host's loopback at which a failover controller says which nodes may take traffic."""
+    through: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "through" or value is not None}
 
 
 class Target(_Data):
-    """A node that takes client traffic, at the address by which client hosts reach it."""
+    """A node, or a load balancer, that takes client traffic, at the address by which client hosts reach it."""
 
     node: str
     zone: str
@@ -174,6 +182,9 @@ class DriverConfig(_Data):
         nodes = [target.node for target in self.targets]
         if self.client.kind == "pinned" and self.client.node not in nodes:
             raise ValueError(f"the client is pinned to {self.client.node!r}, which is not among {nodes}")
+        for client in self.clients:
+            if client.through is not None and client.through not in nodes:
+                raise ValueError(f"clients of zone {client.zone} go through {client.through!r}, not among {nodes}")
         if self.documents == 0 and any(operation.answer == "get" for operation in self.operations):
             raise ValueError("the operation get reads preloaded documents, and there are none")
         return self

@@ -84,7 +84,8 @@ class _Zone:
         self.probing = self.access if verified else replace(self.access, verify=False)
         self.connection = connection_class(self.namespace, tls=self.access.tls)
         self.targets = [target.seen_from(host) for target in config.targets]
-        numbers = range(len(self.targets))
+        numbers = [number for number, each in enumerate(self.targets) if host.through in (None, each.node)]
+        self.numbers = tuple(numbers)
         probe = config.client.probe
         # other orders in each zone, or two that compete for a document would always meet on one node
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number))
@@ -114,7 +115,7 @@ class _Zone:
         every other node."""
         assert self._by_policy is not None
         client = by_default_policy(
-            self.targets,
+            {number: self.targets[number] for number in self.numbers},
             self.namespace,
             self.access,
             pool=self._config.at_once,
@@ -248,7 +249,8 @@ class Engine:
         }
         self._events.write("driver.start", pid=os.getpid(), versions=versions)
         if self._balanced:
-            pairs = [(zone, number) for zone in self._zones for number in range(len(self._config.targets))]
+            own = [zone for zone in self._zones if zone.host.through is None]  # others have a balancer that probes
+            pairs = [(zone, number) for zone in own for number in zone.numbers]
             gevent.joinall([gevent.spawn(self._probe, zone, number) for zone, number in pairs])
             interval = self._config.client.probe.interval_s
             for place, (zone, number) in enumerate(pairs):

@@ -61,18 +61,19 @@ def disabled(host: str, proxy: str) -> Reversible:
 
 def toxics(aim: Aim, kind: str, attributes: dict[str, int]) -> Means:
     """One toxic for each place where a link's bytes pass a Toxiproxy."""
+    places = list(dict.fromkeys(place for a, b in sorted(aim.links) for place in aim.wiring.toxified(a, b)))
+    aim.wiring.refuse_others(aim.links, places)
     return Means(
-        tuple(
-            toxic(place, f"oschaos-{aim.id}-{place.stream}", kind, place.stream, attributes)
-            for a, b in sorted(aim.links)
-            for place in aim.wiring.toxified(a, b)
-        )
+        tuple(toxic(place, f"oschaos-{aim.id}-{place.stream}", kind, place.stream, attributes) for place in places)
     )
 
 
 def opened(aim: Aim) -> list[Toxified]:
     """The proxy behind which the source of each link opens its connections."""
-    return [aim.wiring.toxified(a, b)[0] for a, b in pairs_opened(aim.wiring, aim.links)]
+    pairs = pairs_opened(aim.wiring, aim.links)
+    places = list(dict.fromkeys(aim.wiring.toxified(a, b)[0] for a, b in pairs))
+    aim.wiring.refuse_others(pairs, places)
+    return places
 
 
 @PROVIDER.carries_out(

@@ -38,7 +38,7 @@ SCANNED_AFTER = (
 SCANNED_ON_A_LIVING_LAB = (
     "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
 )
-SCANNED_ON_A_TARGET = "the ledger; the run's index, its notes and its registry entry"
+SCANNED_ON_A_TARGET = "the ledger; its toxics; the run's index, its notes and its registry entry"
 """What was looked at before a run was called clean."""
 
 
@@ -216,7 +216,7 @@ class Closing(RunState):
             if self.there is not None:
                 self.there.undone()
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
-            self.dirt += proof.marks(self.lab) if self.there is None else []
+            self.dirt += proof.marks(self.lab) if self.there is None else self.there.marks()
             self.dirt += proof.index_there(self.lab, self.index)
             if self.there is not None:
                 self.there.end()

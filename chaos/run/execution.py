@@ -202,7 +202,7 @@ class Execution(Loading, Phases, Closing):
             "client": self.driver_config(planned=True).model_dump(
                 mode="json", exclude={"out", "access", "instruments", "queries", "readable"}
             ),
-            "steps": list(plan.steps(experiment, self.seed, self.foreseen)),
+            "steps": list(plan.steps(experiment, self.seed, self.foreseen, lab.wiring)),
             "notes": notes,
         }
         if self.options.second_of:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
+from chaos.base.addresses import Address
 from chaos.base.errors import LabError
 from chaos.checks import deciding
 from chaos.faults.moves import Move, Reversible
@@ -25,7 +27,7 @@ from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green
-from chaos.run import plan
+from chaos.run import on_target, plan
 from chaos.run.state import RunState
 from chaos.target.wiring import HTTP
 
@@ -80,15 +82,35 @@ class Loading(RunState):
                 steered_s=STEERED_SECONDS if self.experiment.controller is not None else None,
             ),
             clients=tuple(
-                ClientHost(zone=zone) if planned else self.client_host(zone) for zone in self.experiment.client_zones
+                ClientHost(zone=zone, through=self.through(zone)) if planned else self.client_host(zone)
+                for zone in self.experiment.client_zones
             ),
-            targets=tuple(
-                Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
-                for n in topology.data_nodes
-            ),
+            targets=self.load_targets,
             instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
             access=self.lab.access,
         )
+
+    @property
+    def load_targets(self) -> tuple[Target, ...]:
+        """Whom clients ask: the data nodes, or the load balancers that a cluster has of its own."""
+        if self.balancers:
+            return tuple(
+                Target(node=on_target.balancer(zone), zone=zone, host=at.host, port=at.port)
+                for zone, at in self.balancers.items()
+                if zone in self.experiment.client_zones
+            )
+        return tuple(
+            Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
+            for n in self.experiment.topology.data_nodes
+        )
+
+    @property
+    def balancers(self) -> Mapping[str, Address]:
+        """Zone → its load balancer, where that is not ours to play."""
+        return {} if self.there is None else self.there.lab.target.written.of_balancers
+
+    def through(self, zone: str) -> str | None:
+        return on_target.balancer(zone) if zone in self.balancers else None
 
     @property
     def pulsed(self) -> dict[str, str | None]:
@@ -106,6 +128,8 @@ class Loading(RunState):
 
     def client_host(self, zone: str) -> ClientHost:
         """Where a zone's clients are, and by which addresses they reach nodes where those differ."""
+        if self.balancers:
+            return ClientHost(zone=zone, through=self.through(zone))
         nodes = {node.name: self.lab.wiring[node.name].loopback for node in self.experiment.topology.data_nodes}
         ways = {node: self.lab.endpoint(f"client-{zone}", (address, HTTP)) for node, address in nodes.items()}
         space = next(iter(ways.values())).namespace

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment
-from chaos.definitions.existing import Existing, load_existing, today
+from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
+from chaos.faults.holding import facts, told
+from chaos.faults.ledger import moves, standing
 from chaos.faults.offers import Offers
 from chaos.opensearch.views import administer
 from chaos.run import reaching
@@ -33,6 +35,11 @@ LOAD_PREFIX = "oschaos-"
 def index_of(run: str) -> str:
     """The load's index of a run, which has the run's name in it."""
     return f"{LOAD_PREFIX}{run.rsplit('-', 1)[1]}-load"
+
+
+def balancer(zone: str) -> str:
+    """How the record names a zone's own load balancer, among those whom clients ask."""
+    return f"balancer-{zone}"
 
 
 def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
@@ -69,9 +76,26 @@ def refused_ways(experiment: Experiment, target: Existing) -> list[Row]:
     if file.access.sigv4 is not None:
         says = "nodes of a managed domain are not reached by themselves"
         rows.append(Row("addresses", Sign.BLOCKS, says, "observe and plan are what can be done there"))
+    if file.load_balancers:
+        rows += _refused_past_balancers(experiment, file)
     if experiment.controller is not None:
         says = "failover controllers of an experiment run on labs alone"
         rows.append(Row("controller", Sign.BLOCKS, says, "leave them out (--no-controller)"))
+    return rows
+
+
+def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[Row]:
+    """What clients that go through the cluster's own load balancers cannot do."""
+    rows, load = [], experiment.load
+    if without := [zone for zone in experiment.client_zones if zone not in file.load_balancers]:
+        says = f"clients of zone {', '.join(without)} have no load balancer in the file"
+        rows.append(Row("load balancers", Sign.BLOCKS, says, "name one for each zone that has clients, or none at all"))
+    if load.client.kind == "pinned":
+        says = "a client that is pinned to a node goes past the load balancers"
+        rows.append(Row("load balancers", Sign.BLOCKS, says, "leave them out of the file, or choose another client"))
+    if load.visibility is not None:
+        says = "visibility is looked for on each node, past the load balancers"
+        rows.append(Row("load balancers", Sign.BLOCKS, says, "leave visibility out, or them out of the file"))
     return rows
 
 
@@ -147,6 +171,18 @@ class OnTarget:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def marks(self) -> list[str]:
+        """What of ours is still on the cluster's Toxiproxies, of those that this run has used; empty: nothing."""
+        put = facts(moves(self.ledger.path))
+        found = []
+        for label in sorted({fact[0] for fact in put}):
+            says = told(self.lab, label)
+            if says is None:
+                found.append(f"the Toxiproxy {label} does not answer: whether it still has toxics of ours is not known")
+                continue
+            found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
+        return found
+
     def end(self) -> None:
         """The keeper may go: nothing is left to undo, or somebody else must see to it."""
         if self._keeper is not None:
@@ -199,6 +235,9 @@ class OnTarget:
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
         before = {name for each in reached[: number + 1] for name in each.hit}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
+        ours = facts(entry.move for entry in standing(self.ledger.path))
+        odd = [row for row in compare.toxiproxies(target.written, seen, ours) if row.sign is not Sign.SAME]
+        wrong += [f"{row.what}: {row.says}" for row in odd]
         gone = set(target.written.nodes) - {node.name for node in seen.nodes} - before
         if gone:
             wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")

@@ -90,9 +90,10 @@ def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring,
     )
 
 
-def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[PlannedStep]:
-    """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it."""
-    wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+def steps(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | None = None) -> Iterator[PlannedStep]:
+    """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it. ``wiring``: that of a
+    lab when it is not given."""
+    plain = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     planned = by_phase(experiment)
     if experiment.controller is not None and experiment.phases:
         zones = ", ".join(experiment.controller_zones)
@@ -108,7 +109,10 @@ def steps(experiment: Experiment, seed: int, offers: Offers) -> Iterator[Planned
         for each in planned[phase.name]:
             params = each.params
             offer = offers.meant(params.kind)
-            fault = preview(each, experiment, seed, wiring, offers)
+            try:
+                fault = preview(each, experiment, seed, wiring or plain, offers)
+            except Lacking:  # to be shown in a plan that is then refused
+                fault = preview(each, experiment, seed, plain, offers)
             if fault is None:
                 nodes = experiment.topology.nodes
                 chosen = [s for s in params.selectors.values() if isinstance(s, NodeSelector)]
@@ -251,9 +255,12 @@ def again(
 def there(target: Existing) -> list[str]:
     """What a reader must know of a run on a cluster that exists."""
     access = target.written.access
+    ways = "to the nodes themselves, past its load balancers"
+    if target.written.load_balancers:
+        ways = "through its load balancers, so that which node answered is not known"
     return [
         f"a cluster that exists ({target.written.name}): what others do to it meanwhile is not looked at",
-        "requests go to the nodes themselves, past its load balancers, from one machine in none of its zones",
+        f"requests go {ways}, from one machine in none of its zones",
         *(["no certificate is checked (verify: false)"] if not access.verify else []),
     ]
 

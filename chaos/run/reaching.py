@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
+from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
 from chaos.definitions.actions import ActionParams, Decommission, Recommission
-from chaos.definitions.existing import RUNGS, Existing
+from chaos.definitions.existing import RUNGS, Existing, ExistingFile
 from chaos.definitions.selectors import LinkSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
-from chaos.faults.offers import Offers
+from chaos.faults.offers import Offers, Providers
 from chaos.run import plan
-from chaos.target.existing import radius
+from chaos.target.existing import offered, radius
 from chaos.target.existing.compare import Row, Sign
+from chaos.target.existing.passages import TheirWiring
 from chaos.target.existing.seen import Seen
 from chaos.target.wiring import Wiring
 
@@ -58,12 +60,32 @@ class Reached:
         return radius.wrong([*(row for step in self.steps for row in step.rows), *self.rows])
 
 
+def offers_on(providers: Providers, file: ExistingFile) -> Offers:
+    """What the cluster of a file can have."""
+    return providers.on(offered.by(file), offered.ORDER, offered.NOT_YET)
+
+
+def wiring_of(experiment: Experiment, file: ExistingFile) -> Wiring:
+    """The links between its nodes and clients there. ``experiment``: with the cluster's own nodes for its topology."""
+    return TheirWiring.there("plan", experiment.topology.nodes, experiment.topology.zones, file)
+
+
+def carried_out(each: plan.Planned, experiment: Experiment, seed: int, wiring: Wiring, offers: Offers) -> bool:
+    """Whether there is somebody and something there to do it by."""
+    try:
+        plan.preview(each, experiment, seed, wiring, offers)
+    except Lacking:
+        return False
+    return not offers.reasons(each.params.kind)
+
+
 def reached(
     experiment: Experiment, target: Existing, seen: Seen, seed: int, offers: Offers, today: date
 ) -> list[Reached]:
     """Every phase in order. ``experiment``: with the cluster's own nodes for its topology."""
-    wiring = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    wiring = wiring_of(experiment, target.written)
     planned = plan.by_phase(experiment)
+    plainly = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     zones = target.written.zones.names
     out = {zone for zone, value in zones.items() if value in (seen.decommissioned or {})}
     acting = _by_controllers(experiment)
@@ -74,8 +96,14 @@ def reached(
             active.pop(label, None)
         steps, now = [], list[Hits]()
         for each in planned[phase.name]:
-            fault = plan.preview(each, experiment, seed, wiring, offers)
+            lacking: tuple[Row, ...] = ()
+            try:
+                fault = plan.preview(each, experiment, seed, wiring, offers)
+            except Lacking as error:  # who is hit is known all the same: its links, on a lab
+                fault = plan.preview(each, experiment, seed, plainly, offers)
+                lacking = (Row(each.params.kind, Sign.BLOCKS, error.message, error.remedy or ""),)
             step = _of_fault(each.params, fault, experiment, target)
+            step = replace(step, rows=(*lacking, *step.rows))
             steps.append(step)
             (now if each.params.passing else active.setdefault(each.params.label, [])).append(step.hits or NOBODY)
         for action in phase.do:

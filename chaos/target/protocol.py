@@ -26,6 +26,7 @@ from chaos.target.wiring import Wiring
 CAPABILITIES = {
     "links": "toxics on directed links",
     "closes": "the end of a connection as a process of a host sees it",
+    "bursts": "bytes at will over a link, from beside a node",
     "drop": "packets of a directed pair vanish at layer 3",
     "process": "signal, kill, stop and start a node's process",
     "data": "empty a node's data folder",
@@ -137,6 +138,9 @@ class Target(Protocol):
     relayed: bool
     """Whether :meth:`connect` leads through a relay: it succeeds before anybody was reached, and a refusal or a reset
     comes out of it as a close."""
+    asks: bool
+    """Whether nodes are asked by REST what they get from each other: no process of ours can be beside them, so
+    :meth:`connect` leads from clients to nodes alone."""
 
     @property
     def zoning(self) -> Zoning:

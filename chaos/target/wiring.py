@@ -12,6 +12,7 @@ a proxy of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -155,6 +156,26 @@ class Wiring:
             protocol = "transport" if b.kind == "node" else "http"
             places.append(Toxified(b.name, f"to-{a.name}-{protocol}", "downstream"))
         return places
+
+    @property
+    def toxiproxies(self) -> tuple[str, ...]:
+        """The names of all Toxiproxies: here each host has one."""
+        return tuple(host.name for host in self.hosts)
+
+    def carried(self, toxiproxy: str, proxy: str) -> list[tuple[str, str]]:
+        """The connections that pass a proxy: (host that opens it, node)."""
+        peer = proxy.removeprefix("to-").rpartition("-")[0]
+        if proxy.startswith("to-") and peer in {node.name for node in self.nodes}:
+            return [(toxiproxy, peer)]
+        kind = "client" if proxy.endswith("http") else "node"  # what comes in from all of them
+        return [(other.name, toxiproxy) for other in self.hosts if other.kind == kind and other.name != toxiproxy]
+
+    def refuse_others(self, links: Collection[tuple[str, str]], places: Iterable[Toxified]) -> None:
+        """Raises Lacking where one of these places carries more than these links. Here each carries one alone."""
+
+    def answers(self, source: str, node: str) -> bool:
+        """Whether what ``source`` gets from a node can be seen."""
+        return True
 
     def port(self, source: str) -> int:
         """The port on which ``source`` reaches a node."""

@@ -103,6 +103,22 @@ def during(frame, begin, end):
     return frame[(frame.intended >= begin) & (frame.start >= begin) & (frame.end < end)]
 
 
+@pytest.mark.parametrize("kind", ["load-balancer", "opensearch-py"])
+def test_clients_that_go_through_a_load_balancer_of_others_ask_it_alone(run, drive, kind):
+    """It chooses nodes itself: who is healthy is not our affair, so nothing is probed."""
+    with serving() as one, serving() as other:
+        clients = (ClientHost(zone="a", through="a-data"), ClientHost(zone="b", through="b-data"))
+        driver = drive(config(run, one, other, kind=kind, clients=clients))
+        wait_for(lambda: driver.status.get("sent_total", 0) > 50)
+        assert driver.stop()
+    arrivals = History.open(run).arrivals
+    assert {(row.client, row.node) for row in arrivals.itertuples() if row.outcome == "ok"} == {
+        ("a", "a-data"),
+        ("b", "b-data"),
+    }
+    assert "balancer" not in {each["kind"] for each in History.open(run).driver}
+
+
 def test_the_status_counts_as_good_what_came_in_time(run, drive):
     """What the guards' floors stand on: an answer that is late is ok, and not good."""
     operations = (

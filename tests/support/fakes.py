@@ -101,6 +101,7 @@ class FakeLab:
 
     kind = "local"  # whose order of providers it has
     relayed = False
+    asks = False
     access = PLAIN
     zoning = Zoning()
 

@@ -54,8 +54,10 @@ def pairs_opened(wiring: Wiring, links: Links) -> list[Pair]:
 
 
 def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
-    """Every other connection that can be opened in this lab."""
-    everything = {(a.name, b.name) for a in wiring.hosts for b in wiring.nodes if a != b}
+    """Every other connection that can be opened there and looked at."""
+    everything = {
+        (a.name, b.name) for a in wiring.hosts for b in wiring.nodes if a != b and wiring.answers(a.name, b.name)
+    }
     return sorted(everything - set(touched))
 
 
@@ -158,6 +160,7 @@ class NetworkBandwidth(OnLinks):
         {"links": "from clients of zone a to node c-data", "rate": "1MiB/s"},
     )
     proof = "a burst of pings, or of questions that the node quotes, takes as long as the rate says, and did not before"
+    sees = ("bursts",)
     holding = (
         "up to 128 KiB/s every two seconds a short burst over one of its pairs in turn; before the undo bursts over "
         "three of them, first those of which a proxy says something else, and a glance at every other pair. "
@@ -194,6 +197,7 @@ class NetworkSlicer(OnLinks):
         {"links": "from clients of zone a to node c-data", "size": "4KiB", "delay": "10ms"},
     )
     proof = "pings in a row are kept apart by the pause, and a burst takes as long as its slices"
+    sees = ("bursts",)
     holding = (
         "every two seconds pings in a row over two of its pairs, in turn; before the undo all of its proof over three "
         "of them, first those of which a proxy says something else, and a glance at every other pair. "
@@ -258,7 +262,7 @@ class _Silencing(OnLinks):
             touched,
             untouched(aim.wiring, touched),
             lambda *_: "silent",
-            lambda _pair, _base, echo: echo.reply is Reply.SILENT,
+            lambda _pair, _base, echo: echo.is_(Reply.SILENT),
             silence=self.silence,
             adds=ANSWERED_WITHIN,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -47,6 +47,7 @@ def rows(target: Existing, seen: Seen, today: date) -> list[Row]:
         *_nodes(file, seen),
         *_zones(file, seen),
         *_calm(seen),
+        *toxiproxies(file, seen),
         _rung(target, today),
     ]
 
@@ -58,7 +59,7 @@ def refused(target: Existing, found: list[Row]) -> list[Row]:
 
 
 def _endpoints(file: ExistingFile, seen: Seen) -> Iterator[Row]:
-    for address in map(str, file.addresses):
+    for address in map(str, (*file.addresses, *file.of_balancers.values())):
         if address in seen.silent:
             yield Row(f"endpoint {address}", Sign.DIFFERS, seen.silent[address], "mend it, or take it out of the file")
             continue
@@ -158,6 +159,37 @@ def _calm(seen: Seen) -> Iterator[Row]:
     else:
         weights = ", ".join(f"{zone} {weight}" for zone, weight in seen.weights.items())
         yield Row("weights", Sign.SAME, weights or "none are set")
+
+
+def toxiproxies(file: ExistingFile, seen: Seen, ours: Collection[tuple[str, ...]] = ()) -> Iterator[Row]:
+    """A row for each Toxiproxy of the file. ``ours``: (label, proxy, toxic) that we put there, and (label, proxy) that
+    we switched off; whatever else is done to these proxies is somebody else's."""
+    for server in file.toxiproxies:
+        name = f"Toxiproxy {server.label}"
+        said = seen.proxies.get(server.label, "it was not asked")
+        if isinstance(said, str):
+            yield Row(name, Sign.UNKNOWN, said, "mend it, or take it out of the file")
+            continue
+        if missing := [proxy for proxy in server.proxies if proxy not in said]:
+            yield _row(name, [f"no proxy {each}" for each in missing], "", "correct toxiproxies")
+            continue
+        odd = [
+            f"{each} is switched off" for each, p in said.items() if not p.enabled and (server.label, each) not in ours
+        ]
+        odd += [
+            f"{each} has the toxic {toxic}"
+            for each, proxy in said.items()
+            for toxic in proxy.toxics
+            if (server.label, each, toxic) not in ours
+        ]
+        remedy = "somebody else breaks the same links, or a run left it: wait for its end, or take it back"
+        yield _row(
+            name,
+            odd,
+            f"{len(said)} prox{'ies' if len(said) > 1 else 'y'}, nothing is done to them",
+            remedy,
+            Sign.BLOCKS,
+        )
 
 
 def _rung(target: Existing, today: date) -> Row:

@@ -1,11 +1,18 @@
-"""What a cluster that exists has for faults: its REST API. What else faults need is lacking, in words."""
+"""What a cluster that exists has for faults: its REST API, and Toxiproxies that its file names.
+
+What else faults need is lacking, in words.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from chaos.definitions.existing import ExistingFile
 from chaos.target.protocol import CAPABILITIES
 
-ORDER = ("rest",)
+ORDER = ("rest", "toxiproxy")
 """Of providers, the first one first."""
+LINKS = "links"
 
 
 NOT_YET = {
@@ -16,7 +23,15 @@ NOT_YET = {
 """Kinds that REST could carry out there, and why they are not."""
 
 
-def lacks(capability: str) -> str | None:
-    """Why a capability of :data:`chaos.target.protocol.CAPABILITIES` cannot be had."""
-    what = CAPABILITIES.get(capability, capability)
-    return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
+def by(file: ExistingFile) -> Callable[[str], str | None]:
+    """Capability of :data:`chaos.target.protocol.CAPABILITIES` → None, or why it cannot be had."""
+
+    def lacks(capability: str) -> str | None:
+        if capability == LINKS and file.toxiproxies:
+            return None
+        what = CAPABILITIES.get(capability, capability)
+        if capability == LINKS:
+            return f"the file names no Toxiproxies of yours ({what})"
+        return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
+
+    return lacks

@@ -17,11 +17,11 @@ import urllib3
 
 from chaos.base.access import Access, distrust
 from chaos.base.addresses import Address
-from chaos.base.errors import InvalidInput, said_by_opensearch
+from chaos.base.errors import FaultError, InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
 from chaos.base.text import printable
-from chaos.definitions.existing import Existing
+from chaos.definitions.existing import Existing, TheirToxiproxy
 from chaos.definitions.topology import AWARENESS, FORCED
 from chaos.opensearch.requests import (
     EXCLUDED,
@@ -33,6 +33,7 @@ from chaos.opensearch.requests import (
 )
 from chaos.opensearch.rest import UNREADABLE, NodeClient, short
 from chaos.opensearch.views import ShardCopy, parse
+from chaos.target.labs.toxiproxy import ToxiproxyServer
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -75,6 +76,14 @@ class SeenNode:
 
 
 @dataclass(frozen=True)
+class SeenProxy:
+    """A proxy as its Toxiproxy tells it. ``toxics``: their names."""
+
+    enabled: bool
+    toxics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Seen:
     """A cluster at one moment. None is a fact that is missing; ``unread`` says why, by the fact's name.
 
@@ -102,6 +111,8 @@ class Seen:
     """Node → why its own address does not lead to it."""
     copies: tuple[ShardCopy, ...] | None = None
     voting: tuple[str, ...] | None = None
+    proxies: Mapping[str, Mapping[str, SeenProxy] | str] = field(default_factory=dict)
+    """Toxiproxy of the file's, by its label → its proxies that the file names; or why it does not say."""
     unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -201,9 +212,26 @@ def _is_led(get: Get) -> bool:
 
 
 def seen_of(target: Existing, *, shards: bool = False) -> Seen:
-    """:func:`look` at the cluster of a file, each of its addresses asked. Raises InvalidInput."""
+    """:func:`look` at the cluster of a file, each of its addresses asked, and its Toxiproxies. Raises InvalidInput."""
     file = target.written
-    return look(file.addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes)
+    addresses = (*file.addresses, *file.of_balancers.values())
+    seen = look(addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes)
+    return replace(seen, proxies={each.label: _proxies(each) for each in file.toxiproxies})
+
+
+def _proxies(server: TheirToxiproxy) -> dict[str, SeenProxy] | str:
+    at = server.address
+    try:
+        said = ToxiproxyServer(server.label, Endpoint(at.host, at.port)).proxies()
+        return {
+            name: SeenProxy(proxy["enabled"] is True, tuple(printable(toxic["name"]) for toxic in proxy["toxics"]))
+            for name, proxy in said.items()
+            if name in server.proxies
+        }
+    except FaultError as error:
+        return str(error)
+    except UNREADABLE:
+        return f"what answers at {server.api} is no Toxiproxy"
 
 
 def elsewhere(why: str) -> bool:
@@ -215,7 +243,8 @@ def refuse_another(target: Existing) -> None:
     """Raises InvalidInput where another cluster than the file's answers at any address of it. Silence is no reason: who
     cannot be reached cannot be harmed."""
     wanted = target.written.identity
-    for address in (*target.written.addresses, *target.written.of_nodes.values()):
+    file = target.written
+    for address in (*file.addresses, *file.of_balancers.values(), *file.of_nodes.values()):
         client = _client(address, target.access)
         try:
             status, _ = client.request("GET", "/")

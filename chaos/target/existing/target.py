@@ -1,7 +1,8 @@
 """A cluster that somebody else set up, as runs need it: nodes that are spoken to at their own addresses.
 
-It has nothing but its REST API: no hosts, no processes, no disks, no Toxiproxies. It is never started and never taken
-away. What a run has to find again (which file, whose nodes) is written down in the state folder before the run begins.
+It has its REST API, and Toxiproxies where its file names some: no hosts, no processes, no disks. It is never started
+and never taken away. What a run has to find again (which file, whose nodes) is written down in the state folder before
+the run begins.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 
 from chaos.base import paths
 from chaos.base.access import Access
+from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
@@ -22,6 +24,7 @@ from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.cluster import Zoning
 from chaos.target.existing import offered
+from chaos.target.existing.passages import TheirWiring, client_host
 from chaos.target.existing.seen import refuse_another
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.toxiproxy import ToxiproxyServer
@@ -50,15 +53,26 @@ class ExistingTarget(BaseLab):
 
     kind = KIND
     folders = ()
+    asks = True
 
     def __init__(self, target: Existing, topology: Topology) -> None:
         file = target.written
         manifest = Manifest(PREFIX + file.name, KIND, ProcessIdentity.me(), True, _parts(file.opensearch), time.time())
         super().__init__(manifest, topology)
         self.target = target
+        self.wiring = TheirWiring.there(self.id, topology.nodes, topology.zones, file)
+        self.lacking = offered.by(file)
         self.folder = folder_of(file.name)
         self.zoning = Zoning(file.zones.attribute, dict(file.zones.names))
         self._addresses = file.of_nodes
+        self._proxied = {
+            (client_host(zone), passage.to): Address.parse(passage.url)
+            for server in file.toxiproxies
+            for passage in server.proxies.values()
+            for zone in passage.clients
+            if passage.url is not None
+        }
+        self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
         self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
 
     @classmethod
@@ -101,10 +115,15 @@ class ExistingTarget(BaseLab):
         return self.access
 
     def endpoint(self, host: str, address: tuple[str, int]) -> Endpoint:
-        """By the address that a lab would have: there is one way to a node, from wherever it is asked."""
+        """By the address that a lab would have: there is one way to a node, from wherever it is asked. From clients
+        whose connections pass a proxy that is reached from here, it is through that."""
         node = self._by_loopback.get(address[0])
         if node is None or address[1] != HTTP:
             raise LabError(f"{NOT_OURS}: nothing but its nodes' REST API is reached")
+        at = self._proxied.get((host, node)) or self._addresses[node]
+        return Endpoint(at.host, at.port)
+
+    def administration(self, node: str) -> Endpoint:
         at = self._addresses[node]
         return Endpoint(at.host, at.port)
 
@@ -116,10 +135,10 @@ class ExistingTarget(BaseLab):
 
     @classmethod
     def offers(cls, topology: Topology) -> dict[str, str | None]:
-        return {capability: offered.lacks(capability) for capability in CAPABILITIES}
+        return dict.fromkeys(CAPABILITIES, "what a cluster that exists has, its file says")
 
     def lacks(self, capability: str) -> str | None:
-        return offered.lacks(capability)
+        return self.lacking(capability)
 
     def process_state(self, node: str) -> str | None:
         """Nobody knows; whether a node is there, the cluster says."""
@@ -147,7 +166,16 @@ class ExistingTarget(BaseLab):
         self._none()
 
     def toxiproxy(self, host: str) -> ToxiproxyServer:
-        self._none()
+        """``host``: its label in the file (:attr:`TheirToxiproxy.label`)."""
+        at = self._toxiproxies.get(host)
+        if at is None:
+            raise LabError(f"{NOT_OURS}: its file names no Toxiproxy {host}")
+        return ToxiproxyServer(host, Endpoint(at.host, at.port))
+
+    def proxies(self, host: str) -> dict[str, Any]:
+        """Those that the file names: the others are none of our business."""
+        named = {name for server in self.target.written.toxiproxies if server.label == host for name in server.proxies}
+        return {name: proxy for name, proxy in super().proxies(host).items() if name in named}
 
     def execute(self, host: str, command: Sequence[str]) -> int:
         self._none()

@@ -141,6 +141,7 @@ class BaseLab(Lab, ABC):
     kind: ClassVar[str]
     folders: ClassVar[tuple[str, ...]] = ("logs", "run")
     relayed: bool = False
+    asks: bool = False
     zoning = Zoning()
     _disks: LocalDisks
     gateway: ClassVar[bool] = False

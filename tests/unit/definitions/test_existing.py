@@ -96,3 +96,51 @@ def test_requests_to_a_domain_are_signed(tmp_path: Path) -> None:
     user = "user: chaos, password: env:STAGING_PASSWORD"
     found = load_existing(written(tmp_path, (user, "sigv4: {region: eu-west-1, profile: staging}"))).access.sigv4
     assert found is not None and (found.region, found.service, found.profile) == ("eu-west-1", "es", "staging")
+
+
+WAYS = """\
+load_balancers: {a: https://lb-a.example, b: https://lb-b.example:9443}
+toxiproxies:
+  - api: http://10.0.1.9:8474
+    proxies:
+      a-to-2: {from: es-1, to: es-2}
+      clients: {from: [clients of zone a, clients of zone b], to: es-2, url: https://10.0.1.9:9300}
+"""
+UNTIL = "until: 2027-01-31\n"
+
+
+def test_load_balancers_and_toxiproxies_are_named_with_what_passes_them(tmp_path: Path) -> None:
+    made = load_existing(written(tmp_path, (UNTIL, UNTIL + WAYS))).written
+    assert {zone: str(at) for zone, at in made.of_balancers.items()} == {
+        "a": "https://lb-a.example:443",
+        "b": "https://lb-b.example:9443",
+    }
+    (server,) = made.toxiproxies
+    assert server.label == "10.0.1.9:8474" and server.proxies["a-to-2"].nodes == ("es-1",)
+    assert server.proxies["clients"].clients == ("a", "b") and not server.proxies["clients"].nodes
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("{a: https://lb-a", "{c: https://lb-a"), "14:18: zone c is not in zones.names"),
+        (("https://lb-a", "http://lb-a"), "14:21: the endpoints are https: expected https here too"),
+        (("10.0.1.9:8474", "10.0.1.9:8474/x"), "16:10: .*is no address"),
+        (("from: es-1", "from: es-3"), '18:22: es-3 is not in nodes: did you mean "es-'),
+        (("from: es-1", "from: es-2"), "18:22: es-2 is where it leads to"),
+        (("to: es-2}", "to: es-4}"), "18:32: es-4 is not in nodes"),
+        (("clients of zone b", "clients of zone d"), "19:23: zone d is not in zones.names"),
+        (("clients of zone b", "es-1"), "19:7: connections of es-1 to es-2 pass a-to-2 of 10.0.1.9:8474 already"),
+        (("url: https", "url: http"), "19:78: the endpoints are https"),
+        (("lb-a.example", "lb-prod.example"), "12:7: the host lb-prod.example is called prod"),
+    ],
+)
+def test_what_is_wrong_with_a_way_is_told_at_its_place(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        load_existing(written(tmp_path, (UNTIL, UNTIL + WAYS.replace(*change, 1))))
+
+
+def test_a_toxiproxy_is_named_once(tmp_path: Path) -> None:
+    twice = WAYS + "  - {api: 'http://10.0.1.9:8474', proxies: {other: {from: es-2, to: es-1}}}\n"
+    with pytest.raises(InvalidInput, match=r"20:11: this Toxiproxy is toxiproxies.0 already"):
+        load_existing(written(tmp_path, (UNTIL, UNTIL + twice)))

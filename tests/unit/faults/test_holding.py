@@ -15,7 +15,7 @@ from making import block, refuse, toxic
 from chaos.faults import holding, lifecycle
 from chaos.faults.evidence import Look, Probe
 from chaos.faults.fault import Pulse
-from chaos.faults.holding import Holding, facts, pairs_of, told
+from chaos.faults.holding import Holding, facts, told
 from chaos.faults.ledger import Ledger
 from chaos.faults.lifecycle import Lifecycle
 from chaos.faults.moves import Move
@@ -329,7 +329,7 @@ def test_what_proxies_must_say_of_moves() -> None:
         move.apply(lab)
     found = facts(moves)
     assert told(lab, "a-data") | told(lab, "client-a") == found and len(found) == 2  # type: ignore[operator]
-    assert sorted(pair for fact in found for pair in pairs_of(lab, fact)) == [
+    assert sorted(pair for fact in found for pair in lab.wiring.carried(*fact[:2])) == [
         ("a-data", "c-data"),
         ("client-a", "c-data"),
     ]

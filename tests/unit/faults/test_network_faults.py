@@ -152,9 +152,15 @@ def test_each_kind_is_proven_by_its_own_sign_and_never_by_an_answer(
     evidence = built(kind, frozenset({("a-data", "c-data")})).evidence()
     assert isinstance(evidence, LinkEvidence)
     pair = ("a-data", "c-data")
-    for reply in Reply:
+    for reply in set(Reply) - {Reply.CUT}:
         assert evidence._shows(pair, None, Echo(reply)) is (reply in new)
         assert evidence._shows_existing(pair, None, Echo(reply)) is (reply in existing)
+
+
+@pytest.mark.parametrize("kind", ["network.drop", "network.hang", "network.refuse", "network.reset"])
+def test_a_node_that_was_asked_and_says_that_it_is_cut_off_shows_each_of_them(kind: str) -> None:
+    fault = built(kind, frozenset({("a-data", "c-data")})).evidence()
+    assert isinstance(fault, LinkEvidence) and fault._shows(("a-data", "c-data"), None, Echo(Reply.CUT))
 
 
 def test_loss_kills_then_empties_and_only_the_kill_can_be_taken_back() -> None:

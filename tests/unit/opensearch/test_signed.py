@@ -107,7 +107,7 @@ def loaded(port: int, access: Access, *, policy: bool = False) -> Client:
     )
     config = DriverConfig.model_validate_json(config.model_dump_json())  # as it goes to the driver's process
     if policy:
-        client = by_default_policy(config.targets, None, config.access, pool=5, timeout_s=5.0)
+        client = by_default_policy(dict(enumerate(config.targets)), None, config.access, pool=5, timeout_s=5.0)
     else:
         client = single(config.targets[0], 0, None, config.access, pool=5)
 

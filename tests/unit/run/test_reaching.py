@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -15,12 +16,12 @@ from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
-from chaos.run import on_target
+from chaos.run import on_target, reaching
 from chaos.run.execution import offers_for
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget
-from chaos.target.existing import draft, offered
-from chaos.target.existing.seen import Identity, Seen, SeenNode
+from chaos.target.existing import draft
+from chaos.target.existing.seen import Identity, Seen, SeenNode, SeenProxy
 from chaos.target.existing.target import ExistingTarget
 
 TODAY = date(2026, 11, 25)
@@ -66,8 +67,8 @@ def plan(folder: Path, phases: str, *, more: str = "rung: zone\nuntil: 2027-01-3
         "load:\n  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok within 1s}\n"
         f"phases:\n{phases}\n  over: {over}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
     )
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
-    return planned(load_experiment(file), target(folder, more), seen or there(), 1, offers, TODAY)
+    made = target(folder, more)
+    return planned(load_experiment(file), made, seen or there(), 1, reaching.offers_on(PROVIDERS, made.written), TODAY)
 
 
 def refused(made: Any) -> list[str]:
@@ -112,9 +113,90 @@ def test_a_run_needs_more_of_the_file_than_a_look(tmp_path: Path, old: str, new:
     file = tmp_path / "asked.yaml"
     made = plan(tmp_path, "  calm: {for: 5s}")  # writes both files
     (tmp_path / "staging.yaml").write_text(text.replace(old, new))
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
-    made = planned(load_experiment(file), load_existing(tmp_path / "staging.yaml"), there(), 1, offers, TODAY)
+    made = load_existing(tmp_path / "staging.yaml")
+    made = planned(load_experiment(file), made, there(), 1, reaching.offers_on(PROVIDERS, made.written), TODAY)
     assert refused(made) == [f"the file: {what}"], made.refused
+
+
+BALANCERS = f"load_balancers: {{a: '{URL}', b: '{URL}', c: '{URL}'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("load", "balancers", "says"),
+    [
+        ("  client: {kind: pinned, node: a-data}\n", BALANCERS, "pinned to a node goes past"),
+        ("  visibility: {rate: 2/s}\n", BALANCERS, "visibility is looked for on each node"),
+        ("", f"load_balancers: {{a: '{URL}'}}\n", "clients of zone b have no load balancer in the file"),
+        ("  client: {zones: [b]}\n", f"load_balancers: {{b: '{URL}'}}\n", None),
+        ("  cas: {rate: 2/s}\n", BALANCERS, None),
+    ],
+)
+def test_what_goes_past_the_load_balancers_is_refused(
+    tmp_path: Path, load: str, balancers: str, says: str | None
+) -> None:
+    plan(tmp_path, "  calm: {for: 5s}")  # writes both files
+    for name, old, new in (("asked", "phases:\n", load + "phases:\n"), ("staging", "caps:", balancers + "caps:")):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(file.read_text().replace(old, new))
+    there_ = load_existing(tmp_path / "staging.yaml")
+    offers = reaching.offers_on(PROVIDERS, there_.written)
+    made = planned(load_experiment(tmp_path / "asked.yaml"), there_, there(), 1, offers, TODAY)
+    found = [row.says for _, row in made.refused if row.what == "load balancers"]
+    assert len(found) == (says is not None) and all(says in each for each in found if says), made.refused
+
+
+API = "http://10.0.0.9:8474"
+PROXIES = {f"{a}-{b}": {"from": [a], "to": b} for a in NODES for b in NODES if a != b}
+LINKS = "between role data and zone a and role data and zone c"
+LATE = f"  late: {{inject: {{network.latency: {{links: {LINKS}, delay: 1s}}}}, for: 5s}}"
+
+
+def proxied(folder: Path, proxies: dict[str, Any], seen: Seen) -> Any:
+    plan(folder, LATE)
+    file = folder / "staging.yaml"
+    file.write_text(file.read_text() + f"toxiproxies: {json.dumps([{'api': API, 'proxies': proxies}])}\n")
+    made = load_existing(file)
+    offers = reaching.offers_on(PROVIDERS, made.written)
+    return planned(load_experiment(folder / "asked.yaml"), made, seen, 1, offers, TODAY)
+
+
+def with_proxies(**changes: SeenProxy) -> Seen:
+    calm = {name: SeenProxy(True, ()) for name in PROXIES}
+    return replace(there(), proxies={"10.0.0.9:8474": calm | changes})
+
+
+def test_links_are_broken_by_the_proxies_that_the_file_names(tmp_path: Path) -> None:
+    made = proxied(tmp_path, PROXIES, with_proxies())
+    assert made.refused == [] and made.needs == "node"
+    (step,) = [each for each in made.steps if each.get("fault")]
+    assert (
+        step["provider"] == "toxiproxy" and len(step["moves"]) == 4 and all("10.0.0.9:8474" in m for m in step["moves"])
+    )
+
+
+def test_a_link_that_passes_no_proxy_of_the_file_is_refused_before_anything(tmp_path: Path) -> None:
+    made = proxied(tmp_path, {k: v for k, v in PROXIES.items() if k != "c-data-a-data"}, with_proxies())
+    assert refused(made) == ["phase late: network.latency"]
+    assert "c-data to a-data pass no Toxiproxy that the file names" in made.refused[0][1].says
+    (step,) = [each for each in made.steps if each.get("fault")]
+    assert step["provider"] is None and "moves" not in step
+
+
+@pytest.mark.parametrize(
+    ("seen", "says"),
+    [
+        (with_proxies(**{"a-cm-b-cm": SeenProxy(False, ())}), "a-cm-b-cm is switched off"),
+        (with_proxies(**{"a-cm-b-cm": SeenProxy(True, ("slow",))}), "a-cm-b-cm has the toxic slow"),
+        (with_proxies(**{"a-cm-b-cm": SeenProxy(True, ("oschaos-f1-upstream",))}), "has the toxic oschaos-f1-upstream"),
+        (replace(there(), proxies={"10.0.0.9:8474": "cannot be reached"}), "cannot be reached"),
+        (replace(there(), proxies={"10.0.0.9:8474": {}}), "no proxy a-cm-a-data"),
+    ],
+)
+def test_proxies_that_somebody_else_uses_or_that_are_not_there_keep_a_run_away(
+    tmp_path: Path, seen: Seen, says: str
+) -> None:
+    made = proxied(tmp_path, PROXIES, seen)
+    assert refused(made) == ["the cluster: Toxiproxy 10.0.0.9:8474"] and says in made.refused[0][1].says
 
 
 def test_a_second_zone_while_one_is_out_is_forbidden(tmp_path: Path) -> None:
@@ -206,8 +288,8 @@ def test_nobody_is_named_where_it_is_not_known_who_is_meant(tmp_path: Path) -> N
     text = draft.draft(fewer, [URL], {}, "staging")
     (tmp_path / "staging.yaml").write_text(text)
     experiment = load_experiment(Path("experiments/zone-network-slowdown.yaml"))
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
-    made = planned(experiment, load_existing(tmp_path / "staging.yaml"), fewer, 1, offers, TODAY)
+    made = load_existing(tmp_path / "staging.yaml")
+    made = planned(experiment, made, fewer, 1, reaching.offers_on(PROVIDERS, made.written), TODAY)
     assert made.steps == [] and made.reached == [] and "what the experiment needs: nodes" in refused(made)
     assert isinstance(made.experiment.topology, Topology)
 
@@ -225,7 +307,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert made.refused == []
     target = load_existing(tmp_path / "staging.yaml")
     lab = ExistingTarget(target, made.experiment.topology)
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    offers = reaching.offers_on(PROVIDERS, target.written)
     ledger = NotedLedger(tmp_path / "ledger.jsonl", lambda says: None, "run-1")
     beside = OnTarget(lab, made.experiment, 1, offers, ledger, lambda says: None)
     monkeypatch.setattr(on_target, "today", lambda: TODAY)

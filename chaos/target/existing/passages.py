@@ -1,0 +1,110 @@
+"""The links of a cluster that exists: which of its owners' proxies the bytes of each pass.
+
+A file names proxies of Toxiproxies, and who opens connections through each (``toxiproxies``). A fault on links takes
+exactly the proxies that its links pass. Where one is not in the file, or carries more than was asked for, the fault
+cannot be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from chaos.base.errors import Lacking
+from chaos.definitions import NodeSpec
+from chaos.definitions.existing import ExistingFile
+from chaos.target.wiring import Host, Toxified, Wiring
+
+Pair = tuple[str, str]
+"""(host that opens the connection, node that it speaks to), as in :mod:`chaos.faults.probes`."""
+Place = tuple[str, str]
+"""(label of a Toxiproxy, name of one of its proxies)."""
+
+
+def client_host(zone: str) -> str:
+    """How wiring names the clients of a zone."""
+    return f"client-{zone}"
+
+
+def places(file: ExistingFile) -> dict[Pair, Place]:
+    """Each connection that passes a proxy of the file's, with the proxy."""
+    return {
+        (opener, passage.to): (server.label, name)
+        for server in file.toxiproxies
+        for name, passage in server.proxies.items()
+        for opener in (*passage.nodes, *map(client_host, passage.clients))
+    }
+
+
+@dataclass(frozen=True)
+class TheirWiring(Wiring):
+    """``through``: the proxy of each connection. ``asked``: the clients' connections that can be looked at from here.
+
+    Nodes are asked what they get from each other, so of their connections all can.
+    """
+
+    through: Mapping[Pair, Place] = field(default_factory=dict)
+    asked: frozenset[Pair] = frozenset()
+
+    @classmethod
+    def there(cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...], file: ExistingFile) -> Self:
+        """Of an experiment's nodes, which have the cluster's own names."""
+        plain = Wiring.of(lab, nodes, zones)
+        asked = frozenset(
+            (client_host(zone), passage.to)
+            for server in file.toxiproxies
+            for passage in server.proxies.values()
+            for zone in passage.clients
+            if passage.url is not None
+        )
+        return cls(plain.lab, plain.hosts, places(file), asked)
+
+    def toxified(self, source: str, target: str) -> list[Toxified]:
+        """As of a lab. Raises Lacking where no proxy of the file's is on the way, or nothing could be seen of it."""
+        a, b = self[source], self[target]
+        found = []
+        if b.kind == "node":
+            found.append(Toxified(*self._place(a, b), "upstream"))
+        if a.kind == "node":
+            found.append(Toxified(*self._place(b, a), "downstream"))
+        return found
+
+    def _place(self, opener: Host, node: Host) -> Place:
+        place = self.through.get((opener.name, node.name))
+        if place is None:
+            raise Lacking(
+                f"connections of {_who(opener)} to {node.name} pass no Toxiproxy that the file names",
+                remedy="name it under toxiproxies, or choose links that pass one",
+            )
+        if not self.answers(opener.name, node.name):
+            raise Lacking(
+                f"nothing would show what {_who(opener)} get from {node.name}",
+                remedy=f"say where the proxy {place[1]} of {place[0]} is reached: its url",
+            )
+        return place
+
+    @property
+    def toxiproxies(self) -> tuple[str, ...]:
+        return tuple(sorted({label for label, _ in self.through.values()}))
+
+    def carried(self, toxiproxy: str, proxy: str) -> list[Pair]:
+        return [pair for pair, place in self.through.items() if place == (toxiproxy, proxy)]
+
+    def refuse_others(self, links: Collection[tuple[str, str]], places: Iterable[Toxified]) -> None:
+        for each in places:
+            for opener, node in self.carried(each.host, each.proxy):
+                link = (opener, node) if each.stream == "upstream" else (node, opener)
+                if link not in links:
+                    raise Lacking(
+                        f"the proxy {each.proxy} of {each.host} carries {link[0]} → {link[1]} too, "
+                        "which the fault does not name",
+                        remedy="choose links by what passes one proxy, or have a proxy for each",
+                    )
+
+    def answers(self, source: str, node: str) -> bool:
+        return self[source].kind == "node" or (source, node) in self.asked
+
+
+def _who(host: Host) -> str:
+    return host.name if host.kind == "node" else f"clients of zone {host.zone}"
