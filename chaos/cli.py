@@ -28,7 +28,7 @@ from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.starting import init
-from chaos.commands.targets import target_check
+from chaos.commands.targets import target_check, target_rights
 from chaos.commands.upstream import upstream
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
-target_app = typer.Typer(help="A cluster that exists, by its file: check.", no_args_is_help=True)
+target_app = typer.Typer(help="A cluster that exists, by its file: check, rights.", no_args_is_help=True)
 app.add_typer(target_app, name="target")
 
 
@@ -85,6 +85,7 @@ lab_app.command("status")(lab_status)
 lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab_exec)
 lab_app.command("down")(lab_down)
 target_app.command("check")(target_check)
+target_app.command("rights")(target_rights)
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C where no run has its own handler, as during a download."""

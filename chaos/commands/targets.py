@@ -1,4 +1,7 @@
-"""``target check``: the file of a cluster that exists, held against the cluster. Changes nothing."""
+"""``target``: the file of a cluster that exists, held against the cluster, and the rights that it takes.
+
+Nothing is changed.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,23 @@ def target_check(
     else:
         _print(target, rows, refused)
     raise typer.Exit(int(Exit.USAGE if refused else Exit.PASS))
+
+
+def target_rights(
+    file: Annotated[Path, typer.Argument(help="A target's file, such as topologies/existing/staging.yaml.")],
+    iam: Annotated[bool, typer.Option("--iam", help="A policy of AWS IAM instead of a role.")] = False,
+) -> None:
+    """Print the least that this target's user needs, as a role of the security plugin; asks nobody.
+
+    Only what the file allows is in it: a higher rung, settings that may be changed, indices that may be read are more.
+    """
+    from chaos.definitions.existing import load_existing
+    from chaos.target.existing import rights
+
+    target = load_existing(file).written
+    print(json.dumps(rights.policy(target) if iam else rights.role(target), indent=2))
+    where = "for ACCOUNT and DOMAIN fill in yours" if iam else f"PUT _plugins/_security/api/roles/{rights.ROLE}"
+    typer.echo(where, err=True)
 
 
 def _print(target: Existing, rows: list[Row], refused: list[Row]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from clusterkit import DATA, Cli, await_event, cli, command, events, findings, in_effect, run_folder
-from relays import doors
+from relays import Doors, doors
 
 from chaos.base.paths import STATE_VARIABLE
 from chaos.opensearch.administration import create_index, delete_index
@@ -48,8 +48,8 @@ EXPECT = "expect:\n  - {acknowledged.lost: 0}\n"
 class There:
     """A lab as somebody else's cluster: its file, and what is on it."""
 
-    def __init__(self, lab: LocalLab, urls: dict[str, str], folder: Path, called: dict[str, str]) -> None:
-        self.lab, self.folder = lab, folder
+    def __init__(self, lab: LocalLab, doors: Doors, folder: Path, called: dict[str, str], *, links: bool) -> None:
+        self.lab, self.folder, urls = lab, folder, doors.nodes()
         self.out = folder / "reports"
         self.file = folder / "topologies" / "existing" / "staging.yaml"
         self.file.parent.mkdir(parents=True)
@@ -76,6 +76,10 @@ class There:
             },
             "settings": [ALLOCATION],
         }
+        if links:
+            balancers = doors.balancers()
+            said["load_balancers"] = {zone_of[zone]: url for zone, url in balancers.items()}
+            said["toxiproxies"] = doors.toxiproxies(zone_of)
         self.text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items())
         self.write(FOREVER)
         self.before = self.theirs()
@@ -118,6 +122,7 @@ class There:
                 (state.get("weighted_shard_routing") or {}).get("awareness"),
             ],
             "votes": state["cluster_coordination"]["voting_config_exclusions"],
+            "proxies": {host.name: self.lab.proxies(host.name) for host in self.lab.wiring.hosts},
         }
 
     def as_before(self) -> bool:
@@ -125,12 +130,12 @@ class There:
 
 
 @contextmanager
-def taken_for_theirs(lab: LocalLab, folder: Path, called: dict[str, str]) -> Iterator[There]:
+def taken_for_theirs(lab: LocalLab, folder: Path, called: dict[str, str], *, links: bool = False) -> Iterator[There]:
     create_index(lab, "orders", {"number_of_shards": 1, "number_of_replicas": 2})
     try:
         assert await_green(lab, 60)[0]
-        with doors(lab) as urls:
-            yield There(lab, urls, folder, called)
+        with doors(lab) as opened:
+            yield There(lab, opened, folder, called, links=links)
     finally:
         delete_index(lab, "orders")
 
@@ -144,6 +149,12 @@ def there(tiny: LocalLab, tmp_path: Path) -> Iterator[There]:
 @pytest.fixture
 def with_standby(playground: LocalLab, tmp_path: Path) -> Iterator[There]:
     with taken_for_theirs(playground, tmp_path, STANDBY) as made:
+        yield made
+
+
+@pytest.fixture
+def with_links(playground: LocalLab, tmp_path: Path) -> Iterator[There]:
+    with taken_for_theirs(playground, tmp_path, STANDBY, links=True) as made:
         yield made
 
 
@@ -269,3 +280,66 @@ def test_another_machine_undoes_it_when_the_keeper_died_too_and_not_before(there
     code, output = cli("recover")
     assert code == 0, output
     assert recovered() == (0, "nothing is left behind\n")
+
+
+SLOW = "  slow: {for: %s, inject: {network.latency: {links: to zone c, delay: 3s}}, scripted_wait: true}\n"
+
+
+@pytest.mark.full
+def test_a_slow_zone_by_their_toxiproxies_and_its_decommission(with_links: There):
+    there = with_links
+    experiment = there.experiment(
+        "  healthy: {for: 10s}\n"
+        + SLOW % "15s"
+        + "  failover: {for: 40s, do: {decommission: {zone: c, no_delay: true}}}\n"
+        "  returned: {undo: network.latency, do: {recommission: {zone: c}},"
+        " until: {green: true, stable: 5s, within: 3m}}\n"
+    )
+    text = experiment.read_text().replace("ok within 4s", "ok within 2s")
+    experiment.write_text(text + "  - {phase: slow, write.good: '< 10%'}\n  - {phase: slow, read.good: '>= 99%'}\n")
+    code, output = cli("run", experiment, "--on", there.file, "--out", there.out)
+    assert code in (0, 3), output  # a busy machine may send late
+    found = findings(there.out)
+    assert found["clean"] is True and found["outcome"] in ("pass", "inconclusive"), found["reasons"]
+    assert [(fault["kind"], fault["proven"]) for fault in found["faults"]] == [("network.latency", True)]
+    of = {each["id"]: each["counts_as"] for each in found["findings"]}
+    assert of["write.good@slow"] == "pass" and of["acknowledged.lost"] == "pass", found["findings"]
+    assert there.as_before()
+    plan = json.loads((run_folder(there.out) / "plan.json").read_text())
+    assert [each["node"] for each in plan["client"]["targets"]] == ["balancer-a", "balancer-b"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_toxics_of_a_dead_runner_are_taken_back(with_links: There, tmp_path: Path, both: bool):
+    there = with_links
+    running = there.begin("  healthy: {for: 2s}\n" + SLOW % "5m")
+    await_event(running, there.out, in_effect)
+    assert not there.as_before()
+    if both:
+        for child in psutil.Process(running.process.pid).children():
+            if "chaos.commands.keeping" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    if both:
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert wait_until(there.as_before, 60), there.theirs()
+    assert cli("recover")[0] == 0
+
+
+@pytest.mark.full
+def test_a_toxic_of_somebody_else_keeps_a_run_away_and_stays(with_links: There):
+    there = with_links
+    there.lab.add_toxic("a-data", "to-b-data-transport", "theirs", "latency", "upstream", {"latency": 1})
+    try:
+        code, output = there.run("  healthy: {for: 2s}\n" + SLOW % "5s")
+        assert code == 2 and "to-b-data-transport has the toxic theirs" in output, output
+        assert "theirs" in json.dumps(there.lab.proxies("a-data"))
+    finally:
+        there.lab.remove_toxic("a-data", "to-b-data-transport", "theirs")
+    assert there.as_before() and not there.out.exists()

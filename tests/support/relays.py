@@ -1,17 +1,20 @@
-"""Doors to the nodes of a lab: a port of this machine for each, behind which bytes go to the node and back.
+"""Doors to a lab: ports of this machine, behind which bytes go to a node, a proxy, a Toxiproxy, and back.
 
 So a lab can be taken for a cluster that somebody else set up: by addresses alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from chaos.base.netsock import Endpoint
 from chaos.target.labs.base import BaseLab
+from chaos.target.wiring import HTTP
 
 
 def _pipe(source: socket.socket, target: socket.socket) -> None:
@@ -23,37 +26,87 @@ def _pipe(source: socket.socket, target: socket.socket) -> None:
             each.shutdown(socket.SHUT_RDWR)
 
 
-def _serve(listener: socket.socket, to: Endpoint) -> None:
+def _serve(listener: socket.socket, to: Sequence[Endpoint]) -> None:
+    turns = itertools.count()
     while True:
         try:
             here, _ = listener.accept()
         except OSError:
             return
         here.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            there = to.connect(5.0)
-            there.settimeout(None)
-        except OSError:
+        first = next(turns)
+        there = None
+        for turn in range(len(to)):
+            with suppress(OSError):
+                there = to[(first + turn) % len(to)].connect(5.0)
+                break
+        if there is None:
             here.close()
             continue
+        there.settimeout(None)
         for pair in ((here, there), (there, here)):
             threading.Thread(target=_pipe, args=pair, daemon=True).start()
 
 
-@contextmanager
-def doors(lab: BaseLab) -> Iterator[dict[str, str]]:
-    """Node → its URL, for as long as the block lasts."""
-    listeners: list[socket.socket] = []
-    urls = {}
-    try:
-        for node in lab.topology.nodes:
-            listener = socket.create_server(("127.0.0.1", 0))
-            listeners.append(listener)
-            threading.Thread(target=_serve, args=(listener, lab.administration(node.name)), daemon=True).start()
-            urls[node.name] = f"{lab.access.scheme}://127.0.0.1:{listener.getsockname()[1]}"
-        yield urls
-    finally:
-        for listener in listeners:
+class Doors:
+    """Opened one by one, closed together."""
+
+    def __init__(self, lab: BaseLab) -> None:
+        self.lab = lab
+        self._listeners: list[socket.socket] = []
+
+    def door(self, *to: Endpoint, scheme: str | None = None) -> str:
+        """The URL of a door to the first of these that can be reached, beginning with another one each time."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self._listeners.append(listener)
+        threading.Thread(target=_serve, args=(listener, to), daemon=True).start()
+        return f"{scheme or self.lab.access.scheme}://127.0.0.1:{listener.getsockname()[1]}"
+
+    def nodes(self) -> dict[str, str]:
+        """Node → the URL of the node itself."""
+        return {node.name: self.door(self.lab.administration(node.name)) for node in self.lab.topology.nodes}
+
+    def _seen_by(self, zone: str) -> dict[str, Endpoint]:
+        """Data node → where the clients of a zone reach it, behind their Toxiproxy."""
+        return {
+            node.name: self.lab.endpoint(f"client-{zone}", (self.lab.wiring[node.name].loopback, HTTP))
+            for node in self.lab.topology.data_nodes
+        }
+
+    def balancers(self) -> dict[str, str]:
+        """Zone → a load balancer of its clients, which takes data nodes in turn."""
+        return {zone: self.door(*self._seen_by(zone).values()) for zone in self.lab.topology.zones}
+
+    def toxiproxies(self, called: dict[str, str]) -> list[dict[str, Any]]:
+        """All Toxiproxies as the file of a target names them. ``called``: the lab's zone → what the file calls it."""
+        made = []
+        for host in self.lab.wiring.hosts:
+            client = host.kind == "client"
+            seen = self._seen_by(host.zone) if client else {}
+            proxies = {}
+            for peer in self.lab.wiring.nodes:
+                if peer == host or (client and peer.name not in seen):
+                    continue
+                passage: dict[str, Any] = {"from": host.name, "to": peer.name}
+                if client:
+                    passage |= {"from": f"clients of zone {called[host.zone]}", "url": self.door(seen[peer.name])}
+                proxies[self.lab.wiring.toxified(host.name, peer.name)[0].proxy] = passage
+            api = self.door(self.lab.toxiproxy(host.name).endpoint, scheme="http")
+            made.append({"api": api, "proxies": proxies})
+        return made
+
+    def close(self) -> None:
+        for listener in self._listeners:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
+
+
+@contextmanager
+def doors(lab: BaseLab) -> Iterator[Doors]:
+    """For as long as the block lasts."""
+    made = Doors(lab)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,64 @@
+"""The least that a user needs on a cluster that exists: a role of the security plugin, or a policy of AWS IAM.
+
+From the target's file alone: what it does not allow is not in it. The names of actions are OpenSearch's own; each was
+tried by leaving it out (``tests/cluster/test_rights.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chaos.definitions.existing import RUNGS, ExistingFile
+
+ROLE = "opensearch-chaos"
+LOOK = (
+    "cluster:monitor/main",
+    "cluster:monitor/health",
+    "cluster:monitor/state",
+    "cluster:monitor/nodes/info",
+    "cluster:monitor/nodes/stats",
+    "cluster:admin/routing/awareness/weights/get",
+    "cluster:admin/decommission/awareness/get",
+)
+"""Of the cluster, for looking and planning."""
+LOOK_AT_INDICES = ("indices:monitor/settings/get", "indices:monitor/stats")
+"""Of all indices, for looking and planning: the audit reads them."""
+RUN = ("indices:admin/index_template/simulate_index", "indices:data/write/bulk", "indices:data/read/msearch")
+SETTINGS = ("cluster:admin/settings/update",)
+ZONES = (
+    "cluster:admin/routing/awareness/weights/put",
+    "cluster:admin/routing/awareness/weights/delete",
+    "cluster:admin/decommission/awareness/put",
+    "cluster:admin/decommission/awareness/delete",
+)
+OWN = ("indices_all",)
+"""Of the run's own indices everything: it makes, fills, reads and deletes them."""
+PREFIX = "oschaos-*"
+
+
+def role(file: ExistingFile) -> dict[str, Any]:
+    """The body of ``PUT _plugins/_security/api/roles/NAME``."""
+    rung = RUNGS.index(file.rung)
+    runs, zones = rung >= RUNGS.index("node"), rung >= RUNGS.index("zone")
+    cluster = [*LOOK, *(RUN if runs else ()), *(ZONES if zones else ()), *(SETTINGS if zones and file.settings else ())]
+    indices = [{"index_patterns": ["*"], "allowed_actions": list(LOOK_AT_INDICES)}]
+    if runs:
+        own = [PREFIX, *([file.notes] if file.notes else [])]
+        indices.append({"index_patterns": own, "allowed_actions": list(OWN)})
+    if file.reads is not None:
+        indices.append({"index_patterns": list(file.reads.indices), "allowed_actions": ["indices:data/read/search"]})
+    return {"cluster_permissions": cluster, "index_permissions": indices}
+
+
+def policy(file: ExistingFile) -> dict[str, Any]:
+    """A policy of IAM for a domain of Amazon OpenSearch Service; ACCOUNT and DOMAIN are to be filled in.
+
+    Looking and planning alone: nodes of a domain are not reached by themselves, so nothing is run there.
+    """
+    region = file.access.sigv4.region if file.access.sigv4 is not None else "REGION"
+    domain = f"arn:aws:es:{region}:ACCOUNT:domain/DOMAIN"
+    statements = [{"Effect": "Allow", "Action": ["es:ESHttpGet"], "Resource": [f"{domain}/*"]}]
+    if file.reads is not None:
+        searches = [f"{domain}/{each}/_search" for each in file.reads.indices]
+        statements.append({"Effect": "Allow", "Action": ["es:ESHttpPost"], "Resource": searches})
+    return {"Version": "2012-10-17", "Statement": statements}

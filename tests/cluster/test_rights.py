@@ -1,0 +1,146 @@
+"""The least that a user needs on a secured cluster that exists: with it all goes well, and without any part something
+is missing, and is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterkit import DATA, cli, findings, kept_lab_id
+from relays import Doors, doors
+
+from chaos.definitions.existing import load_existing
+from chaos.opensearch.rest import NodeClient
+from chaos.opensearch.views import administer
+from chaos.target import security
+from chaos.target.existing import rights
+from chaos.target.labs.local import LocalLab
+
+pytestmark = pytest.mark.full
+SECRET = "opensesame-2f9Kq-opensesame"
+ALLOCATION = "cluster.routing.allocation.enable"
+RUN = """apiVersion: opensearch-chaos/v1
+name: there
+topology: %s
+load:
+  read:  {rate: 10/s, good: ok within 4s}
+  write: {rate: 10/s, good: ok within 4s}
+  documents: 50
+phases:
+  held: {for: 3s, inject: {settings.change: {scope: cluster, settings: {%s: none}}}}
+  over: {undo: all, for: 2s, do: {weights: {a: 1, b: 1, c: 1}}}
+expect:
+  - {acknowledged.lost: 0}
+"""
+
+
+class Secured:
+    """A secured lab as somebody else's cluster, and a user there whose role can be changed."""
+
+    def __init__(self, lab: LocalLab, opened: Doors, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.out = folder / "reports"
+        self.admin = NodeClient(
+            lab.administration(lab.topology.nodes[0].name), access=security.transport(lab.folder, security.USER)
+        )
+        who = administer(lab, "GET", "/")[1]
+        urls = opened.nodes()
+        (folder / "password").write_text(SECRET)
+        said = {
+            "apiVersion": "opensearch-chaos/v1",
+            "kind": "existing",
+            "name": "staging",
+            "endpoints": list(urls.values())[:1],
+            "access": {"user": "chaos", "password": "file:password", "ca": str(lab.access.ca)},
+            "identity": {"cluster_uuid": who["cluster_uuid"], "cluster_name": who["cluster_name"]},
+            "opensearch": lab.topology.version,
+            "zones": {"names": {"a": "a", "b": "b", "c": "c"}},
+            "nodes": {
+                node.name: {"url": urls[node.name], "zone": node.zone, "roles": list(node.roles)}
+                for node in lab.topology.nodes
+            },
+            "notes": ".opensearch-chaos",
+            "caps": {"requests": "100/s", "documents": 1000, "copies": 6},
+            "settings": [ALLOCATION],
+            "rung": "zone",
+            "until": "2099-01-01",
+        }
+        self.file = folder / "staging.yaml"
+        self.file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items()))
+        self.experiment = folder / "there.yaml"
+        self.experiment.write_text(RUN % (DATA / "tiny-secure.yaml", ALLOCATION))
+        self._put("internalusers/chaos", {"password": SECRET})
+        self._put("roles/chaos", {})
+        self._put("rolesmapping/chaos", {"users": ["chaos"]})
+
+    def _put(self, what: str, body: dict[str, Any]) -> None:
+        status, answer = self.admin.request("PUT", f"/_plugins/_security/api/{what}", body=body)
+        assert status in (200, 201), answer
+
+    def may(self, role: dict[str, Any]) -> None:
+        self._put("roles/chaos", role)
+
+    @property
+    def role(self) -> dict[str, Any]:
+        """As the command prints it."""
+        return rights.role(load_existing(self.file).written)
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    name = kept_lab_id()
+    code, said = cli("lab", "up", DATA / "tiny-secure.yaml", "--name", name)
+    assert code == 0, said
+    try:
+        lab = LocalLab.attach(name)
+        with doors(lab) as opened:
+            yield Secured(lab, opened, tmp_path_factory.mktemp("secured"))
+    finally:
+        assert cli("lab", "down", name)[0] == 0
+
+
+def without(role: dict[str, Any], action: str) -> dict[str, Any]:
+    return {
+        "cluster_permissions": [each for each in role["cluster_permissions"] if each != action],
+        "index_permissions": [
+            {**each, "allowed_actions": [allowed for allowed in each["allowed_actions"] if allowed != action]}
+            for each in role["index_permissions"]
+        ],
+    }
+
+
+def test_with_it_all_goes_well(there: Secured):
+    there.may(there.role)
+    code, output = cli("target", "check", there.file)
+    assert code == 0 and "unknown" not in output, output
+    code, output = cli("audit", there.file)
+    assert code == 0 and "could not be read" not in output, output
+    code, output = cli("run", there.experiment, "--on", there.file, "--out", there.out)
+    assert code in (0, 3), output  # a busy machine may send late
+    found = findings(there.out)
+    assert found["clean"] is True and [fault["proven"] for fault in found["faults"]] == [True], found["reasons"]
+    lost = next(each for each in found["findings"] if each["title"].startswith("acknowledged.lost"))
+    assert lost["counts_as"] == "pass", lost
+
+
+@pytest.mark.parametrize("action", [*rights.LOOK, *rights.LOOK_AT_INDICES])
+def test_each_part_of_what_looking_takes_is_missed(there: Secured, action: str):
+    there.may(there.role)
+    well = [cli(*asked) for asked in (("target", "check", there.file), ("audit", there.file))]
+    there.may(without(there.role, action))
+    ill = [cli(*asked) for asked in (("target", "check", there.file), ("audit", there.file))]
+    assert ill != well, f"nobody misses {action}"
+    assert not any("Traceback" in output for _, output in ill), ill
+
+
+@pytest.mark.parametrize("action", [*rights.RUN, *rights.SETTINGS, *rights.ZONES])
+def test_each_part_of_what_a_run_takes_is_missed(there: Secured, action: str):
+    there.may(without(there.role, action))
+    code, output = cli("run", there.experiment, "--on", there.file, "--out", there.folder / action.rpartition(":")[2])
+    there.may(there.role)
+    assert "Traceback" not in output, output
+    assert code not in (0, 3), f"nobody misses {action}: {output}"
+    assert cli("recover", "--on", there.file)[0] == 0 and cli("recover")[0] == 0
