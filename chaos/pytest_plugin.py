@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _pytest.mark.expression import Expression
 
     from chaos.checks.models import FindingsFile
+    from chaos.commands.running_on import Runs
     from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
     from chaos.run.execution import Execution
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from chaos.target.labs.base import BaseLab
 
 MARKER = "chaos"
+ON = "--chaos-on"
 OBJECTIVE = "--chaos-objective"
 RETRY = "--chaos-retry-inconclusive"
 GOOD = "1s"
@@ -53,8 +55,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-experiments", default=None, metavar="FOLDER", help=f"where experiments are ({EXPERIMENTS})"
     )
     group.addoption(
+        ON,
+        default=None,
+        metavar="FILE",
+        help="run every experiment on the cluster of this file, which exists, instead of on labs",
+    )
+    group.addoption(
         "--chaos-lab",
-        default="local",
+        default=None,
         help="what labs are made of: local (default), docker, or one that another package brings",
     )
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
@@ -114,6 +122,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}: runs on a real cluster that is broken on purpose")
     config.addinivalue_line("markers", "topology(name): the topology of the fixture `lab`")
     if not _wants_chaos(config):
+        if config.getoption(ON) is not None:
+            raise pytest.UsageError(f"{ON}: no experiment is asked for; add -m {MARKER}")
         return
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("chaos runs cannot share a machine: run them without xdist (-n)")
@@ -163,18 +173,49 @@ def _refuse_options(config: pytest.Config) -> None:
     seed, topology = config.getoption("--chaos-seed"), config.getoption("--chaos-topology")
     if seed is not None and seed < 0:
         raise pytest.UsageError(f"--chaos-seed {seed}: expected 0 or more")
+    if config.getoption(ON) is not None:
+        _refuse_with_on(config)
+        return
     home = config.getoption("--chaos-opensearch-home")
     try:
-        kinds.named(config.getoption("--chaos-lab"))
+        kinds.named(_kind(config))
     except InvalidInput as error:
         raise pytest.UsageError(f"--chaos-lab: {error}") from None
     try:
-        kinds.refuse_home(config.getoption("--chaos-lab"), Path(home) if home else None)
+        kinds.refuse_home(_kind(config), Path(home) if home else None)
         if topology is not None:
             near = [Path(arg.partition("::")[0]) for arg in config.args]
             _any_of([folder / "any.yaml", *near], lambda file: load_topology(topology, near=file))
     except InvalidInput as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _kind(config: pytest.Config) -> str:
+    """What labs are made of."""
+    return str(config.getoption("--chaos-lab") or "local")
+
+
+OF_LABS = ("--chaos-lab", "--chaos-opensearch-home", "--chaos-topology")
+"""Options of which nothing would come on a cluster that exists."""
+
+
+def _refuse_with_on(config: pytest.Config) -> None:
+    """Raises UsageError for a file that says no cluster, and for options that mean nothing there."""
+    from chaos.base.errors import InvalidInput
+    from chaos.commands.running_on import Runs
+    from chaos.definitions.existing import load_existing
+
+    given = [option for option in OF_LABS if config.getoption(option) is not None]
+    if given:
+        raise pytest.UsageError(f"{' and '.join(given)}: of labs, and {ON} is for a cluster that exists; leave one out")
+    if config.getoption(RETRY) is not None:
+        raise pytest.UsageError(f"{RETRY}: on a cluster that exists each experiment runs once; leave it out")
+    file = Path(config.getoption(ON))
+    try:
+        load_existing(file)
+    except InvalidInput as error:
+        raise pytest.UsageError(f"{ON}: {error}") from None
+    config.stash[_ON] = Runs(file, Path(config.getoption("--chaos-out")), config.getoption("--chaos-seed"))
 
 
 def _with_objectives(config: pytest.Config, experiment: Experiment) -> Experiment:
@@ -208,13 +249,37 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.getoption("collectonly", False):
         return
     experiments = {item.path: item.experiment for item in session.items if isinstance(item, ExpectationItem)}
+    if _ON in config.stash:
+        broken = session.testsfailed and not config.getoption("continue_on_collection_errors", False)
+        if session.items and not broken:  # else pytest says itself what is wrong, and runs nothing
+            _refuse_there(config, experiments)
+        return
     if not experiments:
         return
-    out, kind = Path(config.getoption("--chaos-out")), config.getoption("--chaos-lab")
+    out, kind = Path(config.getoption("--chaos-out")), _kind(config)
     try:
         space.refuse_scarce(space.wanted(list(experiments.values()), out, kind=kind))
     except InvalidInput as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _refuse_there(config: pytest.Config, experiments: Mapping[Path, Experiment]) -> None:
+    """What forbids one of them on the cluster of ``--chaos-on`` is said before the first begins.
+
+    Those that can never be there are skipped, as those are that a lab lacks something for.
+    """
+    from chaos.base.errors import ChaosError
+
+    there = config.stash[_ON]
+    if not experiments:
+        raise pytest.UsageError(f"{ON} {there.file}: no experiment is selected, and tests in Python run on labs alone")
+    try:
+        whys = dict(zip(experiments, there.ready(list(experiments.values())), strict=True))
+    except ChaosError as error:
+        raise pytest.UsageError(f"{ON}: {error}") from None
+    config.stash[_NEVER] = {path: why for path, why in whys.items() if why is not None}
+    count = f"{len(whys) - len(config.stash[_NEVER])} of {len(whys)} experiments can run there"
+    _say(config, f"chaos: {ON} {there.file}: {count}{', the others are skipped' if config.stash[_NEVER] else ''}")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -254,6 +319,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker(MARKER)]
         return
+    if _ON in config.stash:
+        return  # there are no labs to share, and they run in the order in which they are named
     order: dict[str, int] = {}
     for item in items:
         if isinstance(item, ExpectationItem):
@@ -324,6 +391,8 @@ class ExperimentFile(pytest.File):
         if self._result is None:
             if self.config.stash.get(_STOPPED, False):
                 pytest.exit("a run was stopped by a signal", returncode=pytest.ExitCode.INTERRUPTED)
+            if (why := self.config.stash.get(_NEVER, {}).get(self.path)) is not None:
+                pytest.skip(why)
             try:
                 self._result = self._runs()
             except Exception as error:
@@ -469,6 +538,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 _POOL = pytest.StashKey["LabPool"]()
 _OBJECTIVES: pytest.StashKey[Mapping[str, Duration]] = pytest.StashKey()
 _RETRIES: pytest.StashKey[Retries] = pytest.StashKey()
+_ON: pytest.StashKey[Runs] = pytest.StashKey()
+"""With ``--chaos-on``: what runs there."""
+_NEVER: pytest.StashKey[Mapping[Path, str]] = pytest.StashKey()
+"""File of an experiment → why it can never be on that cluster."""
 _STOPPED = pytest.StashKey[bool]()
 """Whether a signal ended the last run: then no other begins."""
 
@@ -481,7 +554,7 @@ def _pool(config: pytest.Config) -> LabPool:
         config.stash[_POOL] = LabPool(
             lambda text: _say(config, f"chaos: {text}"),
             opensearch_home=Path(home) if home else None,
-            kind=config.getoption("--chaos-lab"),
+            kind=_kind(config),
         )
     return config.stash[_POOL]
 
@@ -509,6 +582,8 @@ def _say(config: pytest.Config, text: str) -> None:
 
 def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any] | None = None) -> RunResult:
     """``second_of``: what the run says of the one that it repeats; it then has a new lab."""
+    if _ON in config.stash:
+        return config.stash[_ON].run(experiment, quiet=config.getoption("verbose") < 1)
     from chaos.base.console import Reporter
     from chaos.definitions import objectives
     from chaos.registry import PROVIDERS
@@ -516,7 +591,7 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     from chaos.run.options import RunOptions
     from chaos.run.plan import again
 
-    refuse_lacking(experiment, PROVIDERS, kind=config.getoption("--chaos-lab"))  # before a lab is made for nothing
+    refuse_lacking(experiment, PROVIDERS, kind=_kind(config))  # before a lab is made for nothing
     pool = _pool(config)
     if second_of is not None:
         pool.close()
@@ -675,6 +750,8 @@ def lab(request: pytest.FixtureRequest) -> LabHandle:
     from chaos.definitions import load_topology
 
     config = request.config
+    if _ON in config.stash:
+        pytest.skip(f"{ON}: a test in Python decides as it goes what it breaks, so it runs on labs alone")
     marker = request.node.get_closest_marker("topology")
     named = config.getoption("--chaos-topology") or (marker.args[0] if marker else "3az-standby")
     topology = load_topology(named, near=request.path)

@@ -62,12 +62,21 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    for_change: Annotated[
+        bool,
+        typer.Option(
+            "--for-change",
+            help="With --on: one page for those who decide whether it may be done there, in Markdown.",
+        ),
+    ] = False,
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing. With --on it sends GETs."""
     from chaos.definitions import objectives
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
 
+    if for_change:
+        _refuse_for_change(on, topology, as_json=as_json)
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
@@ -76,9 +85,24 @@ def plan(
     if on is not None:
         from chaos.commands.planning_on import plans_on
 
-        raise typer.Exit(int(plans_on(on, loaded, seed, as_json=as_json)))
+        raise typer.Exit(int(plans_on(on, loaded, seed, as_json=as_json, for_change=for_change, controlled=controlled)))
     print_plans(loaded, seed, as_json=as_json)
     for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
+
+
+def _refuse_for_change(on: Path | None, topology: str | None, *, as_json: bool) -> None:
+    if on is None:
+        raise InvalidInput(
+            "--for-change is of a cluster that exists: of a lab nobody has to decide",
+            remedy="name its file: --on topologies/existing/NAME.yaml",
+        )
+    if as_json:
+        raise InvalidInput("--for-change is a page, and --json is for programs", remedy="leave one of them out")
+    if topology is not None:
+        raise InvalidInput(
+            "--topology and --for-change: run --on FILE, which the page is about, takes no other topology",
+            remedy="name it in the experiment",
+        )
 
 
 def _kind(file: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -18,14 +19,24 @@ if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.definitions.existing import Existing
     from chaos.faults.offers import Offers
-    from chaos.run.reaching import Reached
+    from chaos.run.reaching import AtRung, Reached
     from chaos.target.existing.compare import Row
     from chaos.target.existing.mapping import Mapped
+
+THE_CLUSTER, NEEDS, FAULTS, THE_FILE = "the cluster", "what the experiment needs", "faults", "the file"
+"""What refuses; a phase, by its name, is the fifth."""
+SHOWN = 3
+"""Parts of an experiment that the line of a rung names at most."""
+NOT_THERE = ("controller", "zones hit")
+"""Rows of the file's and of phases that hold of every cluster that exists, whatever its file says."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One experiment on one target. ``refused``: everything that would keep it from beginning today, in order."""
+    """One experiment on one target. ``refused``: everything that would keep it from beginning today, in order.
+
+    ``rungs``: what the file would refuse of it at each rung, whichever it allows today.
+    """
 
     experiment: Experiment
     target: Existing
@@ -35,6 +46,25 @@ class Planned:
     checks: list[Row]
     needs: str
     refused: list[tuple[str, Row]]
+    rungs: tuple[AtRung, ...]
+    seed: int
+    day: date
+
+    @property
+    def never(self) -> list[Row]:
+        """What neither its file nor another day would mend: the experiment cannot be on this cluster.
+
+        Nothing is known to be so while the cluster itself is not as its file says, or could not be read.
+        """
+        from chaos.target.existing.compare import Sign
+
+        if any(where == THE_CLUSTER for where, _ in self.refused):
+            return []
+        return [
+            row
+            for where, row in self.refused
+            if row.sign is not Sign.UNKNOWN and (where in (NEEDS, FAULTS) or row.what in NOT_THERE)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -56,13 +86,23 @@ class Planned:
                 for each in self.reached
             ],
             "rung": self.needs,
+            "rungs": [{"rung": each.rung, "refused": list(each.refused)} for each in self.rungs],
             "refused": [{"where": where, **row.to_json()} for where, row in self.refused],
         }
 
 
-def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *, as_json: bool) -> Exit:
+def plans_on(
+    file: Path,
+    experiments: Sequence[Experiment],
+    seed: int | None,
+    *,
+    as_json: bool,
+    for_change: bool = False,
+    controlled: bool = True,
+) -> Exit:
     """Print the plan of each on the target of ``file``. USAGE where one of them could not begin today.
 
+    ``for_change``: as pages for a change board.
     Raises InvalidInput where the file cannot be read or its cluster cannot be reached.
     """
     from chaos.definitions.existing import load_existing, today
@@ -78,9 +118,13 @@ def plans_on(file: Path, experiments: Sequence[Experiment], seed: int | None, *,
     if as_json:
         for each in made:
             print(json.dumps(each.to_json(), indent=1, ensure_ascii=False))
+    elif for_change:
+        from chaos.commands.for_change import page
+
+        print("\n---\n\n".join(page(each, carries_out(each, controlled=controlled)) for each in made), end="")
     else:
         for each in made:
-            show(each, each.experiment.seed if seed is None else seed)
+            show(each)
     return Exit.USAGE if any(each.refused for each in made) else Exit.PASS
 
 
@@ -92,8 +136,8 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     mapped = mapping.mapped(experiment.topology, target.written, seen)
     there = experiment.model_copy(update={"topology": mapped.topology})
     checks = compare.rows(target, seen, today)
-    refused = [("the cluster", row) for row in checks if row.sign is not compare.Sign.SAME and row.what != "rung"]
-    refused += [("what the experiment needs", row) for row in mapped.unmet]
+    refused = [(THE_CLUSTER, row) for row in checks if row.sign is not compare.Sign.SAME and row.what != "rung"]
+    refused += [(NEEDS, row) for row in mapped.unmet]
     steps: list[Any] = []
     reached: list[Reached] = []
     needs = reaching.NODE
@@ -108,13 +152,24 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
         needs = reaching.needed_rung(reached, there)
         refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]
     lacking = plan.lacking(experiment, offers)
-    refused += [("faults", compare.Row("no provider", compare.Sign.BLOCKS, why, "run it on a lab")) for why in lacking]
+    refused += [(FAULTS, compare.Row("no provider", compare.Sign.BLOCKS, why, "run it on a lab")) for why in lacking]
     rung = reaching.rung_row(target, needs, today)
     if rung.sign is not compare.Sign.SAME:
-        refused.append(("the file", rung))
-    refused += [("the file", row) for row in on_target.refused_ways(there, target)]
-    refused += [("the file", row) for row in on_target.refused_caps(there, target)]
-    return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused)
+        refused.append((THE_FILE, rung))
+    refused += [(THE_FILE, row) for row in on_target.refused_ways(there, target)]
+    refused += [(THE_FILE, row) for row in on_target.refused_caps(there, target)]
+    rungs = reaching.at_rungs(reached if mapped.known else None, there, target)
+    return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused, rungs, seed, today)
+
+
+def carries_out(made: Planned, *, controlled: bool = True) -> str:
+    """The command that carries it out."""
+    from chaos.definitions import objectives
+    from chaos.run.plan import again
+
+    experiment = made.experiment
+    command = again(experiment.file, made.seed, controlled=controlled, good=objectives.options(experiment))
+    return f"{command} --on {shlex.quote(made.target.file)}"
 
 
 def _without_means(step: Any) -> dict[str, Any]:
@@ -124,9 +179,9 @@ def _without_means(step: Any) -> dict[str, Any]:
     }
 
 
-def show(made: Planned, seed: int) -> None:
+def show(made: Planned) -> None:
     file = made.target.written
-    out.print(f"{made.experiment.name} on {file.name} ({made.target.file}), seed {seed}", markup=False)
+    out.print(f"{made.experiment.name} on {file.name} ({made.target.file}), seed {made.seed}", markup=False)
     named = [f"{theirs} = {ours}" for theirs, ours in made.mapped.nodes.items() if theirs != ours]
     out.print(f"  nodes: {', '.join(named) if named else 'as the experiment calls them'}", markup=False)
     out.print("what the experiment needs of it", markup=False)
@@ -143,6 +198,8 @@ def show(made: Planned, seed: int) -> None:
             _print_reach(reached[phase])
         print_step(step)
     out.print(f"rung: {made.needs} is needed", markup=False)
+    for each in made.rungs:
+        out.print(f"  {at_rung(each, made)}", markup=False)
     for where, row in made.refused:
         out.print(f"  REFUSED  {where}, {row.what}: {row.says}", markup=False)
         if row.remedy:
@@ -150,6 +207,15 @@ def show(made: Planned, seed: int) -> None:
     count = len(made.refused)
     verdict = f"REFUSED  {count} reason{'s'[: count > 1]}" if count else "OK  nothing forbids it today"
     out.print(f"plan: {verdict}", markup=False)
+
+
+def at_rung(each: AtRung, made: Planned) -> str:
+    """One line: what the file would refuse at a rung, for the rung alone."""
+    if each.refused:
+        more = f"; and {len(each.refused) - SHOWN} more" if len(each.refused) > SHOWN else ""
+        return f"at rung {each.rung}: refused, {'; '.join(each.refused[:SHOWN])}{more}"
+    others = sum(row.what != "rung" for _, row in made.refused)
+    return f"at rung {each.rung}: nothing is refused{' for the rung; the other reasons stay' if others else ''}"
 
 
 def _print_reach(reached: Reached) -> None:

@@ -1,18 +1,20 @@
-"""``run --on FILE``: experiments on a cluster that exists."""
+"""Experiments on a cluster that exists: ``run --on FILE``, and what pytest's ``--chaos-on FILE`` shares with it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
+from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput, Lacking
 from chaos.commands.common import print_verdict, say_error
-from chaos.commands.planning_on import Planned, planned, show
+from chaos.commands.planning_on import Planned, carries_out, planned, show
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.definitions.existing import Existing
+    from chaos.run.options import RunResult
+    from chaos.target.existing.compare import Row
 
 
 def runs_on(
@@ -27,78 +29,150 @@ def runs_on(
 ) -> Exit:
     """Run them one after the other; the worst outcome. Raises InvalidInput, before anything is changed there, with
     everything that forbids one of them."""
-    from chaos.base.console import Reporter
-    from chaos.definitions.existing import load_existing, today
-    from chaos.registry import PROVIDERS
-    from chaos.run import reaching
-    from chaos.run.execution import run as run_one
     from chaos.run.leftovers import refuse_leftovers
-    from chaos.run.options import RunOptions
-    from chaos.run.plan import again
-    from chaos.target.existing.seen import seen_of
-    from chaos.target.existing.target import ExistingTarget
 
-    codes: list[Exit] = []
-
-    def planning(experiment: Experiment) -> tuple[Planned, Existing]:
-        target = load_existing(file)
-        seen = seen_of(target, shards=True)
-        offers = reaching.offers_on(PROVIDERS, target.written)
-        made = planned(experiment, target, seen, experiment.seed if seed is None else seed, offers, today())
-        refuse(made, target)
-        return made, target
-
-    every = [planning(each)[0] for each in experiments]
+    runs = Runs(file, out, seed, controlled=controlled)
+    every = runs.plans(experiments)
+    refuse(every)
     if dry_run:
         for each in every:
-            show(each, each.experiment.seed if seed is None else seed)
+            show(each)
         return Exit.PASS
     refuse_leftovers()
+    codes: list[Exit] = []
     for experiment in experiments:
         try:
-            made, target = planning(experiment)  # once more: what was so before the run before need not be so now
-        except InvalidInput as error:
-            if not codes:
-                raise
-            say_error(error)
-            codes.append(error.exit_code)
-            break
-        there = ExistingTarget.of(target, made.experiment.topology)
-        reporter = Reporter(quiet=quiet)
-        reporter.line(f"experiment {experiment.name} on {target.written.name}")
-        first = seed if seed is not None else experiment.seed
-        command = f"{again(experiment.file, first, controlled=controlled)} --on {target.file}"
-        try:
-            result = run_one(made.experiment, RunOptions(out, command, PROVIDERS, seed=seed, lab=there), reporter)
+            result = runs.run(experiment, quiet=quiet)
         except ChaosError as error:
             say_error(error)
             codes.append(error.exit_code)
             break
-        finally:
-            reporter.close()
         print_verdict(experiment.name, result.folder, result.findings)
         codes.append(result.exit_code)
-        if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
+        if runs.over is not None:
             break
     return min(codes, key=SEVERITY.index)
 
 
-def refuse(made: Planned, target: Existing) -> None:
-    """Raises InvalidInput with all that forbids a run there today."""
+class Runs:
+    """Runs on the cluster of one file, one at a time. ``seed`` None: each experiment's own.
+
+    ``over``: why no further one begins there; None while they may.
+    """
+
+    def __init__(self, file: Path, out: Path, seed: int | None, *, controlled: bool = True) -> None:
+        self.file, self.out, self.seed, self.controlled = file, out, seed, controlled
+        self.over: str | None = None
+
+    def plans(self, experiments: Sequence[Experiment]) -> list[Planned]:
+        """What each would be there now, by one look. Raises InvalidInput where the file cannot be read, or nobody
+        answers."""
+        from chaos.definitions.existing import load_existing, today
+        from chaos.registry import PROVIDERS
+        from chaos.run import reaching
+        from chaos.target.existing.seen import seen_of
+
+        target, day = load_existing(self.file), today()
+        seen = seen_of(target, shards=True)
+        offers = reaching.offers_on(PROVIDERS, target.written)
+        return [
+            planned(each, target, seen, each.seed if self.seed is None else self.seed, offers, day)
+            for each in experiments
+        ]
+
+    def ready(self, experiments: Sequence[Experiment]) -> list[str | None]:
+        """For each why it can never be there; None: it can, and nothing forbids it now. There is at least one of these.
+
+        Raises InvalidInput with everything that forbids others than the first kind, before anything is changed.
+        """
+        from chaos.run import space
+        from chaos.run.leftovers import refuse_leftovers
+
+        every = self.plans(experiments)
+        whys = [lacks(made) if made.never else None for made in every]
+        able = [made for made in every if not made.never]
+        if not able:
+            said = "".join(f"\n  {why}" for why in whys)
+            raise InvalidInput(
+                f"{self.file}: none of the experiments that are selected ({len(every)}) can run there:{said}",
+                remedy=f"see: opensearch-chaos plan EXPERIMENT --on {self.file}",
+            )
+        refuse(able)
+        refuse_leftovers()
+        space.refuse_scarce(space.wanted([made.experiment for made in able], self.out, own_lab=False))
+        return whys
+
+    def run(self, experiment: Experiment, *, quiet: bool) -> RunResult:
+        """Run it once. The cluster is looked at once more: what was so before need not be so now.
+
+        Raises Lacking where it can never be there; else ChaosError, after which no other begins, as after a run that
+        was aborted or left something behind.
+        """
+        from chaos.base.console import Reporter
+        from chaos.registry import PROVIDERS
+        from chaos.run.execution import run as run_one
+        from chaos.run.options import RunOptions
+        from chaos.target.existing.target import ExistingTarget
+
+        if self.over is not None:
+            raise InvalidInput(f"{experiment.name} is not run: {self.over}")
+        try:
+            (made,) = self.plans([experiment])
+            if made.never:
+                raise Lacking(lacks(made))
+            refuse([made])
+            there = ExistingTarget.of(made.target, made.experiment.topology)
+            command = carries_out(made, controlled=self.controlled)
+            reporter = Reporter(quiet=quiet)
+            reporter.line(f"experiment {experiment.name} on {made.target.written.name}")
+            try:
+                result = run_one(
+                    made.experiment, RunOptions(self.out, command, PROVIDERS, seed=self.seed, lab=there), reporter
+                )
+            finally:
+                reporter.close()
+        except Lacking:
+            raise
+        except ChaosError as error:
+            self.over = f"before it {experiment.name} could not be carried out: {error}"
+            raise
+        if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
+            self.over = f"before it {experiment.name} ended {result.exit_code.name.lower()} ({result.folder})"
+        return result
+
+
+def lacks(made: Planned) -> str:
+    """Why an experiment can never be on this cluster, in one line."""
+    said = "; ".join(dict.fromkeys(f"{row.what}: {row.says}" for row in made.never))
+    return f"{made.experiment.name} cannot run on {made.target.written.name}: {said}"
+
+
+def refuse(every: Sequence[Planned]) -> None:
+    """Raises InvalidInput with all that forbids any of these now. They are of one target, at least one, and what holds
+    for all of them is told once."""
+    target = every[0].target
+    common = [each for each in every[0].refused if all(each in made.refused for made in every)]
+    if not any(made.refused for made in every):
+        common = _busy(every[0])
+    said = _told(every[0].experiment.name if len(every) == 1 else "no experiment", target, common)
+    for made in every:
+        said += _told(made.experiment.name, target, [each for each in made.refused if each not in common])
+    if said:
+        raise InvalidInput("\n".join(said), remedy=f"see: opensearch-chaos plan EXPERIMENT --on {target.file}")
+
+
+def _told(who: str, target: Existing, rows: Sequence[tuple[str, Row]]) -> list[str]:
+    told = [f"  {where}, {row.what}: {row.says}" + (f" ({row.remedy})" if row.remedy else "") for where, row in rows]
+    return [f"{who} may not run on {target.written.name}:", *told] if told else []
+
+
+def _busy(made: Planned) -> list[tuple[str, Row]]:
+    """What a plan does not ask for, since it is more than a look: templates of others, and another run."""
+    from chaos.commands.planning_on import THE_CLUSTER
     from chaos.run import on_target
     from chaos.target.existing.target import ExistingTarget
 
-    wrong: list[tuple[str, Any]] = list(made.refused)
-    if not wrong:
-        cluster = ExistingTarget(target, made.experiment.topology)
-        index = f"{on_target.LOAD_PREFIX}0000-load"
-        wrong += [("the cluster", row) for row in on_target.refused_templates(cluster, index)]
-        wrong += [("the cluster", row) for row in on_target.refused_beside(cluster)]
-    if wrong:
-        said = [
-            f"  {where}, {row.what}: {row.says}" + (f" ({row.remedy})" if row.remedy else "") for where, row in wrong
-        ]
-        raise InvalidInput(
-            "\n".join([f"{made.experiment.name} may not run on {target.written.name}:", *said]),
-            remedy=f"see: opensearch-chaos plan EXPERIMENT --on {target.file}",
-        )
+    cluster = ExistingTarget(made.target, made.experiment.topology)
+    index = f"{on_target.LOAD_PREFIX}0000-load"
+    rows = [*on_target.refused_templates(cluster, index), *on_target.refused_beside(cluster)]
+    return [(THE_CLUSTER, row) for row in rows]

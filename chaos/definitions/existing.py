@@ -369,12 +369,15 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"
         )
     if file.rung != RUNGS[0]:
-        for what, text in _named(file):
-            if found := PRODUCTION.search(text):
-                yield Problem(
-                    ("rung",),
-                    f"{what} {text} is called {found[0]}, as production is: expected rung observe, and nothing above",
-                )
+        for says in as_production(file):
+            yield Problem(("rung",), f"{says}: expected rung observe, and nothing above")
+
+
+def as_production(file: ExistingFile) -> Iterator[str]:
+    """What is called as production is, on which nothing above ``observe`` is allowed; in words."""
+    for what, text in _named(file):
+        if found := PRODUCTION.search(text):
+            yield f"{what} {text} is called {found[0]}, as production is"
 
 
 def _ways(file: ExistingFile, schemes: set[bool]) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from datetime import date
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
 from chaos.definitions.actions import ActionParams, Decommission, Recommission
-from chaos.definitions.existing import RUNGS, Existing, ExistingFile
+from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
 from chaos.definitions.selectors import LinkSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
@@ -122,11 +122,42 @@ def reached(
 
 
 def needed_rung(found: Sequence[Reached], experiment: Experiment) -> str:
-    """The least rung for all of it. Any run makes an index of its own, which is above looking and planning."""
-    wanted = [NODE, *(step.rung for each in found for step in each.steps)]
+    """The least rung for all of it."""
+    return max((rung for rung, _ in _wanted(found, experiment)), key=RUNGS.index)
+
+
+def _wanted(found: Sequence[Reached], experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """The least rung of each part, and what that is. Any run makes an index, which is above looking and planning."""
+    yield NODE, "an index of the run's own"
     if experiment.controller is not None and experiment.controller.act:
-        wanted.append(ZONE)
-    return max(wanted, key=RUNGS.index)
+        yield ZONE, "failover controllers that act"
+    for each in found:
+        for step in each.steps:
+            yield step.rung, f"phase {each.phase}: {step.says.partition(': ')[2]}"
+
+
+@dataclass(frozen=True)
+class AtRung:
+    """What a target's file would refuse of an experiment if this were its rung, in words; nothing: it allows it all."""
+
+    rung: str
+    refused: tuple[str, ...]
+
+
+def at_rungs(found: Sequence[Reached] | None, experiment: Experiment, target: Existing) -> tuple[AtRung, ...]:
+    """For each rung above looking, whichever the file's is today. ``found`` None: it is not known who is meant."""
+    if production := next(as_production(target.written), None):
+        return tuple(AtRung(rung, (production,)) for rung in RUNGS[1:])
+    if found is None:
+        return tuple(AtRung(rung, ("it is not known who is meant",)) for rung in RUNGS[1:])
+    parts = list(_wanted(found, experiment))
+    return tuple(
+        AtRung(
+            rung,
+            tuple(f"{what} ({least})" for least, what in parts if RUNGS.index(least) > RUNGS.index(rung)),
+        )
+        for rung in RUNGS[1:]
+    )
 
 
 def rung_row(target: Existing, needed: str, today: date) -> Row:

@@ -14,6 +14,9 @@ from typing import Any
 from chaos.base.console import Reporter
 from chaos.base.errors import Aborted, ChaosError
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Those that ask for an orderly end."""
+
 
 class Unasked(ChaosError):
     """Something happened that nobody had asked for, a process ended or settings changed.
@@ -109,7 +112,7 @@ def signals(stop: Stop, reporter: Reporter, *, undoes: bool = True) -> Iterator[
             reporter.line(f"{name}: undoing, reporting, then exiting")
         stop.ask(f"stopped by {name}")
 
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
     finally:
