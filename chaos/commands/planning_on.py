@@ -52,9 +52,9 @@ class Planned:
 
     @property
     def never(self) -> list[Row]:
-        """What neither its file nor another day would mend: the experiment cannot be on this cluster.
+        """What the cluster lacks for it, whatever its file says and whichever day it is.
 
-        Nothing is known to be so while the cluster itself is not as its file says, or could not be read.
+        Nothing is known to be so while the cluster is not as its file says, or could not be read.
         """
         from chaos.target.existing.compare import Sign
 

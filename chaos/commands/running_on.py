@@ -12,7 +12,6 @@ from chaos.commands.planning_on import Planned, carries_out, planned, show
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
-    from chaos.definitions.existing import Existing
     from chaos.run.options import RunResult
     from chaos.target.existing.compare import Row
 
@@ -154,16 +153,17 @@ def refuse(every: Sequence[Planned]) -> None:
     common = [each for each in every[0].refused if all(each in made.refused for made in every)]
     if not any(made.refused for made in every):
         common = _busy(every[0])
-    said = _told(every[0].experiment.name if len(every) == 1 else "no experiment", target, common)
-    for made in every:
-        said += _told(made.experiment.name, target, [each for each in made.refused if each not in common])
+    names = [f"{made.experiment.name} may not run on {target.written.name}:" for made in every]
+    said = _told(names[0] if len(every) == 1 else f"no experiment may run on {target.written.name}:", common)
+    for name, made in zip(names, every, strict=True):
+        said += _told(name, [each for each in made.refused if each not in common])
     if said:
         raise InvalidInput("\n".join(said), remedy=f"see: opensearch-chaos plan EXPERIMENT --on {target.file}")
 
 
-def _told(who: str, target: Existing, rows: Sequence[tuple[str, Row]]) -> list[str]:
+def _told(head: str, rows: Sequence[tuple[str, Row]]) -> list[str]:
     told = [f"  {where}, {row.what}: {row.says}" + (f" ({row.remedy})" if row.remedy else "") for where, row in rows]
-    return [f"{who} may not run on {target.written.name}:", *told] if told else []
+    return [head, *told] if told else []
 
 
 def _busy(made: Planned) -> list[tuple[str, Row]]:

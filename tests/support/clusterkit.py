@@ -59,19 +59,19 @@ def _abandoned(record: sweep.LabRecord) -> bool:
     return record.orphaned or bool(maker and not record.owner_alive and not Path(f"/proc/{maker[1]}").exists())
 
 
-def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "chaos", *map(str, arguments)]
+def command(*arguments: str | Path, program: str = "chaos") -> list[str]:
+    return [sys.executable, "-m", program, *map(str, arguments)]
 
 
 class Cli:
-    """``opensearch-chaos`` in a process of its own, with its output kept."""
+    """``opensearch-chaos``, or another program, in a process of its own, with its output kept."""
 
     started: ClassVar[list[Cli]] = []
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, program: str = "chaos") -> None:
         self.started.append(self)
         self.process = subprocess.Popen(
-            command(*arguments),
+            command(*arguments, program=program),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from chaos.base.errors import InvalidInput
-from chaos.commands.planning_on import planned
+from chaos.commands.planning_on import planned, show
 from chaos.definitions import Topology
-from chaos.definitions.existing import Existing, load_existing
+from chaos.definitions.existing import RUNGS, Existing, load_existing
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target, reaching
@@ -281,6 +281,92 @@ def test_a_cluster_that_is_not_as_its_file_says_is_planned_on_by_nobody(tmp_path
     unread = replace(there(), copies=None, voting=None, unread={"shards": "GET /_cluster/state answered 403"})
     made = plan(tmp_path, "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}", seen=unread)
     assert {"phase out: votes", "phase out: shards"} <= set(refused(made)) and made.to_json()["refused"]
+
+
+# ---- what each rung would refuse ------------------------------------------------------------------------------
+
+
+DECOMMISSION = "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}"
+KILL = "  gone: {inject: {node.kill: {target: node c-data}}, for: 5s}"
+OWN = "  set: {inject: {settings.change: {scope: index, settings: {translog.durability: async}}}, for: 5s}"
+
+
+@pytest.mark.parametrize(
+    ("phases", "at_node"),
+    [
+        ("  calm: {for: 5s}", []),
+        (OWN, []),
+        (KILL, []),
+        (DECOMMISSION, ["phase out: decommission zone c without delay (zone)"]),
+        (f"{KILL}\n{DECOMMISSION}", ["phase out: decommission zone c without delay (zone)"]),
+        ("  dark: {inject: {node.kill: {target: zone c}}, for: 5s}", ["phase dark: kill zone c (zone)"]),
+    ],
+)
+@pytest.mark.parametrize("rung", ["rung: observe\n", "rung: plan\n", "rung: zone\nuntil: 2027-01-31\n"])
+def test_what_each_rung_would_refuse_is_said_whatever_the_file_s_is(
+    tmp_path: Path, phases: str, at_node: list[str], rung: str
+) -> None:
+    made = plan(tmp_path, phases, more=rung)
+    at = {each.rung: list(each.refused) for each in made.rungs}
+    assert list(at) == ["plan", "node", "zone"]
+    assert at["plan"][0] == "an index of the run's own (node)" and at["node"] == at_node and at["zone"] == []
+    assert set(at["node"]) <= set(at["plan"])
+    for name, refused in at.items():
+        assert (refused == []) == (RUNGS.index(name) >= RUNGS.index(made.needs))
+    assert made.to_json()["rungs"][1] == {"rung": "node", "refused": at_node}
+
+
+def test_each_rung_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = "\n".join(f"  w{n}: {{do: {{weights: {{a: 1, b: {n + 1}, c: 0}}}}, for: 5s}}" for n in range(5))
+    show(plan(tmp_path, out))
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if "at rung" in line]
+    assert [line.split(":")[0] for line in lines] == ["at rung plan", "at rung node", "at rung zone"]
+    assert lines[1].startswith(
+        "at rung node: refused, phase w0: set the zones' weights to a 1, b 1, c 0 (zone); phase w1"
+    )
+    assert lines[1].endswith("; and 2 more") and lines[2] == "at rung zone: nothing is refused"
+    show(plan(tmp_path, KILL))
+    assert "at rung zone: nothing is refused for the rung; the other reasons stay" in capsys.readouterr().out
+
+
+def test_a_name_of_production_and_strangers_are_refused_at_every_rung(tmp_path: Path) -> None:
+    made = plan(tmp_path, DECOMMISSION)
+    identity = made.target.written.identity.model_copy(update={"cluster_name": "search-prod"})
+    named = made.target.model_copy(update={"written": made.target.written.model_copy(update={"identity": identity})})
+    for found in (
+        reaching.at_rungs(made.reached, made.experiment, named),
+        reaching.at_rungs(None, made.experiment, named),
+    ):
+        assert all("search-prod is called prod, as production is" in each.refused[0] for each in found)
+    unknown = reaching.at_rungs(None, made.experiment, made.target)
+    assert [each.refused for each in unknown] == [("it is not known who is meant",)] * 3
+
+
+# ---- what is lacking, and what is forbidden today ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phases", "more", "change", "never"),
+    [
+        (DECOMMISSION, "rung: node\nuntil: 2027-01-31\n", {}, []),
+        (DECOMMISSION, "rung: zone\nuntil: 2027-01-31\n", {"voting": ("c-cm", "a-cm")}, []),
+        (KILL, "rung: observe\n", {}, ["no provider"]),
+        (KILL, "rung: observe\n", {"status": "yellow"}, []),
+        (DECOMMISSION, "rung: zone\nuntil: 2027-01-31\n", {"weights": {"a": 1, "b": 1, "c": 1}}, ["weights"]),
+        (DECOMMISSION, "rung: zone\nuntil: 2027-01-31\n", {"weights": None, "unread": {"weights": "403"}}, []),
+        (
+            f"{DECOMMISSION}\n  two: {{inject: {{node.kill: {{target: node b-data}}}}, for: 5s}}",
+            "rung: zone\nuntil: 2027-01-31\n",
+            {},
+            ["zones hit", "no provider"],
+        ),
+    ],
+)
+def test_what_the_cluster_lacks_is_told_apart_from_what_forbids_it_today(
+    tmp_path: Path, phases: str, more: str, change: dict[str, Any], never: list[str]
+) -> None:
+    made = plan(tmp_path, phases, more=more, seen=replace(there(), **change))
+    assert made.refused and list(dict.fromkeys(row.what for row in made.never)) == never
 
 
 def test_nobody_is_named_where_it_is_not_known_who_is_meant(tmp_path: Path) -> None:
