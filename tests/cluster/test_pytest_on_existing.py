@@ -34,7 +34,7 @@ def experiment(there: There, name: str, phases: str) -> Path:
     return file
 
 
-def tests(there: There, *files: Path) -> Cli:
+def begun(there: There, *files: Path) -> Cli:
     junit = there.folder / "junit.xml"
     return Cli(
         *("-m", "chaos", "-rA", "-p", "no:cacheprovider", f"--chaos-on={there.file}", f"--chaos-out={there.out}"),
@@ -59,7 +59,7 @@ def test_what_can_run_there_runs_and_the_rest_is_skipped_with_its_reason(there: 
     code, page = cli("plan", held, "--on", there.file, "--for-change")
     assert code == 0 and "Nothing forbids it today." in page and "Taken back by: `settings.restore" in page, page
     assert there.as_before()
-    code, output = tests(there, killed, held).end()
+    code, output = begun(there, killed, held).end()
     became = cases(there)
     assert became["held", "acknowledged.lost = 0"] == ("passed", ""), output
     assert became["held", "the run itself is valid and clean"][0] in ("passed", "failure"), output
@@ -76,10 +76,10 @@ def test_what_can_run_there_runs_and_the_rest_is_skipped_with_its_reason(there: 
 
 def test_what_the_file_does_not_allow_is_refused_before_anything_is_changed(there: There):
     there.write("rung: node\nuntil: 2099-01-01\n")
-    code, output = tests(there, experiment(there, "held", CALM + HELD % "3s" + OVER)).end()
+    code, output = begun(there, experiment(there, "held", CALM + HELD % "3s" + OVER)).end()
     assert code == 4 and "zone is needed, and the file allows node" in output and "Traceback" not in output, output
     assert there.as_before() and not there.out.exists()
-    code, output = tests(there, experiment(there, "killed", KILL + OVER)).end()
+    code, output = begun(there, experiment(there, "killed", KILL + OVER)).end()
     assert code == 4 and "none of the experiments that are selected (1) can run there" in output, output
     assert there.as_before() and not there.out.exists()
 
@@ -87,7 +87,7 @@ def test_what_the_file_does_not_allow_is_refused_before_anything_is_changed(ther
 def test_after_a_run_that_left_something_no_other_begins(there: There):
     first = experiment(there, "first", CALM + HELD % "5m" + OVER)
     second = experiment(there, "second", CALM)
-    running = tests(there, first, second)
+    running = begun(there, first, second)
     await_event(running, there.out, in_effect)
     assert administer(there.lab, "PUT", "/_cluster/settings", {"persistent": {ALLOCATION: "primaries"}})[0] == 200
     try:
