@@ -3,7 +3,8 @@
 ``pytest -m chaos`` collects ``experiments/**/*.yaml``: an experiment is a collector, each expectation an item. Nothing
 is collected unless the marker ``chaos`` is positively selected, so plain ``pytest`` never starts a cluster. The run
 happens when the first item of an experiment is set up. A weakness fails its item, a known weakness is an xfail, and
-what could not be concluded is an *error*, never a skip. Nothing heavy is imported before it is needed: this module is
+what could not be concluded is an *error*, never a skip. With ``--chaos-on FILE`` experiments run on a cluster that
+exists: what it can never carry out is skipped, what is forbidden there today is a usage error. Nothing heavy is imported before it is needed: this module is
 loaded by every pytest of the environment.
 """
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 MARKER = "chaos"
 ON = "--chaos-on"
+LAB = "local"
+"""What labs are made of where nobody says."""
+OF_LABS = ("--chaos-lab", "--chaos-opensearch-home", "--chaos-topology")
+"""Options of which nothing would come on a cluster that exists."""
 OBJECTIVE = "--chaos-objective"
 RETRY = "--chaos-retry-inconclusive"
 GOOD = "1s"
@@ -63,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-lab",
         default=None,
-        help="what labs are made of: local (default), docker, or one that another package brings",
+        help=f"what labs are made of: {LAB} (default), docker, or one that another package brings",
     )
     group.addoption("--chaos-opensearch-home", default=None, metavar="PATH", help="use this OpenSearch")
     group.addoption(
@@ -192,11 +197,8 @@ def _refuse_options(config: pytest.Config) -> None:
 
 def _kind(config: pytest.Config) -> str:
     """What labs are made of."""
-    return str(config.getoption("--chaos-lab") or "local")
-
-
-OF_LABS = ("--chaos-lab", "--chaos-opensearch-home", "--chaos-topology")
-"""Options of which nothing would come on a cluster that exists."""
+    given = config.getoption("--chaos-lab")
+    return LAB if given is None else str(given)
 
 
 def _refuse_with_on(config: pytest.Config) -> None:

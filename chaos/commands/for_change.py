@@ -268,7 +268,10 @@ def _limits(made: Planned) -> Iterator[str]:
         "majority of the voting nodes and a copy of every shard stay."
     )
     yield "* It stops when somebody else changes settings, weights or decommissions, or keeper or notes are lost."
-    yield from (f"* Not seen, or not as users have it: {each}." for each in plan.there(made.target))
+    yield ""
+    yield "It does not see, or not as users do:"
+    yield ""
+    yield from (f"* {each}" for each in plan.there(made.target))
     yield ""
 
 

@@ -35,7 +35,7 @@ NOT_THERE = ("controller", "zones hit")
 class Planned:
     """One experiment on one target. ``refused``: everything that would keep it from beginning today, in order.
 
-    ``rungs``: what the file would refuse of it at each rung, whichever it allows today.
+    ``rungs``: what the file would refuse of it at each rung, whichever it allows on that ``day``.
     """
 
     experiment: Experiment

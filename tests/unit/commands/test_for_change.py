@@ -64,7 +64,7 @@ def made(
     there = there or target()
     copies = tuple(ShardCopy("orders", 0, zone == "a", "STARTED", f"es-d-{zone}1") for zone in PLACES)
     calm = {"status": "green", "relocating": 0, "unassigned": 0, "excluded": (), "copies": copies}
-    found = replace(seen(there.written), voting=tuple(f"es-m-{zone}" for zone in PLACES), **calm)  # type: ignore[arg-type]
+    found = replace(seen(there.written), voting=tuple(f"es-m-{zone}" for zone in PLACES), **calm)
     found = replace(found, identities=dict.fromkeys(map(str, there.written.addresses), found.identity), **now)
     offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     return planned(load_experiment(asked), there, found, 7, offers, TODAY)
@@ -145,6 +145,11 @@ def test_who_may_stop_it_and_what_stops_it(tmp_path: Path) -> None:
     assert "Whoever may make the file" not in told(made(tmp_path))
 
 
+def test_what_it_does_not_see_is_what_the_report_will_say(tmp_path: Path) -> None:
+    asked = made(tmp_path)
+    assert all(f"* {each}\n" in told(asked) for each in plan.there(asked.target)) and plan.there(asked.target)
+
+
 def test_the_digest_is_the_one_that_the_run_will_have_and_the_command_is_the_run_s(tmp_path: Path) -> None:
     asked = made(tmp_path)
     text = told(asked)
@@ -190,7 +195,7 @@ def test_whatever_forbids_it_is_on_the_page(
     assert all(row.says in text and row.remedy in text for _, row in asked.refused)
 
 
-lines = st.text(st.characters(codec="ascii", exclude_categories=("C",)), min_size=1).map(str.strip).filter(bool)
+lines = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1).map(str.strip).filter(bool)
 refusals = st.lists(st.tuples(lines, st.builds(Row, lines, st.sampled_from(list(Sign)[1:]), lines, lines)), min_size=1)
 
 
