@@ -4,8 +4,8 @@
 is collected unless the marker ``chaos`` is positively selected, so plain ``pytest`` never starts a cluster. The run
 happens when the first item of an experiment is set up. A weakness fails its item, a known weakness is an xfail, and
 what could not be concluded is an *error*, never a skip. With ``--chaos-on FILE`` experiments run on a cluster that
-exists: what it can never carry out is skipped, what is forbidden there today is a usage error. Nothing heavy is imported before it is needed: this module is
-loaded by every pytest of the environment.
+exists: what it can never carry out is skipped, what is forbidden there today is a usage error. Nothing heavy is
+imported before it is needed: this module is loaded by every pytest of the environment.
 """
 
 from __future__ import annotations
