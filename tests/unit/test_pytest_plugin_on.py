@@ -19,6 +19,7 @@ from unit.test_pytest_plugin import finding
 import chaos.commands.running_on
 import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos.base.errors import Exit, LabError, Leftovers
+from chaos.base.paths import STATE_VARIABLE
 from chaos.run import leftovers, on_target
 from chaos.run.options import RunResult
 from chaos.target.existing.compare import Row, Sign
@@ -73,7 +74,7 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
     made = Cluster()
 
     def look(*_: Any, **__: Any) -> Seen:
@@ -95,6 +96,7 @@ def cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Clust
     monkeypatch.setattr(leftovers, "refuse_leftovers", lambda: None)
     monkeypatch.setattr("chaos.pytest_plugin._pool", lambda config: pytest.fail("a lab was asked for"))
     monkeypatch.chdir(pytester.path)
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     target(pytester.path)
     return made
 

@@ -12,6 +12,7 @@ from unit.run.test_reaching import TODAY, target, there
 from unit.test_pytest_plugin_on import CALM, KILL, OUT, ended, experiment
 
 from chaos.base.errors import Exit, InvalidInput, LabError
+from chaos.base.paths import STATE_VARIABLE
 from chaos.commands import running_on
 from chaos.commands.running_on import runs_on
 from chaos.registry import load_experiment
@@ -25,6 +26,7 @@ Ends = Callable[..., tuple[Exit, list[str]]]
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ends:
     """(how each run ends) → the exit code, and which were run."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     monkeypatch.setattr("chaos.target.existing.seen.seen_of", lambda *_, **__: there())
     monkeypatch.setattr("chaos.definitions.existing.today", lambda: TODAY)
     monkeypatch.setattr(on_target, "refused_templates", lambda *_: [])
