@@ -17,8 +17,7 @@ from chaos.commands.planning_on import Planned, carries_out, planned
 from chaos.definitions.existing import Existing, ExistingFile
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
-from chaos.run import closing, keeper, plan, recovering_on
-from chaos.target.existing import offered
+from chaos.run import closing, keeper, plan, reaching, recovering_on
 from chaos.target.existing.compare import Row, Sign
 
 TODAY = date(2026, 11, 25)
@@ -66,7 +65,7 @@ def made(
     calm = {"status": "green", "relocating": 0, "unassigned": 0, "excluded": (), "copies": copies}
     found = replace(seen(there.written), voting=tuple(f"es-m-{zone}" for zone in PLACES), **calm)
     found = replace(found, identities=dict.fromkeys(map(str, there.written.addresses), found.identity), **now)
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    offers = reaching.offers_on(PROVIDERS, there.written)
     return planned(load_experiment(asked), there, found, 7, offers, TODAY)
 
 
