@@ -218,8 +218,9 @@ class Closing(RunState):
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
             self.dirt += proof.marks(self.lab) if self.there is None else self.there.marks()
             self.dirt += proof.index_there(self.lab, self.index)
-            if self.there is not None:
-                self.there.end()
+            if self.there is not None and (says := self.there.end(clean=not self.dirt)):
+                self.note("note", says=says)
+                self.reporter.line(says)
         if not self.dirt:
             self.registration.remove()
             left = [each for each in registrations() if each.run == self.registration.run]

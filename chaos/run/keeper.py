@@ -64,13 +64,25 @@ class Keeper:
                     self._lost("the keeper has ended: nobody would undo this run if the runner died")
                 return
 
-    def stop(self) -> None:
-        """Tell it to go, once nothing is left to undo; idempotent."""
+    def leave(self) -> None:
+        """Something is left to undo: it goes on trying as if this process had died, and is not waited for."""
+        if self._silenced() and self.process is not None and self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+
+    def _silenced(self) -> bool:
+        """No beat from here on; False where that was so already, or there is no keeper."""
         if self._over.is_set() or self.process is None:
-            return
+            return False
         self._over.set()
         self._thread.join()
-        assert self.process.stdin is not None
+        return True
+
+    def stop(self) -> None:
+        """Tell it to go, once nothing is left to undo; idempotent."""
+        if not self._silenced():
+            return
+        assert self.process is not None and self.process.stdin is not None
         with suppress(OSError):
             os.write(self.process.stdin.fileno(), FAREWELL)
             self.process.stdin.close()

@@ -20,7 +20,7 @@ from chaos.faults.ledger import moves, standing
 from chaos.faults.offers import Offers
 from chaos.opensearch.views import administer
 from chaos.run import reaching
-from chaos.run.keeper import Keeper
+from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import NotedLedger, Notes, opening
 from chaos.target.existing import compare
 from chaos.target.existing.compare import Row, Sign
@@ -183,10 +183,15 @@ class OnTarget:
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
         return found
 
-    def end(self) -> None:
-        """The keeper may go: nothing is left to undo, or somebody else must see to it."""
-        if self._keeper is not None:
+    def end(self, *, clean: bool) -> str | None:
+        """The keeper may go, or goes on where something is left: what is said of that."""
+        if self._keeper is None:
+            return None
+        if clean:
             self._keeper.stop()
+            return None
+        self._keeper.leave()
+        return f"the keeper goes on trying to undo it for {PATIENCE_SECONDS / 60:g} minutes ({self._keeper.log})"
 
     def _renew(self) -> None:
         assert self._notes is not None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +51,7 @@ class There:
     """A lab as somebody else's cluster: its file, and what is on it."""
 
     def __init__(self, lab: LocalLab, doors: Doors, folder: Path, called: dict[str, str], *, links: bool) -> None:
-        self.lab, self.folder, urls = lab, folder, doors.nodes()
+        self.lab, self.folder, self.doors, urls = lab, folder, doors, doors.nodes()
         self.out = folder / "reports"
         self.file = folder / "topologies" / "existing" / "staging.yaml"
         self.file.parent.mkdir(parents=True)
@@ -343,3 +345,59 @@ def test_a_toxic_of_somebody_else_keeps_a_run_away_and_stays(with_links: There):
     finally:
         there.lab.remove_toxic("a-data", "to-b-data-transport", "theirs")
     assert there.as_before() and not there.out.exists()
+
+
+KILLS = 30
+EVERYTHING = (
+    "  healthy: {for: 2s}\n"
+    + HELD % "3s"
+    + SLOW.replace("inject:", "undo: all, inject:") % "4s"
+    + "  out: {for: 5s, undo: all, do: {weights: {a: 1, b: 2, c: 0}, decommission: {zone: c, no_delay: true}}}\n"
+    "  back: {do: {recommission: {zone: c}}, until: {green: true, stable: 1s, within: 2m}}\n"
+)
+"""A setting, toxics, weights and a decommission, one after the other: some half a minute from the command on."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_whenever_it_dies_everything_is_as_before(with_links: There, tmp_path: Path, seed: int):
+    """The runner, the runner and its keeper, or the runner and the network, at a moment drawn from the seed."""
+    there, drawn = with_links, random.Random(seed)
+    with_it = ("nothing", "the keeper", "the network")[seed % 3]
+    running = there.begin(EVERYTHING)
+    assert wait_until(lambda: any(there.out.glob("*/ledger.jsonl")) or running.process.poll() is not None, 60)
+    time.sleep(drawn.uniform(0, 30))
+    if with_it == "the keeper":
+        for child in psutil.Process(running.process.pid).children() if running.process.poll() is None else ():
+            if "chaos.commands.keeping" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGKILL)
+    if with_it == "the network":
+        there.doors.cut()
+    running.process.kill()
+    running.process.wait()
+    if with_it == "the network":
+        time.sleep(drawn.uniform(5, 15))
+        there.doors.mend()
+    if with_it == "the keeper":
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=180
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert wait_until(there.as_before, 90), there.theirs()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+    assert await_green(there.lab, 120)[0]
+
+
+@pytest.mark.full
+def test_a_run_that_is_cut_off_is_undone_by_its_keeper_once_it_can(with_links: There):
+    there = with_links
+    running = there.begin("  healthy: {for: 2s}\n" + HELD % "10s" + "  over: {undo: all, for: 5s}\n")
+    await_event(running, there.out, in_effect)
+    there.doors.cut()
+    code, output = running.end(300)
+    assert code in (5, 6) and "the keeper goes on trying" in output, output
+    there.doors.mend()
+    assert wait_until(there.as_before, 90), there.theirs()
+    assert cli("recover")[0] == 0

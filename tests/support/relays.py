@@ -26,13 +26,18 @@ def _pipe(source: socket.socket, target: socket.socket) -> None:
             each.shutdown(socket.SHUT_RDWR)
 
 
-def _serve(listener: socket.socket, to: Sequence[Endpoint]) -> None:
+def _serve(
+    listener: socket.socket, to: Sequence[Endpoint], open_: threading.Event, through: list[socket.socket]
+) -> None:
     turns = itertools.count()
     while True:
         try:
             here, _ = listener.accept()
         except OSError:
             return
+        if not open_.is_set():
+            here.close()
+            continue
         here.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         first = next(turns)
         there = None
@@ -44,6 +49,7 @@ def _serve(listener: socket.socket, to: Sequence[Endpoint]) -> None:
             here.close()
             continue
         there.settimeout(None)
+        through += [here, there]
         for pair in ((here, there), (there, here)):
             threading.Thread(target=_pipe, args=pair, daemon=True).start()
 
@@ -54,12 +60,16 @@ class Doors:
     def __init__(self, lab: BaseLab) -> None:
         self.lab = lab
         self._listeners: list[socket.socket] = []
+        self._through: list[socket.socket] = []
+        self._open = threading.Event()
+        self._open.set()
 
     def door(self, *to: Endpoint, scheme: str | None = None) -> str:
         """The URL of a door to the first of these that can be reached, beginning with another one each time."""
         listener = socket.create_server(("127.0.0.1", 0))
         self._listeners.append(listener)
-        threading.Thread(target=_serve, args=(listener, to), daemon=True).start()
+        given = (listener, to, self._open, self._through)
+        threading.Thread(target=_serve, args=given, daemon=True).start()
         return f"{scheme or self.lab.access.scheme}://127.0.0.1:{listener.getsockname()[1]}"
 
     def nodes(self) -> dict[str, str]:
@@ -94,6 +104,17 @@ class Doors:
             api = self.door(self.lab.toxiproxy(host.name).endpoint, scheme="http")
             made.append({"api": api, "proxies": proxies})
         return made
+
+    def cut(self) -> None:
+        """Nobody comes through any more, and who was is out."""
+        self._open.clear()
+        through, self._through[:] = list(self._through), []
+        for each in through:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._open.set()
 
     def close(self) -> None:
         for listener in self._listeners:

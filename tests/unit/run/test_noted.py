@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,6 +190,23 @@ def test_a_runner_that_speaks_in_time_is_left_alone() -> None:
     assert heard == [True]
     os.close(ear)
     os.close(mouth)
+
+
+@pytest.mark.parametrize(("clean", "says"), [(True, b"told to go"), (False, b"left to undo")])
+def test_the_keeper_is_told_to_go_only_where_nothing_is_left(tmp_path: Path, clean: bool, says: bytes) -> None:
+    """A process of its own hears over the real pipe which of both it was."""
+    heard = tmp_path / "heard"
+    program = (
+        "import pathlib, sys; from chaos.run.keeper import heard; print('ready', flush=True); "
+        "pathlib.Path(sys.argv[1]).write_text('told to go' if heard(0, 60.0) else 'left to undo')"
+    )
+    kept = keeper.Keeper(tmp_path / "ledger.jsonl", "existing-x", tmp_path / "keeper.log", pytest.fail)
+    kept._command = [sys.executable, "-c", program, str(heard)]
+    kept.start()
+    (kept.stop if clean else kept.leave)()
+    assert kept.process is not None and kept.process.wait(30) == 0
+    assert heard.read_bytes() == says and kept.commanded()
+    kept.stop()  # once more is nothing
 
 
 def test_the_keeper_tries_again_until_nothing_stands(
