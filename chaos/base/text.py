@@ -42,6 +42,16 @@ def count(value: float) -> str:
     return f"{value:,.0f}".replace(",", "\u00a0")
 
 
+def number(value: float) -> str:
+    """A plain number, four digits of it: ``0.0123``, ``17``, ``1.2e+09``."""
+    return f"{value:.4g}"
+
+
+def ratio(value: float) -> str:
+    """A share of which nobody knows whether more is better, as percent, four digits of it: ``1.234 %``, ``150 %``."""
+    return f"{value * 100:.4g} %"
+
+
 def plural(number: int, one: str, many: str | None = None) -> str:
     """``1 write``, ``3 writes``."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"

@@ -136,6 +136,49 @@ class Duration(_FloatQuantity):
         return f"{_plain(seconds * 1000)}ms"
 
 
+class Number(_FloatQuantity):
+    """A plain number, or a share or a duration in Prometheus's base units. Written ``0.05``, ``5%``, ``250ms``."""
+
+    what = "a number"
+    units: ClassVar = {"": Decimal(1), "%": Decimal("0.01"), **Duration.units}
+    examples = ("0.05", "5%", "250ms")
+
+    @classmethod
+    def expected(cls) -> str:
+        return "a number stands alone, is a share or a duration, for example 0.05, 5% or 250ms"
+
+    @classmethod
+    def pattern(cls) -> str:
+        units = "|".join(re.escape(unit) for unit in cls.units if unit)
+        return rf"-?{_NUMBER}(?: ?(?:{units}))?"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        match = re.fullmatch(rf"(-?{_NUMBER}) ?(\S*)", text.strip(), re.ASCII)
+        if match is None or match[2] not in cls.units:
+            raise Malformed(f"cannot read {text!r}: {cls.expected()}")
+        return cls(float(Decimal(match[1]) * cls.units[match[2]]))
+
+    @classmethod
+    def _validate(cls, value: Any, info: ValidationInfo) -> Self:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if value != value or value in (float("inf"), float("-inf")):
+                raise Malformed(f"cannot compare with {value}: {cls.expected()}")
+            return cls(value)
+        return super()._validate(value, info)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        text = super().__get_pydantic_json_schema__(schema, handler)
+        return {"anyOf": [{"type": "number"}, text], "description": text["description"]}
+
+    @property
+    def text(self) -> str:
+        return _plain(self._exact)
+
+
 class Rate(_FloatQuantity):
     """Events per second. Written ``100/s`` or ``6000/min``."""
 

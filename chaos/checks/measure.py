@@ -13,6 +13,13 @@ from typing import Any
 
 from chaos.base import text
 
+_SHOWN = {
+    "share": text.percent,
+    "seconds": text.seconds,
+    "count": text.count,
+    "number": text.number,
+    "ratio": text.ratio,
+}
 TOLERANCE = 1e-9
 """Relative and absolute: 99.9 / 100 is not 0.999 in binary."""
 
@@ -37,7 +44,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True)
 class Measure:
-    """``value`` in the metric's unit (share 0..1, seconds, count); None when there is not enough data.
+    """``value`` in the metric's unit (share 0..1, seconds, count; number or ratio of a user's own); None when there is not enough data.
 
     ``says`` tells in words where the value comes from, or why there is none.
     """
@@ -58,7 +65,7 @@ class Measure:
         """The value for people: ``99.97 %``, ``> 20 s``, ``no data``."""
         if self.value is None:
             return text.NO_VALUE
-        shown = {"share": text.percent, "seconds": text.seconds, "count": text.count}[self.unit](self.value)
+        shown = _SHOWN[self.unit](self.value)
         return {Bound.EXACT: "", Bound.MORE_THAN: "> ", Bound.AT_LEAST: "≥ "}[self.bound] + shown
 
 

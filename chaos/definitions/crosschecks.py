@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import OperationKind
 from chaos.base.units import Duration
+from chaos.definitions import slis
 from chaos.definitions.actions import Decommission, Recommission, Weights
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
@@ -49,6 +50,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
         yield from _do(name, phase, state)
     yield from _expect(file, grammar.declared(file.load.workload))
     yield from _guards(file)
+    yield from _slis(file)
     yield from _rates(file)
 
 
@@ -363,6 +365,33 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
                 ("guards", f"{operation}.good"),
                 f"the load has no {operation}s to guard: expected load.{operation}, or no {operation}.good here",
             )
+
+
+def _slis(file: ExperimentFile) -> Iterator[Problem]:
+    """An SLI is expected or guarded, a guard names one that there is, and a phase has room for its answers."""
+    used = set(file.guards.sli)
+    for name in file.guards.sli:
+        if name not in file.slis:
+            yield Problem(("guards", "sli", name), f"there is no SLI {name}: {_known(name, file.slis)}", at_key=True)
+    for index, given in enumerate(file.expect):
+        if (parted := slis.parted(given.metric)) is None:
+            continue
+        used.add(parted[0])
+        room = slis.INTERVALS * file.slis[parted[0]].every
+        for phase in judged_in(given, file):
+            lasts = file.phases[phase].for_ if phase in file.phases else None
+            if lasts is not None and lasts < room:
+                says = f"phase {phase} lasts {lasts.text}, and {given.metric} needs {slis.INTERVALS} answers"
+                says += f", one every {file.slis[parted[0]].every.text}: expected {Duration(room).text} or more"
+                yield Problem(("expect", index, given.metric), says, at_key=True)
+    for name in file.slis:
+        if name not in used:
+            says = f"nobody asks for the SLI {name}: expected {slis.metric(name, slis.QUANTITIES[0])} in expect, a guard"
+            yield Problem(("slis", name), f"{says}, or no {name} here", at_key=True)
+
+
+def _known(name: str, known: Mapping[str, object]) -> str:
+    return did_you_mean(name, known) if known else "expected it under slis"
 
 
 def _rates(file: ExperimentFile) -> Iterator[Problem]:

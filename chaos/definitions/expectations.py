@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import core_schema
 
-from chaos.base.units import Duration, Malformed, Percent
+from chaos.base.units import Duration, Malformed, Number, Percent
 from chaos.definitions.base import OneOrMore, Strict
 
-Unit = Literal["percent", "duration", "count"]
+Unit = Literal["percent", "duration", "count", "number"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ _UNITS: dict[Unit, tuple[str, str]] = {
     "percent": ("a percentage", '">= 99.9%"'),
     "duration": ("a duration", '"<= 10s"'),
     "count": ("a count", '0 or "<= 3"'),
+    "number": ("a number, a share or a duration", '"< 0.01", "< 1%" or "<= 250ms"'),
 }
 
 
@@ -90,6 +91,8 @@ def _amount(text: str, unit: Unit) -> tuple[float, str]:
     if unit == "duration":
         duration = Duration.parse(text)
         return float(duration), duration.text
+    if unit == "number":
+        return float(Number.parse(text)), "".join(text.split())
     if not re.fullmatch(r"[0-9]+", text, re.ASCII):
         raise Malformed("a count is a whole number without a unit")
     return float(text), str(int(text))
@@ -105,6 +108,10 @@ class _ComparisonSchema:
     def __get_pydantic_json_schema__(
         cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
+        return cls.published()
+
+    @classmethod
+    def published(cls) -> dict[str, Any]:
         text = {"type": "string", "pattern": cls.pattern}
         what, example = _UNITS[cls.unit]
         note = {"description": f"{what} with a comparison, for example {example}"}
@@ -123,6 +130,11 @@ class _OfDuration(_ComparisonSchema):
     pattern = rf"^{_SIGN}\s*{Duration.pattern()}$"
 
 
+class _OfNumber(_ComparisonSchema):
+    unit = "number"
+    pattern = rf"^{_SIGN}\s*{Number.pattern()}$"
+
+
 class _OfCount(_ComparisonSchema):
     unit = "count"
     pattern = rf"^{_SIGN}?\s*[0-9]+$"
@@ -136,6 +148,7 @@ _TYPES: dict[Unit, Any] = {
     "percent": _field(_OfPercent),
     "duration": _field(_OfDuration),
     "count": _field(_OfCount),
+    "number": _field(_OfNumber),
 }
 
 
@@ -187,11 +200,16 @@ class ExpectationFile(Strict):
         return comparison
 
 
-def expectation_file(metrics: Mapping[str, Metric]) -> type[ExpectationFile]:
-    """The model of a line of `expect` that may name these metrics."""
+def expectation_file(metrics: Mapping[str, Metric], named: str) -> type[ExpectationFile]:
+    """The model of a line of `expect` that may name these metrics.
+
+    ``named``: the pattern of metrics whose names are up to the experiment, for the published schema.
+    """
+    open_ = {"not": {"propertyNames": {"not": {"pattern": named}}}}
 
     def exactly_one(schema: dict[str, Any]) -> None:
-        schema["oneOf"] = [{"required": [metric]} for metric in metrics]
+        schema["oneOf"] = [*({"required": [metric]} for metric in metrics), open_]
+        schema["patternProperties"] = {named: _OfNumber.published()}
         for metric in sorted(name for name, each in metrics.items() if each.whole_run):
             schema.setdefault("dependentSchemas", {})[metric] = {"not": {"required": ["phase"]}}
 

@@ -45,6 +45,7 @@ from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.expectations import Expectation, ExpectationFile
 from chaos.definitions.selectors import NAME
+from chaos.definitions.slis import Sli, SliLimit, SliName
 from chaos.definitions.steps import FaultParams, Step
 from chaos.definitions.topology import Topology
 
@@ -403,6 +404,10 @@ class Guards(Strict):
     command: GuardCommand | None = Field(
         default=None, description="abort when a command says so, for example {run: [./may-go-on, --now], every: 5s}"
     )
+    sli: dict[SliName, SliLimit] = Field(
+        default_factory=dict,
+        description="limits of SLIs by their names, for example {checkout_errors: {above: 5%, for: 30s}}",
+    )
     max: PositiveDuration = Field(default=Duration(15 * 60), description="abort when the phases take longer")
 
     @model_serializer(mode="wrap")
@@ -410,6 +415,7 @@ class Guards(Strict):
         """A plan's hash does not change with a package that is installed and not used."""
         data: dict[str, Any] = handler(self)
         off = {name for name, value in data.items() if value is None and name not in Guards.model_fields}
+        off |= {"sli"} if not self.sli else set()
         return {name: value for name, value in data.items() if name not in off}
 
     @property
@@ -476,6 +482,10 @@ class ExperimentFile(Strict):
     expect: tuple[ExpectationFile, ...] = Field(
         min_length=1, description="at least one, for example [{acknowledged.lost: 0}]"
     )
+    slis: dict[SliName, Sli] = Field(
+        default_factory=dict,
+        description="what you measure already, by PromQL, each under a name that expectations and guards use",
+    )
     guards: Guards = Field(default_factory=Guards, description="for example {cluster.red: 20s, max: 8m}")
     controller: Controller | None = Field(
         default=None, description="run our failover controller beside the load, for example {act: true}"
@@ -499,6 +509,7 @@ class Experiment(Strict):
     load: Load
     phases: tuple[Phase, ...]
     expect: tuple[Expectation, ...]
+    slis: dict[str, Sli] = Field(default_factory=dict)
     guards: Annotated[SerializeAsAny[Guards], BeforeValidator(_read_guards)] = Field(default_factory=Guards)
     controller: Controller | None = None
     rates: dict[str, PositiveFrequency] = Field(default_factory=dict)
@@ -507,9 +518,9 @@ class Experiment(Strict):
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An experiment without a controller keeps the normal form, and so the hash, that it always had."""
+        """An experiment without a controller or SLIs keeps the normal form, and so the hash, that it always had."""
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if value or key not in ("controller", "good_in_file")}
+        return {key: value for key, value in data.items() if value or key not in ("controller", "good_in_file", "slis")}
 
     @property
     def controller_zones(self) -> tuple[str, ...]:
@@ -580,6 +591,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapp
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
         expect=tuple(_expectation(given, file) for given in file.expect),
+        slis=file.slis,
         guards=file.guards,
         controller=file.controller,
         rates=file.rates,

@@ -5,14 +5,15 @@ Loading takes a grammar; who knows the kinds composes it (:mod:`chaos.registry`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, create_model
 
 from chaos.base.operations import USUAL, OperationKind, names, requests_of
+from chaos.definitions import slis
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import OneOrMore, Strict
 from chaos.definitions.expectations import Metric, expectation_file
@@ -40,6 +41,11 @@ class Grammar:
     actions: Mapping[str, type[ActionParams]]
     metrics: Mapping[str, Metric]
     workloads: Mapping[str, tuple[OperationKind, ...]]
+
+    def with_slis(self, names: Iterable[str]) -> Grammar:
+        """The same with the metrics of an experiment's own SLIs."""
+        more = slis.metrics(names)
+        return replace(self, metrics={**self.metrics, **more}) if more else self
 
     @cached_property
     def kinds(self) -> dict[str, type[Step]]:
@@ -111,7 +117,7 @@ class Grammar:
             {kind: model | None for kind, model in self.actions.items()},
         )
         phase = _like(PhaseFile, inject=inject | None, do=do | None)
-        expect = expectation_file(self.metrics)
+        expect = expectation_file(self.metrics, slis.METRIC)
         made: type[ExperimentFile] = _like(
             ExperimentFile,
             phases=dict[Word, phase],  # type: ignore[valid-type]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 import chaos
 from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration
-from chaos.definitions import crosschecks, objectives
+from chaos.definitions import crosschecks, objectives, slis
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
 from chaos.definitions.experiment import WORD, Experiment
@@ -44,6 +44,7 @@ def load_experiment(
     """
     path = Path(path)
     source = Source.read(path)
+    grammar = grammar.with_slis(slis.written_in(source.data))
     file = validated(source, grammar.experiment_file, "experiment")
     errors: list[str] = []
     found: Topology | None = None
@@ -210,6 +211,7 @@ _EXPECTED: dict[str, str] = {
     "model_attributes_type": "a mapping",
 }
 _PATTERNS = {
+    slis.SLI_NAME: "small letters, digits and underscores, a letter first",
     f"^{NAME}$": "small letters, digits, dashes, dots and underscores",
     WORD: "small letters, digits, dashes and underscores, a letter first",
     VERSION: "a full version such as 3.8.0",

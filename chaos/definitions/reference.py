@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from chaos.definitions import slis
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.schema import schema_of
 
@@ -24,9 +25,12 @@ EXPERIMENT = {
     "Decommission": "phases.NAME.do.decommission",
     "Recommission": "phases.NAME.do.recommission",
     "Weights": "phases.NAME.do.weights",
+    "Sli": "slis.NAME",
+    "SliAccess": "slis.NAME.access",
     "Guards": "guards",
     "GoodFloor": "guards.read.good, guards.write.good",
     "GuardCommand": "guards.command",
+    "SliLimit": "guards.sli.NAME",
     "Controller": "controller",
 }
 """Parts of the schema, and where they stand in a file; in the order of the page, after the load and its operations."""
@@ -51,7 +55,7 @@ UNITS = (
     ("a size", "384MiB, 1GiB"),
     ("a comparison", "'>= 99.9%', '<= 10s', 0"),
 )
-KINDS = {"percent": "share", "duration": "duration", "count": "count"}
+KINDS = {"percent": "share", "duration": "duration", "count": "count", "number": "number, share or duration"}
 
 
 def markdown(grammar: Grammar) -> str:
@@ -125,6 +129,8 @@ def _expectations(part: Mapping[str, Any], whole: Mapping[str, Any], grammar: Gr
     for metric, each in grammar.metrics.items():
         judged = "over the whole run" if each.whole_run else "in each phase"
         yield f"| `{metric}` | {KINDS[each.unit]} | {judged} |"
+    for quantity in slis.QUANTITIES:
+        yield f"| `{slis.metric('NAME', quantity)}`, of an SLI | {KINDS['number']} | in each phase |"
 
 
 def _type(value: Mapping[str, Any], whole: Mapping[str, Any]) -> str:

@@ -85,6 +85,9 @@ def _lines(given: Experiment, topology: str, comments: Iterable[str]) -> Iterato
     yield from _load(given.load)
     if given.controller is not None:
         yield f"controller: {flow(given.controller)}"
+    if given.slis:
+        yield "slis:"
+        yield from (f"  {name}: {flow(sli)}" for name, sli in given.slis.items())
     yield "phases:"
     width = max(len(phase.name) for phase in given.phases) + 1
     for phase in given.phases:

@@ -1,0 +1,212 @@
+"""What a team measures already, by PromQL: asked again and again while a run lasts, expected and guarded by name.
+
+``slis: {checkout_errors: {prometheus: …, query: …}}``; then ``sli.checkout_errors.max: "< 1%"`` is a metric as
+``read.p99`` is one, and ``guards: {sli: {checkout_errors: {above: 5%, for: 30s}}}`` ends a run. Numbers are in
+Prometheus's base units: a share is 0.01 or 1%, a time 0.25 or 250ms (seconds).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from chaos.base.access import REFERENCES, Access
+from chaos.base.addresses import PORTS
+from chaos.base.units import Duration, Malformed, Number, PositiveDuration
+from chaos.definitions.base import Strict
+from chaos.definitions.expectations import Metric
+
+PREFIX = "sli."
+"""How metrics of SLIs begin."""
+QUANTITIES = ("max", "min", "mean", "last")
+"""What a phase's values come to, in the order in which the grammar lists them."""
+SLI_NAME = r"^[a-z][a-z0-9_]*$"
+SliName = Annotated[str, Field(pattern=SLI_NAME)]
+METRIC = rf"^sli\.[a-z][a-z0-9_]*\.(?:{'|'.join(QUANTITIES)})$"
+"""A metric of some SLI, as the published schema knows it."""
+INTERVALS = 3
+"""So many answers in a row without a value, and nobody knows how it is. A phase must have room for as many."""
+SHORTEST = 1
+"""Seconds between two questions at least: more often is load, and no more is known."""
+
+
+def metric(name: str, quantity: str) -> str:
+    """The metric of an SLI's quantity, as an expectation names it."""
+    return f"{PREFIX}{name}.{quantity}"
+
+
+def metrics(names: Iterable[str]) -> dict[str, Metric]:
+    """Every metric of these SLIs, by its name."""
+    made = [metric(name, quantity) for name in names for quantity in QUANTITIES]
+    return {each: Metric(each, "number") for each in made}
+
+
+def parted(named: str) -> tuple[str, str] | None:
+    """(SLI, quantity) of a metric; None for one that is of no SLI."""
+    if not named.startswith(PREFIX):
+        return None
+    name, _, quantity = named.removeprefix(PREFIX).rpartition(".")
+    return (name, quantity) if name and quantity in QUANTITIES else None
+
+
+def _reference(text: str) -> str:
+    if text.partition(":")[0] not in ("env", "file") or not text.partition(":")[2]:
+        raise Malformed(f"a secret is given by reference only: expected {REFERENCES}")
+    return text
+
+
+def _url(text: str) -> str:
+    """Never repeats a password that stands in it."""
+    wanted = "expected http://HOST:PORT or https://HOST:PORT, with the path before /api/v1 where there is one"
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise Malformed(f"the address cannot be read: {wanted}") from None
+    if "@" in parts.netloc:
+        raise Malformed("no user and password in the address, it is written down: expected access, by reference")
+    if parts.scheme not in PORTS or not parts.hostname or parts.query or parts.fragment or parts.port == 0:
+        raise Malformed(f"{text} is no address of a Prometheus: {wanted}")
+    if "/api/v1" in parts.path:
+        raise Malformed(f"/api/v1 is asked for anyway: {wanted}")
+    return text.rstrip("/")
+
+
+def _asked(text: str) -> str:
+    if not text.strip():
+        raise Malformed("the query is empty: expected PromQL whose answer is one number")
+    return text.strip()
+
+
+def _not_too_often(value: Duration) -> Duration:
+    if value < SHORTEST:
+        raise Malformed(f"{value.text} is too often: expected {SHORTEST}s or more")
+    return value
+
+
+Reference = Annotated[str, AfterValidator(_reference)]
+Query = Annotated[str, AfterValidator(_asked)]
+
+
+class SliAccess(Strict):
+    """As whom a Prometheus is asked, and whom to trust. Files are relative to the experiment's own."""
+
+    user: str | None = Field(default=None, min_length=1, description="of basic authentication")
+    password: Reference | None = Field(default=None, description=f"where it stands: {REFERENCES}")
+    token: Reference | None = Field(default=None, description=f"a bearer token, instead of a user: {REFERENCES}")
+    ca: str | None = Field(default=None, description="PEM file of whom to trust; default the system's")
+    certificate: str | None = Field(default=None, description="PEM file of a client certificate")
+    key: str | None = Field(default=None, description="PEM file of its key")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.user is None) != (self.password is None):
+            raise Malformed("user and password belong together: expected both or none")
+        if self.user is not None and self.token is not None:
+            raise Malformed("a request is a user's or has a token: expected user or token")
+        if self.key is not None and self.certificate is None:
+            raise Malformed("a key without its certificate: expected the certificate too")
+        return self
+
+
+class Sli(Strict):
+    """A number that a Prometheus knows: one query, asked every few seconds from the warm-up to the end."""
+
+    prometheus: Annotated[str, AfterValidator(_url)] = Field(
+        description="its address, for example http://prometheus.example:9090"
+    )
+    query: Query = Field(description="PromQL; the answer must be one number: a scalar, or a vector of one element")
+    every: Annotated[PositiveDuration, AfterValidator(_not_too_often)] = Field(
+        default=Duration(5), description="how often it is asked, for example 5s"
+    )
+    oldest: PositiveDuration = Field(
+        default=Duration(60), description="samples that are older do not count, for example 60s; more than a scrape"
+    )
+    fresh: Query | None = Field(
+        default=None,
+        description="PromQL for how old the data is, in seconds; a Prometheus that takes no lookback_delta needs it, "
+        "for example time() - max(timestamp(http_requests_total))",
+    )
+    access: SliAccess = Field(default_factory=SliAccess, description="as whom; default nobody")
+
+    @model_validator(mode="after")
+    def _secured(self) -> Self:
+        given = self.access
+        if not self.tls and (given.ca is not None or given.certificate is not None):
+            raise Malformed("certificates mean TLS: expected https in prometheus")
+        return self
+
+    @property
+    def tls(self) -> bool:
+        return urlsplit(self.prometheus).scheme == "https"
+
+    @property
+    def server(self) -> tuple[str, int, str]:
+        """Host, port, and the path before ``/api/v1``."""
+        parts = urlsplit(self.prometheus)
+        return str(parts.hostname), parts.port or PORTS[parts.scheme], parts.path.rstrip("/")
+
+    def reached(self, folder: Path) -> Access:
+        """How it is spoken to, but for a token; its files are beside the experiment's own, in ``folder``."""
+        given = self.access
+        return Access(
+            tls=self.tls,
+            ca=_beside(folder, given.ca),
+            user=given.user,
+            password=resolved(folder, given.password),
+            certificate=_beside(folder, given.certificate),
+            key=_beside(folder, given.key),
+        )
+
+
+def _beside(folder: Path, file: str | None) -> str | None:
+    return None if file is None else str(folder / Path(file).expanduser())
+
+
+def resolved(folder: Path, reference: str | None) -> str | None:
+    """A reference with its file beside the experiment's own."""
+    if reference is None or not reference.startswith("file:"):
+        return reference
+    return f"file:{_beside(folder, reference.removeprefix('file:'))}"
+
+
+class SliLimit(Strict):
+    """An SLI on the wrong side of a number for too long, in every answer. Three answers without a value abort too."""
+
+    above: Number | None = Field(default=None, description="abort above this, for example 5%, 250ms or 0.05")
+    below: Number | None = Field(default=None, description="abort below this, for example 99%")
+    for_: PositiveDuration = Field(alias="for", description="abort when it is so for this long, for example 30s")
+
+    @model_validator(mode="after")
+    def _one_side(self) -> Self:
+        if (self.above is None) == (self.below is None):
+            got = "got both" if self.above is not None else "got neither"
+            raise Malformed(f"a limit has one side: expected above or below, {got}")
+        return self
+
+    @property
+    def says(self) -> str:
+        """``above 5%``."""
+        limit = self.above if self.above is not None else self.below
+        assert limit is not None
+        return f"{'above' if self.above is not None else 'below'} {limit.text}"
+
+    def beyond(self, value: float) -> bool:
+        """Whether a value is on the wrong side."""
+        return value > self.above if self.above is not None else self.below is not None and value < self.below
+
+
+def of_plan(experiment: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The SLIs of an experiment in normal form, by name; older ones have none."""
+    return dict(experiment.get("slis") or {})
+
+
+def written_in(data: Mapping[str, Any]) -> list[str]:
+    """The names of SLIs in a file that is not validated yet; what is no name of one is left out."""
+    given = data.get("slis")
+    return [name for name in given if re.fullmatch(SLI_NAME, str(name))] if isinstance(given, Mapping) else []
