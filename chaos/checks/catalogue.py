@@ -18,6 +18,7 @@ from chaos.checks import (
     outage,
     recovered,
     regained,
+    slis,
     writes,
 )
 from chaos.checks.check import Check, Rests, Scope
@@ -75,8 +76,11 @@ def metrics(operations: Iterable[str]) -> Iterator[tuple[str, str | None, Check]
 def of(metric: str) -> Check | None:
     """The check of a metric as an expectation names it; None for one that nobody here knows.
 
-    Which operations there are is up to workloads: any may stand before a metric that is of one.
+    Which operations there are is up to workloads: any may stand before a metric that is of one. Which SLIs there are is
+    up to experiments: their checks are made here, and in no list.
     """
+    if (own := slis.check_of(metric)) is not None:
+        return own
     check = CHECKS.get(metric)
     if check is not None:
         return None if check.scope is Scope.OPERATION else check

@@ -44,7 +44,8 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True)
 class Measure:
-    """``value`` in the metric's unit (share 0..1, seconds, count; number or ratio of a user's own); None when there is not enough data.
+    """``value`` in the metric's unit (share 0..1, seconds, count; of a team's own SLI number or ratio, of which nobody
+    knows whether more is better); None when there is not enough data.
 
     ``says`` tells in words where the value comes from, or why there is none.
     """

@@ -137,6 +137,7 @@ class Record:
         self.probes: list[dict[str, Any]] = list(getattr(history, "probes", ()))
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
+        self.slis: list[dict[str, Any]] = list(getattr(history, "slis", ()))
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)

@@ -153,6 +153,7 @@ def _made(
     from chaos.campaign import repeat as making
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
+    from chaos.observe import slis
     from chaos.registry import PROVIDERS, load_experiment
     from chaos.run import guards, space
     from chaos.run.execution import refuse_lacking
@@ -166,6 +167,7 @@ def _made(
     refuse_incomparable(*(planned_group(each, label) for each, label in zip(loaded, (a, b), strict=True)))
     for experiment in loaded:
         guards.refuse_unready(experiment.guards)
+        slis.refuse_unready(experiment)
         refuse_lacking(experiment, PROVIDERS, kind=kind)
     labs_of.refuse_home(kind, opensearch_home)
     labs_of.require(kind)

@@ -34,6 +34,7 @@ def repeated(
     """Make and judge a series of each experiment; the worst exit code."""
     from chaos.base.console import Reporter
     from chaos.campaign import repeat as making
+    from chaos.observe import slis
     from chaos.registry import PROVIDERS
     from chaos.run import guards, space
     from chaos.run.leftovers import refuse_leftovers
@@ -45,6 +46,7 @@ def repeated(
     refuse_leftovers()
     for experiment in experiments:
         guards.refuse_unready(experiment.guards)
+        slis.refuse_unready(experiment)
     space.refuse_scarce(space.wanted(experiments, folder, kind=kind, own_lab=lab is None, times=repeat))
     codes: list[Exit] = []
     for experiment in experiments:

@@ -28,6 +28,7 @@ def runs_on(
 ) -> Exit:
     """Run them one after the other; the worst outcome. Raises InvalidInput, before anything is changed there, with
     everything that forbids one of them."""
+    from chaos.observe import slis
     from chaos.run.leftovers import refuse_leftovers
 
     runs = Runs(file, out, seed, controlled=controlled)
@@ -39,6 +40,8 @@ def runs_on(
         return Exit.PASS
     refuse_leftovers()
     codes: list[Exit] = []
+    for experiment in experiments:
+        slis.refuse_unready(experiment)
     for experiment in experiments:
         try:
             result = runs.run(experiment, quiet=quiet)
@@ -84,6 +87,7 @@ class Runs:
 
         Raises InvalidInput with everything that forbids others than the first kind, before anything is changed.
         """
+        from chaos.observe import slis
         from chaos.run import space
         from chaos.run.leftovers import refuse_leftovers
 
@@ -98,6 +102,8 @@ class Runs:
             )
         refuse(able)
         refuse_leftovers()
+        for made in able:
+            slis.refuse_unready(made.experiment)
         space.refuse_scarce(space.wanted([made.experiment for made in able], self.out, own_lab=False))
         return whys
 

@@ -386,7 +386,9 @@ def _slis(file: ExperimentFile) -> Iterator[Problem]:
                 yield Problem(("expect", index, given.metric), says, at_key=True)
     for name in file.slis:
         if name not in used:
-            says = f"nobody asks for the SLI {name}: expected {slis.metric(name, slis.QUANTITIES[0])} in expect, a guard"
+            says = (
+                f"nobody asks for the SLI {name}: expected {slis.metric(name, slis.QUANTITIES[0])} in expect, a guard"
+            )
             yield Problem(("slis", name), f"{says}, or no {name} here", at_key=True)
 
 

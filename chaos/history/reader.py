@@ -39,6 +39,7 @@ from chaos.history.writer import (
     EVENTS,
     PARQUET,
     PROBES,
+    SLIS,
     STALE,
     TABLES,
 )
@@ -128,6 +129,11 @@ class History:
     def echo(self) -> list[dict[str, Any]]:
         """What an echo beside the nodes took, a line each second, as in :mod:`chaos.observe.echoing`."""
         return _json_lines(self.folder / "history" / ECHO)
+
+    @cached_property
+    def slis(self) -> list[dict[str, Any]]:
+        """What a Prometheus said of the experiment's SLIs, as in :mod:`chaos.observe.slis`; empty without any."""
+        return _json_lines(self.folder / "history" / SLIS)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

@@ -41,6 +41,8 @@ STALE = "stale.jsonl"
 """Reads of the load that were answered in full and still lacked documents that must be there."""
 ECHO = "echo.jsonl"
 """What the echo beside the nodes took, written by :mod:`chaos.observe.echoing`, where its lines are described."""
+SLIS = "slis.jsonl"
+"""What a Prometheus answered, written by :mod:`chaos.observe.slis`, where its lines are described."""
 AUDIT = "audit.json"
 """In the run's folder itself: the availability audit, as :mod:`chaos.programs.audit.documentation` makes it."""
 

@@ -182,14 +182,20 @@ class NodeClient:
     """JSON over HTTP with one server: each request has a deadline, none is repeated, no redirect is followed.
 
     A redirect could lead the password, or a signature, to another server. Thread-safe. ``timeout`` is for each connect
-    and read, in seconds; ``connect`` for the connect alone, where that is another. Raises InvalidInput when secrets or
-    files of ``access`` cannot be read.
+    and read, in seconds; ``connect`` for the connect alone, where that is another. ``headers`` are sent with every
+    request, beside those of ``access``. Raises InvalidInput when secrets or files of ``access`` cannot be read.
     """
 
     def __init__(
-        self, server: Endpoint, *, access: Access = PLAIN, timeout: float = 5.0, connect: float | None = None
+        self,
+        server: Endpoint,
+        *,
+        access: Access = PLAIN,
+        timeout: float = 5.0,
+        connect: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._access, self._headers = access, access.headers()
+        self._access, self._headers = access, {**access.headers(), **(headers or {})}
         self._server = str(Address(access.tls, server.host, server.port))
         if not access.verify:  # as asked for: no need to be told again on every request
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)

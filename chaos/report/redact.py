@@ -1,7 +1,7 @@
 """A run without the names of its owner, for reports that are mailed: a history whose strings are pseudonyms.
 
 Replaced are names of nodes, client hosts, indices, users and machines, addresses, mail addresses, host names and
-paths, the same name by the same pseudonym in every file. Replaced is in the history, before anything is judged or
+paths, addresses and queries of a Prometheus, the same name by the same pseudonym in every file. Replaced is in the history, before anything is judged or
 escaped, so a name is gone in every form in which it could be written. Names of experiments, phases, zones and
 topologies stay, and so do the document ids that the load makes up: the report would say nothing without them.
 A name of one or two characters is replaced only where it stands alone or beside an arrow: "a" is also a word.
@@ -21,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 
+from chaos.definitions.slis import of_plan
 from chaos.history.reader import History
 
 KEEP = frozenset(
@@ -181,6 +182,9 @@ def redacted(history: History) -> tuple[History, Redactor]:
         ),
     )
     redactor.learn("path", (file for file in _files(plan) if "/" in file))
+    redactor.learn("prometheus", (sli.get("prometheus") for sli in _slis(plan)))
+    redactor.learn("query", (sli.get(key) for sli in _slis(plan) for key in ("query", "fresh")))
+    redactor.learn("reference", (value for sli in _slis(plan) for value in (sli.get("access") or {}).values()))
     redactor.learn("user", (name for name in [*_users(plan), *_users(history.events)] if _tells(name)))
     redactor.learn("machine", (name for name in _machines() if _tells(name)))
     copy = History(history.folder)
@@ -193,6 +197,8 @@ def redacted(history: History) -> tuple[History, Redactor]:
             "clean": redactor.value(history.clean),
             "audit": _audit(history.audit, redactor),
             **{name: redactor.value(getattr(history, name)) for name in ("cas", "probes", "stale", "echo")},
+            # what a Prometheus said in words may have any label in it, by itself
+            "slis": [redactor.value({**line, "said": None}) for line in history.slis],
             "arrivals": _renamed(history.arrivals, redactor),
         }
     )
@@ -216,6 +222,11 @@ def _nodes(history: History) -> Iterator[object]:
         yield copy.get("node")
     yield from _audited(history, "nodes")
     yield from _categories(history.arrivals, "node")
+
+
+def _slis(plan: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The experiment's SLIs; their names are the experiment's, and stay."""
+    return of_plan(plan.get("experiment") or {}).values()
 
 
 def _indices(history: History) -> Iterator[object]:

@@ -163,6 +163,7 @@ class Closing(RunState):
         if not self.driver.stop():
             self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
         self.sampler.stop()
+        self.slis.stop()
         self.configuration.stop()
         self.check_late_stop()
         if self.outcome == "finished":
@@ -204,6 +205,7 @@ class Closing(RunState):
             self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
         if self.sampler is not None:
             self.sampler.stop()
+        self.slis.stop()
         self.configuration.stop(patient=self.outcome == "finished")
         self.lab.write_logs()
         self.keep_logs()

@@ -22,6 +22,7 @@ from chaos.definitions import objectives as overriding
 from chaos.faults.offers import Offers, Providers
 from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
+from chaos.observe import slis
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
 from chaos.run import guards, plan, space
@@ -59,6 +60,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     if options.lab is None:
         kinds.require(options.kind)
     guards.refuse_unready(experiment.guards)
+    slis.refuse_unready(experiment, reporter)
     refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()
     space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))
@@ -226,6 +228,8 @@ class Execution(Loading, Phases, Closing):
             phases_began=lambda: self.phases_began,
             red_since=lambda: self.sampler.red_since if self.sampler else None,
             status=lambda: self.driver.status if self.driver else {},
+            slis=self.experiment.slis,
+            said=self.slis.said,
         )
         with guards.Watch(made, self.stop.ask):
             yield

@@ -15,11 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.experiment import GoodFloor, GuardCommand, Guards
+from chaos.definitions.slis import INTERVALS, Sli, SliLimit
+from chaos.observe.slis import Said
 
 TICK_SECONDS = 0.1
 SILENT_SECONDS = 6.0
@@ -195,6 +198,45 @@ class Command:
                     raise TimeoutError from None
 
 
+class Limit:
+    """``sli``: a number of the team's own stays on the wrong side of a limit, answer by answer.
+
+    An answer without a value says nothing; so many in a row, or nobody who asks any more, end the run. ``said``: the
+    last answer, see :meth:`chaos.observe.slis.Slis.said`.
+    """
+
+    def __init__(self, name: str, limit: SliLimit, sli: Sli, said: Callable[[], Said | None]) -> None:
+        self.name = f"sli.{name}"
+        self._sli, self._limit, self._every, self._said = name, limit, float(sli.every), said
+        self._number, self._without = 0, 0
+        self._heard: float | None = None
+        self._beyond_since: float | None = None
+
+    def tripped(self, now: float) -> str | None:
+        said = self._said()
+        self._heard = now if self._heard is None else self._heard
+        if said is None or said.number == self._number:
+            silent = (INTERVALS + 1) * self._every
+            if now - self._heard > silent:
+                return f"it cannot be evaluated: nothing was heard of {self._sli} for {silent:g} s"
+            return None
+        self._number, self._heard = said.number, said.heard
+        if said.value is None:
+            self._without += 1
+            if self._without < INTERVALS:
+                return None
+            return f"it cannot be evaluated: {self._sli} had no value {self._without} times in a row ({said.why})"
+        self._without = 0
+        if not self._limit.beyond(said.value):
+            self._beyond_since = None
+            return None
+        if self._beyond_since is None:
+            self._beyond_since = said.heard
+        if said.heard - self._beyond_since < float(self._limit.for_):
+            return None
+        return f"{self._sli} was {self._limit.says} for {self._limit.for_.text} (at last {said.value:g})"
+
+
 def refuse_unready(guards: Guards) -> None:
     """Raises InvalidInput for a guard that cannot be evaluated here, or that has tripped already."""
     if guards.stop_file is not None:
@@ -259,12 +301,16 @@ def guards_of(
     phases_began: Callable[[], float | None],
     red_since: Callable[[], float | None],
     status: Callable[[], Mapping[str, Any]],
+    slis: Mapping[str, Sli] | None = None,
+    said: Callable[[str], Said | None] = lambda name: None,
 ) -> list[Guard]:
-    """The guards that an experiment asks for. A command is run from now on."""
+    """The guards that an experiment asks for. A command is run from now on. ``slis``: the experiment's, ``said``: the
+    last answer about one."""
     made: list[Guard] = [Longest(float(wanted.max), wanted.max.text, phases_began)]
     if wanted.cluster_red is not None:
         made.append(ClusterRed(float(wanted.cluster_red), wanted.cluster_red.text, red_since))
     made += [Floor(operation, floor, status) for operation, floor in wanted.floors.items()]
+    made += [Limit(name, limit, (slis or {})[name], partial(said, name)) for name, limit in wanted.sli.items()]
     if wanted.stop_file is not None:
         made.append(StopFile(Path(wanted.stop_file).absolute()))
     if wanted.command is not None:

@@ -183,6 +183,7 @@ class Loading(RunState):
         self.configuration.start()
         self.sampler = Sampler(self.lab, self.events, self.index)
         self.sampler.start()
+        self.slis.start()
         if self.experiment.controller is not None:
             self.reporter.status("starting failover controllers")
             self.controllers.start(self.ledger, self.stop.check)

@@ -46,6 +46,8 @@ LOG_NODE_BYTES = 2000
 """A second of a node's log and its Toxiproxy's (7.5 kB/s seen for six nodes, one zone decommissioned for a while)."""
 CONTROLLER_BYTES = 2000
 """A second of a failover controller's events and log."""
+SLI_BYTES = 400
+"""An answer about an SLI, words of its Prometheus included."""
 FIXED_BYTES = 4 * MIB
 """Plan, ledger, evidence, audit, findings, the page (0.4 MB seen) and its redacted twin."""
 DOCUMENT_BYTES = 1000
@@ -127,7 +129,8 @@ def of_record(experiment: Experiment) -> Need:
     probes = float(load.visibility.rate) * (PROBE_BYTES + PROBE_NODE_BYTES * data) if load.visibility else 0.0
     own = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
     own += CONTROLLER_BYTES * len(experiment.controller_zones) * (experiment.controller is not None)
-    seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + own)
+    slis = sum(SLI_BYTES / float(sli.every) for sli in experiment.slis.values())
+    seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + slis + own)
     return Need(round(MARGIN * seen) + FOR_UNDO + FOR_REPORT, RECORD_FILES)
 
 

@@ -22,6 +22,7 @@ from chaos.observe import echo
 from chaos.observe.configuration import Configuration
 from chaos.observe.ends import Ends, Fact
 from chaos.observe.sampler import Sampler
+from chaos.observe.slis import Slis
 from chaos.run import controllers, plan, space
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget, index_of
@@ -82,6 +83,7 @@ class RunState:
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
         self.echo = echo.Echo(self.lab, folder)
+        self.slis = Slis(experiment, folder / "history", self.broken)
         self.workload = workloads.named(experiment.load.workload)
         self.action_count = 0
         self.outcome = "finished"

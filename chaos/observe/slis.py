@@ -1,0 +1,283 @@
+"""Asks a Prometheus for an experiment's SLIs, each in a thread of its own, and writes down every answer.
+
+A line of ``history/slis.jsonl``: ``t`` (when it was asked, CLOCK_MONOTONIC ns), ``kind`` sli, ``name``, ``value`` (None:
+there is none), ``at`` (for which moment it was evaluated, by the server's clock), ``took_ms``, and without a value
+``why`` in our words and ``said`` in those of others. The words of others may hold any name of theirs.
+
+A value counts only when it is one finite number, in time, and fresh. An instant query says for which moment it was
+evaluated and not how old its samples are: by default Prometheus looks back 5 minutes for them. So it is told how far it
+may look (``lookback_delta``), and it is found out whether it goes by that: one that knows the parameter refuses
+nonsense in it. Where it does not (Prometheus before 2.43), the experiment has to say how old the data is (``fresh``).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+
+from chaos.base.access import distrust, secret
+from chaos.base.console import Reporter
+from chaos.base.errors import InvalidInput
+from chaos.base.netsock import Endpoint
+from chaos.base.text import one_line
+from chaos.definitions import Experiment
+from chaos.definitions.slis import Sli, resolved
+from chaos.history.writer import SLIS, Broken, EventWriter
+from chaos.opensearch.rest import UNREADABLE, Garbled, NodeClient, short
+
+DEADLINE_SECONDS = 5.0
+"""For one answer, with what is asked beside it; less where the next question is due sooner."""
+REFUSED = (400, 422)
+"""How a Prometheus says that a query is wrong, or cannot be carried out."""
+NONSENSE = "no duration"
+INFO = "PromQL info"
+"""How warnings begin that say nothing against an answer (before Prometheus 3, where they are apart)."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One number, or why there is none. ``wrong``: that is the query's fault, and no answer will ever be better."""
+
+    value: float | None = None
+    at: float | None = None
+    why: str | None = None
+    said: str | None = None
+    wrong: bool = False
+    reached: bool = False
+    """Whether a Prometheus took the query."""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.why}: {self.said}" if self.said else str(self.why)
+
+
+def read(status: int, body: Any) -> Answer:
+    """What a Prometheus answered to an instant query. Never raises."""
+    try:
+        return _read(status, body)
+    except UNREADABLE as error:
+        return Answer(why="its answer cannot be read", said=type(error).__name__)
+
+
+def _read(status: int, body: Any) -> Answer:
+    if status in REFUSED:
+        return Answer(why="the query is refused", said=_error(body), wrong=True)
+    if status in (401, 403):
+        return Answer(why=f"this user is refused ({status})", said=_error(body))
+    if 300 <= status < 400:
+        return Answer(why=f"it sends elsewhere ({status}), and redirects are not followed")
+    if status != 200:
+        return Answer(why=f"it answers {status}", said=_error(body))
+    if body["status"] != "success":
+        return Answer(why="it answers with an error", said=_error(body))
+    kind, result = body["data"]["resultType"], body["data"]["result"]
+    if kind not in ("scalar", "vector"):
+        expected = "expected a scalar, or a vector of one element"
+        return Answer(why=f"the answer is a {kind}: {expected}", wrong=True, reached=True)
+    warnings = [str(each) for each in body.get("warnings") or () if not str(each).startswith(INFO)]
+    if warnings:
+        return Answer(why="it warns that the answer may not be whole", said=one_line(warnings[0]), reached=True)
+    if kind == "vector" and len(result) != 1:
+        if not result:
+            return Answer(why="no series", reached=True)
+        says = f"the answer has {len(result)} series, and one number was expected"
+        return Answer(why=says, said=one_line(str(result[0]["metric"])), wrong=True, reached=True)
+    if kind == "vector" and "value" not in result[0]:
+        return Answer(why="the answer is a histogram, and one number was expected", wrong=True, reached=True)
+    at, number = result if kind == "scalar" else result[0]["value"]
+    value, at = float(number), float(at)
+    if not math.isfinite(value):
+        return Answer(at=at, why=f"the value is {number}", reached=True)
+    return Answer(value, at, reached=True)
+
+
+def _error(body: Any) -> str:
+    said = body.get("error") or body.get("message") if isinstance(body, Mapping) else body
+    return one_line(str(said or "without a reason"))
+
+
+class Asker:
+    """One SLI's questions. For one thread. Raises InvalidInput when secrets or files of its access cannot be read."""
+
+    def __init__(self, sli: Sli, folder: Path) -> None:
+        """``folder``: the experiment's, beside which its files are."""
+        self._sli = sli
+        host, port, self._path = sli.server
+        access = sli.reached(folder)
+        access.check()
+        token = resolved(folder, sli.access.token)
+        headers = {"authorization": f"Bearer {secret(token)}"} if token is not None else {}
+        self._client = NodeClient(Endpoint(host, port), access=access, headers=headers)
+        self.looks_back: bool | None = None
+        """Whether it goes by ``lookback_delta``; None before anybody knows."""
+        self._last: float | None = None
+
+    def ask(self) -> Answer:
+        """Ask for the value, and whether it is fresh. Never raises what a server may cause."""
+        until = time.monotonic() + min(float(self._sli.every), DEADLINE_SECONDS)
+        answer = self._get(self._sli.query, until)
+        if answer.reached and self.looks_back is None:
+            self.looks_back = self._goes_by_it(until)
+        if answer.value is None:
+            return answer
+        if self._last == answer.at:
+            return replace(answer, value=None, why="the same answer as before, evaluated at the same moment")
+        self._last = answer.at
+        why = self._stale(until)
+        return answer if why is None else replace(answer, value=None, why=why.why, said=why.said, wrong=why.wrong)
+
+    def _stale(self, until: float) -> Answer | None:
+        """Why a value is not known to be fresh; None where it is."""
+        if self._sli.fresh is None:
+            if self.looks_back:
+                return None
+            return Answer(why="nobody knows how old its data is: it goes by no lookback_delta")
+        age = self._get(self._sli.fresh, until)
+        if age.value is None:
+            return replace(age, why=f"nobody knows how old its data is: {age.why}")
+        if age.value > self._sli.oldest:
+            return Answer(why=f"its data is older than {self._sli.oldest.text}", said=f"{age.value:.0f} s")
+        return None
+
+    def _goes_by_it(self, until: float) -> bool | None:
+        """Whether ``lookback_delta`` means anything to it: then nonsense is refused."""
+        answer = self._get(self._sli.query, until, lookback=NONSENSE)
+        return None if not answer.reached and not answer.wrong else not answer.reached
+
+    def _get(self, query: str, until: float, lookback: str | None = None) -> Answer:
+        left = until - time.monotonic()
+        if left <= 0:
+            return Answer(why="no answer in time")
+        back = lookback if lookback is not None else f"{float(self._sli.oldest):g}"
+        wanted = urlencode({"query": query, "timeout": f"{left:.3f}", "lookback_delta": back})
+        try:
+            return read(*self._client.request("GET", f"{self._path}/api/v1/query?{wanted}", whole=left))
+        except Garbled as error:
+            return Answer(why="its answer is no JSON of a Prometheus", said=f"status {error.status}")
+        except urllib3.exceptions.TimeoutError as error:
+            if isinstance(error, urllib3.exceptions.NewConnectionError):  # which urllib3 counts among them
+                return Answer(why="it cannot be reached", said=short(error))
+            return Answer(why="no answer in time")
+        except urllib3.exceptions.HTTPError as error:
+            if untrusted := distrust(error):
+                return Answer(why="its certificate is not trusted", said=untrusted)
+            return Answer(why="it cannot be reached", said=short(error))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def refuse_unready(experiment: Experiment, reporter: Reporter | None = None) -> None:
+    """Ask for each SLI once, before anything is started. Raises InvalidInput with all that cannot be evaluated.
+
+    One without data yet is said: what it measures may only begin with the run. A guard needs its data now.
+    """
+    wrong = []
+    for name, sli in experiment.slis.items():
+        asker = Asker(sli, experiment.file.parent)
+        try:
+            answer = asker.ask()
+        finally:
+            asker.close()
+        where = f"the SLI {name} ({sli.prometheus})"
+        if answer.value is not None:
+            continue
+        if answer.reached and not answer.wrong and not asker.looks_back and sli.fresh is None:
+            wrong.append(
+                f"{where}: it goes by no lookback_delta, so nobody knows how old its data is: "
+                "say it under fresh, for example fresh: time() - max(timestamp(METRIC))"
+            )
+        elif not answer.reached or answer.wrong:
+            wrong.append(f"{where}: {answer.sentence}")
+        elif name in experiment.guards.sli:
+            wrong.append(f"{where}: {answer.sentence}; a guard that has no data cannot be evaluated")
+        elif reporter is not None:
+            reporter.line(f"no data yet for the SLI {name}: {answer.sentence}")
+    if wrong:
+        said = "\n".join([f"{experiment.name} asks for what cannot be had:", *(f"  {each}" for each in wrong)])
+        raise InvalidInput(said, remedy="try the query at its address, and mend it under slis")
+
+
+@dataclass(frozen=True)
+class Said:
+    """The last answer about an SLI. ``number`` of how many, ``heard`` when it was there (``time.monotonic()``)."""
+
+    number: int
+    heard: float
+    value: float | None
+    why: str | None
+
+
+class Slis:
+    """All SLIs of a run, from :meth:`start` to :meth:`stop`. Without any it does nothing."""
+
+    def __init__(self, experiment: Experiment, history: Path, broken: Broken) -> None:
+        """``history``: the folder of the run's record. ``broken``: told when an answer cannot be written."""
+        self._wanted, self._folder = experiment.slis, experiment.file.parent
+        self._file, self._broken = history / SLIS, broken
+        self._over = threading.Event()
+        self._said: dict[str, Said] = {}
+        self._threads: list[threading.Thread] = []
+        self._events: EventWriter | None = None
+
+    def start(self) -> None:
+        """Raises InvalidInput when secrets or files cannot be read (any more)."""
+        if not self._wanted:
+            return
+        askers = {name: Asker(sli, self._folder) for name, sli in self._wanted.items()}
+        self._events = EventWriter(self._file, self._broken)
+        for name, asker in askers.items():
+            thread = threading.Thread(target=self._run, args=(name, asker), name=f"sli {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Idempotent. Waits for answers that are under way, each for its deadline at most."""
+        self._over.set()
+        until = time.monotonic() + 2 * DEADLINE_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if self._events is not None and not any(thread.is_alive() for thread in self._threads):
+            self._events.close()
+
+    def said(self, name: str) -> Said | None:
+        """The last answer; None before there is one."""
+        return self._said.get(name)
+
+    def _run(self, name: str, asker: Asker) -> None:
+        every = float(self._wanted[name].every)
+        due = time.monotonic()
+        try:
+            while not self._over.is_set():
+                with suppress(OSError):  # of the disk: whoever owns the record has been told, and ends the run
+                    self._once(name, asker.ask)
+                due += every * max(1.0, math.ceil((time.monotonic() - due) / every))  # what was missed is not made up
+                if self._over.wait(max(0.0, due - time.monotonic())):
+                    return
+        finally:
+            asker.close()
+
+    def _once(self, name: str, ask: Callable[[], Answer]) -> None:
+        asked = time.monotonic_ns()
+        try:
+            answer = ask()
+        except Exception as error:  # then there is no value, and the record says why
+            answer = Answer(why=f"asking failed: {type(error).__name__}", said=one_line(str(error)))
+        heard = time.monotonic_ns()
+        fields: dict[str, Any] = {"name": name, "value": answer.value, "at": answer.at}
+        fields["took_ms"] = round((heard - asked) / 1e6, 1)
+        if answer.value is None:
+            fields |= {"why": answer.why, "said": answer.said}
+        before = self._said.get(name)
+        self._said[name] = Said(before.number + 1 if before else 1, heard / 1e9, answer.value, answer.why)
+        assert self._events is not None
+        self._events.write("sli", t=asked, **fields)
