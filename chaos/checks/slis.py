@@ -59,9 +59,8 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     known = Measure(value, unit, f"{says}; besides, {hole}", evidence=evidence)
     if wanted.comparison in WRONG_SIDE.get(quantity, ()) and _missed(known, wanted):
         return known
-    return Measure.missing(
-        unit, f"{hole} (of the values that are there the {SHORT[quantity]} is {known.text})", **evidence
-    )
+    there = f"of the values that are there the {SHORT[quantity]} is {known.text}"
+    return Measure.missing(unit, f"{hole} ({there})", **evidence)
 
 
 def _missed(measured: Measure, wanted: Expected) -> bool:

@@ -1,13 +1,13 @@
 """Asks a Prometheus for an experiment's SLIs, each in a thread of its own, and writes down every answer.
 
-A line of ``history/slis.jsonl``: ``t`` (when it was asked, CLOCK_MONOTONIC ns), ``kind`` sli, ``name``, ``value`` (None:
-there is none), ``at`` (for which moment it was evaluated, by the server's clock), ``took_ms``, and without a value
-``why`` in our words and ``said`` in those of others. The words of others may hold any name of theirs.
+A line of ``history/slis.jsonl``: ``t`` (when it was asked, CLOCK_MONOTONIC ns), ``kind`` sli, ``name``, ``value``
+(None: there is none), ``at`` (for which moment it was evaluated, by the server's clock), ``took_ms``, and without a
+value ``why`` in our words and ``said`` in those of others. The words of others may hold any name of theirs.
 
 A value counts only when it is one finite number, in time, and fresh. An instant query says for which moment it was
 evaluated and not how old its samples are: by default Prometheus looks back 5 minutes for them. So it is told how far it
 may look (``lookback_delta``), and it is found out whether it goes by that: one that knows the parameter refuses
-nonsense in it. Where it does not (Prometheus before 2.43), the experiment has to say how old the data is (``fresh``).
+nonsense in it. Where it does not (Prometheus 2.42, for one), the experiment has to say how old the data is (``fresh``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A run without the names of its owner, for reports that are mailed: a history whose strings are pseudonyms.
 
-Replaced are names of nodes, client hosts, indices, users and machines, addresses, mail addresses, host names and
-paths, addresses and queries of a Prometheus, the same name by the same pseudonym in every file. Replaced is in the history, before anything is judged or
-escaped, so a name is gone in every form in which it could be written. Names of experiments, phases, zones and
-topologies stay, and so do the document ids that the load makes up: the report would say nothing without them.
+Replaced are names of nodes, client hosts, indices, users and machines, addresses, mail addresses, host names, paths,
+and of SLIs the Prometheus, its queries and its words; the same name by the same pseudonym in every file.
+Replaced is in the history, before anything is judged or escaped, so a name is gone in every form in which it could be
+written. Names of experiments, phases, zones, topologies and SLIs stay, and so do the document ids that the load makes
+up: the report would say nothing without them.
 A name of one or two characters is replaced only where it stands alone or beside an arrow: "a" is also a word.
 """
 
