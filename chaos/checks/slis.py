@@ -4,9 +4,10 @@ The history has an answer every few seconds (``history/slis.jsonl``, :mod:`chaos
 why there is none. An answer belongs to the phase in which it was asked for. What it says is of the time before (the
 window of a ``rate``, the last scrape), which nobody here can know.
 
-Missing data never passes. Where more than :data:`HOLE` intervals of a phase have no value, or less than
-:data:`COVERED` of the answers that were due, nobody knows what was in between. Only what was seen to miss its target
-stands whatever else is missing: a largest value that is too large, a smallest one that is too small.
+Missing data never passes. Where so many answers in a row have no value as a guard would not bear either, or nobody was
+asked for as long, or less than :data:`COVERED` of the answers that were due have one, nobody knows what was in between.
+Only what was seen to miss its target stands whatever else is missing: a largest value that is too large, a smallest one
+that is too small.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from chaos.checks.check import Check
 from chaos.checks.measure import Measure, Verdict, judge
 from chaos.checks.record import SECOND, Expected, Record, Span
 from chaos.checks.words import Words, filled, verbatim
-from chaos.definitions.slis import of_plan, parted
+from chaos.definitions.slis import INTERVALS, of_plan, parted
 
-HOLE = 3.5
-"""Intervals without a value that nobody knows enough after: three answers are missing, and half a one for lateness."""
+HOLE = INTERVALS + 0.5
+"""Intervals from one value to the next, or to the phase's edges, at most; half a one is for lateness."""
 COVERED = 0.5
 """The share of the answers due in a phase that must have a value."""
 WRONG_SIDE = {"max": ("<", "<="), "min": (">", ">=")}
@@ -47,7 +48,7 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     every = float(planned["every"])
     answers = [each for each in record.slis if each.get("name") == name and span.holds(int(each["t"]))]
     seen = [(int(each["t"]), float(each["value"])) for each in answers if each.get("value") is not None]
-    due = max(1, int(span.seconds / every))
+    due = max(1, round(span.seconds / every))
     evidence = {"values": len(seen), "due": due, "every": every}
     hole = _hole(record, span, [at for at, _ in seen], answers, every, due)
     if not seen:
@@ -84,15 +85,22 @@ def _hole(
     record: Record, span: Span, seen: Sequence[int], answers: Sequence[Mapping[str, Any]], every: float, due: int
 ) -> str | None:
     """Why too little of a phase is known, in words; None when enough is. ``seen``: the moments that have a value."""
-    gaps = list(itertools.pairwise([span.start, *seen, span.end]))
-    start, end = max(gaps, key=lambda gap: gap[1] - gap[0])
-    why = _reasons([each for each in answers if start <= int(each["t"]) < end])
-    if (end - start) / SECOND > HOLE * every:
+    edges = [span.start, *seen, span.end]
+    start, end = max(itertools.pairwise(edges), key=lambda gap: gap[1] - gap[0])
+    if (end - start) / SECOND <= HOLE * every:
+        start, end = max(itertools.pairwise(edges), key=lambda gap: len(_between(answers, *gap)))
+    between = _between(answers, start, end)
+    if (end - start) / SECOND > HOLE * every or len(between) >= INTERVALS:
         since, until = (text.seconds(max(0.0, record.since_start(at) or 0.0)) for at in (start, end))
-        return f"no data from {since} to {until}, one answer every {text.seconds(every)} was due{why}"
+        return f"no data from {since} to {until}, one answer every {text.seconds(every)} was due{_reasons(between)}"
     if len(seen) < COVERED * due:
         return f"only {len(seen)} of {due} answers have a value{_reasons(answers)}"
     return None
+
+
+def _between(answers: Sequence[Mapping[str, Any]], start: int, end: int) -> list[Mapping[str, Any]]:
+    """The answers without a value from one moment to another."""
+    return [each for each in answers if start <= int(each["t"]) < end and each.get("value") is None]
 
 
 def _nothing(answers: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,243 @@
+"""SLIs from a real Prometheus, which scrapes an exporter of ours: met, missed, and gone; wrong queries; a frozen server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+from unit.checks.test_slis import wanted
+
+from chaos.base.errors import InvalidInput
+from chaos.checks import catalogue
+from chaos.checks.measure import Measure, Verdict, judge
+from chaos.checks.record import Record, Span, _expectations
+from chaos.definitions.experiment import Experiment
+from chaos.definitions.slis import Sli
+from chaos.history.reader import History
+from chaos.observe.slis import Asker, Slis, refuse_unready
+from chaos.registry import load_experiment
+from chaos.target.labs.processes import wait_until
+
+PROMETHEUS = shutil.which("prometheus")
+pytestmark = pytest.mark.skipif(
+    PROMETHEUS is None, reason="no Prometheus is installed on this machine: apt-get install prometheus"
+)
+PATIENCE = 60.0
+ANSWERS = 5
+"""Of each phase."""
+CONFIGURATION = """\
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs: [{{job_name: checkout, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]
+"""
+FRESH = "time() - max(timestamp(checkout_errors_ratio))"
+EXPERIMENT = """\
+apiVersion: opensearch-chaos/v1
+name: with-slis
+topology: 3az-standby
+load: {{read: {{rate: 10/s, good: ok within 1s}}}}
+slis:
+  checkout_errors: {{prometheus: '{url}', query: checkout_errors_ratio, every: 1s, oldest: 5s{more}}}
+  kept: {{prometheus: '{url}', query: 'last_over_time(checkout_errors_ratio[10m])', every: 1s, oldest: 5s{more}}}
+phases: {{healthy: {{for: 30s}}}}
+expect: [{{sli.checkout_errors.max: "< 1%"}}, {{sli.kept.max: "< 1%"}}]
+"""
+
+
+@dataclass
+class Exporter:
+    """A page of metrics with one gauge, until it is shut."""
+
+    ratio: float = 0.001
+    server: ThreadingHTTPServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        exporter = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                page = f"checkout_errors_ratio {exporter.ratio}\ncheckout_requests 1\n".encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(page)))
+                self.end_headers()
+                self.wfile.write(page)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = int(self.server.server_address[1])
+        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def shut(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join()
+
+
+@dataclass
+class Monitoring:
+    exporter: Exporter
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def experiment(self, folder: Path, *, fresh: bool = True) -> Experiment:
+        file = folder / "with-slis.yaml"
+        more = f", fresh: '{FRESH}'" if fresh else ""
+        file.write_text(EXPERIMENT.format(url=self.url, more=more))
+        return load_experiment(file)
+
+    def sli(self, query: str, **more: Any) -> Sli:
+        return Sli.model_validate({"prometheus": self.url, "query": query, "every": "5s", "fresh": "0"} | more)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def monitored(folder: Path) -> Iterator[Monitoring]:
+    exporter, port = Exporter(), _free_port()
+    (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=exporter.port))
+    command = [
+        str(PROMETHEUS),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with open(folder / "prometheus.log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    made = Monitoring(exporter, f"http://127.0.0.1:{port}", process)
+    try:
+        asker = Asker(made.sli("checkout_errors_ratio"), folder)
+        assert wait_until(lambda: asker.ask().value is not None, PATIENCE, every=0.5), (
+            folder / "prometheus.log"
+        ).read_text()[-2000:]
+        asker.close()
+        yield made
+    finally:
+        exporter.shut()
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def monitoring(tmp_path: Path) -> Iterator[Monitoring]:
+    with monitored(tmp_path) as made:
+        yield made
+
+
+def phase(slis: Slis, name: str, ready: Callable[[float | None], bool]) -> tuple[int, int]:
+    """From the first answer that is as it must be, over some answers more: the phase's edges (monotonic ns)."""
+
+    def number() -> int:
+        said = slis.said(name)
+        return 0 if said is None else said.number
+
+    assert wait_until(lambda: (said := slis.said(name)) is not None and ready(said.value), PATIENCE)
+    start, before = time.monotonic_ns(), number()
+    assert wait_until(lambda: number() >= before + ANSWERS, PATIENCE)
+    return start, time.monotonic_ns()
+
+
+def judged(folder: Path, experiment: Experiment, edges: tuple[int, int], name: str) -> tuple[Measure, Verdict]:
+    """What the check says of the record that was written."""
+    record = Record(synthetic.slow_zone().history())
+    record.slis = History(folder).slis
+    record.plan["experiment"] = experiment.to_json()
+    expected = wanted("max", "<", 0.01, "1%")
+    expected["metric"] = f"sli.{name}.max"
+    (one,) = _expectations({"expect": [expected]})
+    check = catalogue.of(one.metric)
+    assert check is not None
+    found = check.measure(record, one, Span("p", 0, *edges, False, "elapsed"))  # type: ignore[arg-type]
+    return found, judge(found, one.comparison, one.value)
+
+
+def test_below_passes_above_is_a_weakness_and_a_dead_exporter_is_no_data(
+    monitoring: Monitoring, tmp_path: Path
+) -> None:
+    experiment = monitoring.experiment(tmp_path)
+    refuse_unready(experiment)
+    slis = Slis(experiment, tmp_path / "history", lambda says: None)
+    slis.start()
+    try:
+        met = phase(slis, "checkout_errors", lambda value: value == 0.001)
+        monitoring.exporter.ratio = 0.02
+        missed = phase(slis, "checkout_errors", lambda value: value == 0.02)
+        monitoring.exporter.shut()
+        dead = phase(slis, "checkout_errors", lambda value: value is None)
+    finally:
+        slis.stop()
+    measure, verdict = judged(tmp_path, experiment, met, "checkout_errors")
+    assert (verdict, measure.value, measure.text) == (Verdict.PASS, 0.001, "0.1 %")
+    measure, verdict = judged(tmp_path, experiment, missed, "checkout_errors")
+    assert (verdict, measure.value) == (Verdict.FAIL, 0.02)
+    measure, verdict = judged(tmp_path, experiment, dead, "checkout_errors")
+    assert (verdict, measure.value) == (Verdict.INCONCLUSIVE, None) and "no series" in measure.says
+    # a query that keeps old values answers all the time; only who asks how old they are knows better
+    asker = Asker(monitoring.sli("last_over_time(checkout_errors_ratio[10m])"), tmp_path)
+    assert asker.ask().value == 0.02
+    asker.close()
+    measure, verdict = judged(tmp_path, experiment, dead, "kept")
+    assert verdict is Verdict.INCONCLUSIVE and "nobody knows how old its data is: no series" in measure.says
+
+
+def test_a_server_that_takes_no_bound_on_age_is_refused_without_another(monitoring: Monitoring, tmp_path: Path) -> None:
+    asker = Asker(monitoring.sli("checkout_errors_ratio"), tmp_path)
+    asker.ask()
+    asker.close()
+    assert asker.looks_back is not None
+    experiment = monitoring.experiment(tmp_path, fresh=False)
+    if asker.looks_back:
+        refuse_unready(experiment)
+    else:
+        with pytest.raises(InvalidInput, match="it goes by no lookback_delta"):
+            refuse_unready(experiment)
+
+
+def test_what_a_real_one_says_to_wrong_queries_and_when_it_stands_still(monitoring: Monitoring, tmp_path: Path) -> None:
+    def asked(query: str, **more: Any) -> tuple[float | None, str | None, str | None, bool]:
+        asker = Asker(monitoring.sli(query, **more), tmp_path)
+        found = asker.ask()
+        asker.close()
+        return found.value, found.why, found.said, found.wrong
+
+    assert asked("sum(checkout_requests)")[0] == 1.0
+    assert asked("scalar(checkout_requests) * 2")[0] == 2.0
+    value, why, said, wrong = asked("sum(checkout_requests")
+    assert (value, why, wrong) == (None, "the query is refused", True) and "parenthesis" in str(said)
+    assert asked('{job="checkout"}')[1:4:2] == (asked('{job="checkout"}')[1], True)
+    assert "series, and one number was expected" in str(asked('{job="checkout"}')[1])
+    assert asked('"words"')[1] == "the answer is a string: expected a scalar, or a vector of one element"
+    assert str(asked("checkout_requests[10s]")[1]).startswith("the answer is a matrix")
+    assert asked("nothing_of_that_name")[1] == "no series"
+    assert asked("0 / 0")[1] == "the value is NaN" and asked("1 / 0")[1] == "the value is +Inf"
+    assert asked("checkout_requests", fresh="61")[1] == "its data is older than 1m"
+    os.kill(monitoring.process.pid, signal.SIGSTOP)
+    try:
+        assert asked("checkout_requests")[1] == "no answer in time"
+    finally:
+        os.kill(monitoring.process.pid, signal.SIGCONT)
+    assert wait_until(lambda: asked("sum(checkout_requests)")[0] == 1.0, PATIENCE)
+    monitoring.process.kill()
+    monitoring.process.wait()
+    assert asked("checkout_requests")[1] == "it cannot be reached"
