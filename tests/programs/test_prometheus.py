@@ -1,4 +1,4 @@
-"""SLIs from a real Prometheus, which scrapes an exporter of ours: met, missed, and gone; wrong queries; a frozen server."""
+"""SLIs from a real Prometheus, which scrapes an exporter of ours: met, missed, gone; wrong queries; a frozen server."""
 
 from __future__ import annotations
 
@@ -201,20 +201,17 @@ def test_below_passes_above_is_a_weakness_and_a_dead_exporter_is_no_data(
     assert verdict is Verdict.INCONCLUSIVE and "nobody knows how old its data is: no series" in measure.says
 
 
-def test_a_server_that_takes_no_bound_on_age_is_refused_without_another(monitoring: Monitoring, tmp_path: Path) -> None:
-    asker = Asker(monitoring.sli("checkout_errors_ratio"), tmp_path)
+def test_what_a_real_one_says_to_wrong_queries_and_when_it_stands_still(monitoring: Monitoring, tmp_path: Path) -> None:
+    asker = Asker(monitoring.sli("checkout_requests"), tmp_path)
     asker.ask()
     asker.close()
-    assert asker.looks_back is not None
-    experiment = monitoring.experiment(tmp_path, fresh=False)
+    without = monitoring.experiment(tmp_path, fresh=False)
     if asker.looks_back:
-        refuse_unready(experiment)
-    else:
+        refuse_unready(without)
+    else:  # 2.42 is one that takes no bound on age
         with pytest.raises(InvalidInput, match="it goes by no lookback_delta"):
-            refuse_unready(experiment)
+            refuse_unready(without)
 
-
-def test_what_a_real_one_says_to_wrong_queries_and_when_it_stands_still(monitoring: Monitoring, tmp_path: Path) -> None:
     def asked(query: str, **more: Any) -> tuple[float | None, str | None, str | None, bool]:
         asker = Asker(monitoring.sli(query, **more), tmp_path)
         found = asker.ask()
@@ -225,8 +222,8 @@ def test_what_a_real_one_says_to_wrong_queries_and_when_it_stands_still(monitori
     assert asked("scalar(checkout_requests) * 2")[0] == 2.0
     value, why, said, wrong = asked("sum(checkout_requests")
     assert (value, why, wrong) == (None, "the query is refused", True) and "parenthesis" in str(said)
-    assert asked('{job="checkout"}')[1:4:2] == (asked('{job="checkout"}')[1], True)
-    assert "series, and one number was expected" in str(asked('{job="checkout"}')[1])
+    _, why, _, wrong = asked('{job="checkout"}')
+    assert wrong and "series, and one number was expected" in str(why)
     assert asked('"words"')[1] == "the answer is a string: expected a scalar, or a vector of one element"
     assert str(asked("checkout_requests[10s]")[1]).startswith("the answer is a matrix")
     assert asked("nothing_of_that_name")[1] == "no series"
