@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import socket
-import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import synthetic
+from prometheuskit import PATIENCE, Monitoring, monitored, needed
 from unit.checks.test_slis import wanted
 
 from chaos.base.errors import InvalidInput
@@ -25,118 +19,13 @@ from chaos.checks import catalogue
 from chaos.checks.measure import Measure, Verdict, judge
 from chaos.checks.record import Record, Span, _expectations
 from chaos.definitions.experiment import Experiment
-from chaos.definitions.slis import Sli
 from chaos.history.reader import History
 from chaos.observe.slis import Asker, Slis, refuse_unready
-from chaos.registry import load_experiment
 from chaos.target.labs.processes import wait_until
 
-PROMETHEUS = shutil.which("prometheus")
-pytestmark = pytest.mark.skipif(
-    PROMETHEUS is None, reason="no Prometheus is installed on this machine: apt-get install prometheus"
-)
-PATIENCE = 60.0
+pytestmark = needed
 ANSWERS = 5
 """Of each phase."""
-CONFIGURATION = """\
-global: {{scrape_interval: 1s, scrape_timeout: 1s}}
-scrape_configs: [{{job_name: checkout, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]
-"""
-FRESH = "time() - max(timestamp(checkout_errors_ratio))"
-EXPERIMENT = """\
-apiVersion: opensearch-chaos/v1
-name: with-slis
-topology: 3az-standby
-load: {{read: {{rate: 10/s, good: ok within 1s}}}}
-slis:
-  checkout_errors: {{prometheus: '{url}', query: checkout_errors_ratio, every: 1s, oldest: 5s{more}}}
-  kept: {{prometheus: '{url}', query: 'last_over_time(checkout_errors_ratio[10m])', every: 1s, oldest: 5s{more}}}
-phases: {{healthy: {{for: 30s}}}}
-expect: [{{sli.checkout_errors.max: "< 1%"}}, {{sli.kept.max: "< 1%"}}]
-"""
-
-
-@dataclass
-class Exporter:
-    """A page of metrics with one gauge, until it is shut."""
-
-    ratio: float = 0.001
-    server: ThreadingHTTPServer = field(init=False)
-
-    def __post_init__(self) -> None:
-        exporter = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                page = f"checkout_errors_ratio {exporter.ratio}\ncheckout_requests 1\n".encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(page)))
-                self.end_headers()
-                self.wfile.write(page)
-
-            def log_message(self, *_: Any) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = int(self.server.server_address[1])
-        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def shut(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join()
-
-
-@dataclass
-class Monitoring:
-    exporter: Exporter
-    url: str
-    process: subprocess.Popen[bytes]
-
-    def experiment(self, folder: Path, *, fresh: bool = True) -> Experiment:
-        file = folder / "with-slis.yaml"
-        more = f", fresh: '{FRESH}'" if fresh else ""
-        file.write_text(EXPERIMENT.format(url=self.url, more=more))
-        return load_experiment(file)
-
-    def sli(self, query: str, **more: Any) -> Sli:
-        return Sli.model_validate({"prometheus": self.url, "query": query, "every": "5s", "fresh": "0"} | more)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-@contextmanager
-def monitored(folder: Path) -> Iterator[Monitoring]:
-    exporter, port = Exporter(), _free_port()
-    (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=exporter.port))
-    command = [
-        str(PROMETHEUS),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with open(folder / "prometheus.log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    made = Monitoring(exporter, f"http://127.0.0.1:{port}", process)
-    try:
-        asker = Asker(made.sli("checkout_errors_ratio"), folder)
-        assert wait_until(lambda: asker.ask().value is not None, PATIENCE, every=0.5), (
-            folder / "prometheus.log"
-        ).read_text()[-2000:]
-        asker.close()
-        yield made
-    finally:
-        exporter.shut()
-        process.send_signal(signal.SIGCONT)
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
