@@ -27,6 +27,7 @@ from chaos.commands.planning import plan, validate
 from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
+from chaos.commands.saying_done import done
 from chaos.commands.starting import init
 from chaos.commands.targets import target_check, target_rights
 from chaos.commands.upstream import upstream
@@ -59,6 +60,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     validate,
     plan,
     faults,
+    done,
     report,
     init,
     compare,

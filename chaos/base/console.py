@@ -49,6 +49,12 @@ class Reporter:
             with suppress(OSError):  # a full disk, where the lines go to a file
                 self.console.print(f"{self._stamp()}  {text}", markup=False)
 
+    def demand(self, text: str) -> None:
+        """What somebody must do: told to the quiet too."""
+        LOG.info("%s", text)
+        with suppress(OSError):
+            self.console.print(text, markup=False)
+
     def status(self, text: str) -> None:
         """What is going on right now: overwritten on a terminal, a line every ten seconds elsewhere."""
         if self._quiet:

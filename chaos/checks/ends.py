@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import during as allowed
 from chaos.checks.evidence import Gap, faults, unwatched
 from chaos.checks.record import Record
 from chaos.history import ends
@@ -56,7 +57,8 @@ def table(record: Record) -> list[dict[str, Any]]:
 
 
 def _unasked(record: Record) -> list[dict[str, Any]]:
-    return [event for event in record.of_kind(ends.KIND) if event.get("commanded") is not True]
+    every = record.of_kind(ends.KIND)
+    return [event for event in every if event.get("commanded") is not True and not allowed.allows(record, event)]
 
 
 def _is_weakness(record: Record, event: dict[str, Any]) -> bool:

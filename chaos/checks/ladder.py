@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import ids, text
-from chaos.checks import evidence, failovers, latency, recovered, regained
+from chaos.checks import during, evidence, failovers, latency, recovered, regained
 from chaos.checks.arrivals import Arrivals, ranked
 from chaos.checks.check import Check
 from chaos.checks.good import FEWEST
@@ -42,6 +42,7 @@ from chaos.checks.record import SECOND, Bools, Expected, Ints, Record, Span, per
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
 from chaos.checks.words import Words
+from chaos.history.during import BEGUN
 from chaos.opensearch.routing import default_routing_shards, shard_of
 
 TITLES = {
@@ -145,7 +146,8 @@ class Ladder:
 
 
 def concerned(record: Record, span: Span) -> frozenset[str]:
-    """The nodes that the phase's faults hit: their targets, or who is cut from most others by their links."""
+    """The nodes that the phase's faults hit: their targets, or who is cut from most others by their links; and those
+    that others restart in it."""
     found: set[str] = set()
     nodes = set(record.zone_of)
     for command in record.within(span, "fault.command"):
@@ -158,6 +160,8 @@ def concerned(record: Record, span: Span) -> frozenset[str]:
             peers.setdefault(str(source), set()).add(str(target))
             peers.setdefault(str(target), set()).add(str(source))
         found |= {node for node in nodes if len(peers.get(node, set()) & nodes) > len(nodes) / 2}
+    if (waited := during.of_phase(record, span)) is not None:
+        found |= nodes.intersection(waited.nodes)
     return frozenset(found)
 
 
@@ -165,7 +169,8 @@ def concerned(record: Record, span: Span) -> frozenset[str]:
 
 
 def in_effect(ladder: Ladder) -> Measure:
-    """When all faults of the phase were in effect; without one, when what was undone was gone, or an action done."""
+    """When all faults of the phase were in effect; without one, when what was undone was gone, an action done, or what
+    others did was over."""
     record, span = ladder.record, ladder.span
     own = [fault for fault in evidence.faults(record) if fault.phase == span.name]
     if own:
@@ -179,6 +184,10 @@ def in_effect(ladder: Ladder) -> Measure:
             return Measure.missing("seconds", "not every fault that was undone is known to be gone")
         return ladder.reached(max(gone), "what was undone is gone")
     asked = {event.get("action") for event in record.within(span, "action.command")}
+    if not asked and (waited := during.of_phase(record, span)) is not None:
+        if waited.over is None or waited.over.get("ok") is not True:
+            return Measure.missing("seconds", "what was waited for did not come to its end")
+        return ladder.reached(int(waited.over["t"]), "what was waited for is over")
     done = [int(e["t"]) for e in record.of_kind("action.done") if e.get("action") in asked and e.get("ok") is True]
     if len(done) < len(asked):
         return Measure.missing("seconds", "not every action of the phase came through")
@@ -434,7 +443,7 @@ def measure(record: Record, span: Span, name: str) -> Measure:
 def harms(record: Record, span: Span) -> bool:
     """Whether anything of the phase takes something away from the cluster, or all that it does is give it back."""
     actions = {event.get("action_kind") for event in record.within(span, "action.command")}
-    return bool(record.within(span, "fault.command") or "decommission" in actions)
+    return bool(record.within(span, "fault.command", BEGUN) or "decommission" in actions)
 
 
 def table(record: Record) -> dict[str, Any]:

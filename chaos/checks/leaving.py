@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from chaos.base import text
-from chaos.checks import evidence, standing, starved
+from chaos.checks import during, evidence, standing, starved
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.standing import Stoppage
 
@@ -95,6 +95,8 @@ def _asked_for(record: Record, node: str, at: int) -> bool:
         ends = {end for link in fault.links for end in link.split(" → ")}
         if fault.command <= at <= over and node in (set(fault.targets) or ends):
             return True
+    if during.explains(record, node, at):
+        return True
     zone = record.zone_of.get(node)
     moves = [
         (event.get("action_kind"), _ZONE.findall(str(event.get("says"))))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
-from chaos.history import models
+from chaos.history import during, models
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 OUTCOMES = {name: code for code, name in enumerate(NAMES)}
-TRIGGERS = ("fault.command", "action.command", "fault.undo")
-"""Events by which the experiment itself changes something."""
+TRIGGERS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
+"""Events by which the experiment itself changes something, or lets others do so."""
 
 
 class HistoryLike(Protocol):
@@ -99,7 +99,7 @@ class Span:
     @property
     def complete(self) -> bool:
         """It ran to the end that the definition gave it."""
-        return self.reason in ("elapsed", "condition met", "deadline")
+        return self.reason in ("elapsed", "condition met", "deadline", "done")
 
     def holds(self, t: int) -> bool:
         return self.start <= t < self.end

@@ -28,6 +28,7 @@ from chaos.checks import (
     coverage,
     data,
     deciding,
+    during,
     ends,
     enough,
     evidence,
@@ -187,7 +188,7 @@ def evaluate(history: HistoryLike) -> Findings:
         Cause.PROCESS: ends.gaps(record),
         Cause.SETTINGS: configuration.gaps(record),
         Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
-        Cause.STEP: evidence.step_gaps(record),
+        Cause.STEP: (*during.gaps(record), *evidence.step_gaps(record)),
         Cause.NEVER_GOOD: evidence.vacuous_operations(record),
         Cause.NEVER_SHOWN: data.gaps(record),
         Cause.TOO_LITTLE: enough.gaps(record),
@@ -608,6 +609,8 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["coverage"] = asked
     if ended := ends.table(record):
         tables["ends"] = ended
+    if waited := during.table(record):
+        tables["during"] = waited
     return tables
 
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from chaos import registry
-from chaos.run import keeper, noted
+from chaos.run import commanding, keeper, noted
 
-KNOWN = (registry.PROVIDERS, noted.OPEN)
+KNOWN = (registry.PROVIDERS, noted.OPEN, commanding.END)
 """With them every move that a ledger may name is known here."""
 
 

@@ -207,6 +207,8 @@ def execute(name: str, host: str, command: Sequence[str]) -> int:
 
 def down(name: str | None) -> tuple[str, Path, list[str]]:
     """Take a lab away: its id, where its logs are now, and what would not go. Refused while a run is under way."""
+    from chaos.run import commanding
+
     ids = _ids(name)
     if not ids:
         raise InvalidInput("there is no lab to take down")
@@ -219,5 +221,7 @@ def down(name: str | None) -> tuple[str, Path, list[str]]:
     problems = sweep.destroy(ids[0])
     for each in registrations():  # of dead runs: what they did to the lab has gone with it
         if each.lab == ids[0] and not each.owner.alive() and not problems:
-            each.remove()
+            problems += commanding.end_commands(each.ledger, lambda says: None)
+            if not problems:
+                each.remove()
     return ids[0], sweep.logs() / ids[0], problems

@@ -144,6 +144,8 @@ def print_step(step: Any) -> None:
         out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
     elif "provider" in step:
         out.print("    provider: none can do this there", markup=False)
+    if step.get("proof"):
+        out.print(f"    proof: {step['proof']} (grade {step['grade']})", markup=False)
     for key in ("mechanism", "resolved"):
         if step.get(key):
             out.print(f"    {key}: {step[key]}", markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 API_VERSION = "opensearch-chaos/v1"
@@ -43,3 +43,5 @@ class _OneOrMoreSchema:
 T = TypeVar("T")
 OneOrMore = Annotated[tuple[T, ...], BeforeValidator(_as_list), _OneOrMoreSchema]
 """``x`` or ``[x, y]`` in YAML, always a tuple in Python."""
+Setting = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9_.-]*$")]
+"""The full name of one setting, such as cluster.routing.allocation.enable."""

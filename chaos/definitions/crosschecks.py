@@ -48,6 +48,8 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
         yield from _undo(name, phase, state)
         yield from _inject(name, phase, state)
         yield from _do(name, phase, state)
+        if phase.during is not None and phase.during.restarts is not None:
+            yield from _selector(phase.during.restarts, topology, ("phases", name, "during", "restarts"))
     yield from _expect(file, grammar.declared(file.load.workload))
     yield from _guards(file)
     yield from _slis(file)
@@ -338,11 +340,11 @@ def _recovery(
             loc, f"{metric} counts from a phase's first command, and no phase commands anything: expected one that does"
         )
     for name, phase in given.items():
-        if not (phase.undo or phase.inject or phase.do):
+        if not (phase.undo or phase.inject or phase.do or phase.during):
             yield Problem(
                 loc,
                 f"{metric} counts from a phase's first command, and phase {name} commands nothing: "
-                "expected a phase with inject, undo or do",
+                "expected a phase with inject, undo, do or during",
             )
     writers = [kind.name for kind in declared.values() if kind.writes]
     if metric == "recovery.first_writes" and not any(name in file.load.operations for name in writers):
@@ -358,6 +360,15 @@ def _guards(file: ExperimentFile) -> Iterator[Problem]:
             where,
             f"the phases with `for` take {timed.text}, and guards.max ends the run after "
             f"{file.guards.max.text}: expected more than {timed.text}",
+        )
+        return
+    waited = {name: phase.during for name, phase in file.phases.items() if phase.during is not None}
+    if waited and (all_of_it := Duration(timed + sum(each.within for each in waited.values()))) > file.guards.max:
+        where = ("guards", "max") if "max" in file.guards.model_fields_set else ("phases", next(iter(waited)), "during")
+        yield Problem(
+            where,
+            f"what is waited for in {', '.join(waited)} may take until {all_of_it.text} into the phases, and "
+            f"guards.max ends the run after {file.guards.max.text}: expected more there, or a shorter `within`",
         )
     for operation in file.guards.floors:
         if operation not in file.load.operations:

@@ -19,7 +19,7 @@ from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput
 from chaos.base.sigv4 import SigV4
 from chaos.base.units import Malformed, PositiveRate
-from chaos.definitions.base import API_VERSION, OneOrMore, Strict
+from chaos.definitions.base import API_VERSION, OneOrMore, Setting, Strict
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Name, Version
@@ -69,10 +69,6 @@ def _reference(text: str) -> str:
 
 Readable = Annotated[str, Field(pattern=r"^[a-z0-9.][a-z0-9_.+-]*\*?$")]
 """One index, or those that begin so; never all."""
-
-
-Setting = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9_.-]*$")]
-"""The full name of one setting, such as cluster.routing.allocation.enable."""
 
 
 class SigV4File(Strict):

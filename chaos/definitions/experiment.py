@@ -43,6 +43,7 @@ from chaos.base.units import (
 )
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
+from chaos.definitions.during import During, WaitsFor
 from chaos.definitions.expectations import Expectation, ExpectationFile
 from chaos.definitions.selectors import NAME
 from chaos.definitions.slis import Sli, SliLimit, SliName
@@ -297,17 +298,26 @@ class Ordered(Strict):
         return tuple(steps)
 
 
-def _for_or_until(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": ["for"]}, {"required": ["until"]}]
+ENDS = ("for", "until", "during")
+"""What a phase may end by."""
+
+
+def _one_of_ends(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": [end]} for end in ENDS]
 
 
 class PhaseFile(Strict):
-    """A phase as written: exactly one of ``for`` and ``until``; steps run as undo, inject, do."""
+    """A phase as written: exactly one of ``for``, ``until`` and ``during``; steps run as undo, inject, do."""
 
-    model_config = ConfigDict(json_schema_extra=_for_or_until)
+    model_config = ConfigDict(json_schema_extra=_one_of_ends)
 
     for_: PositiveDuration | None = Field(default=None, alias="for", description="how long, for example 30s")
     until: Until | None = Field(default=None, description="a condition with a deadline, instead of for")
+    during: WaitsFor | None = Field(
+        default=None,
+        description="something that is not ours, instead of for: {command: [program, argument]}, {manual: what a "
+        "person does}, or manual",
+    )
     undo: OneOrMore[str] = Field(default=(), description="fault kinds or names to undo, or all")
     inject: Ordered | None = Field(None, description="faults, for example {node.kill: {target: zone c}}")
     do: Ordered | None = Field(None, description="actions, for example {recommission: {zone: c}}")
@@ -317,9 +327,12 @@ class PhaseFile(Strict):
 
     @model_validator(mode="after")
     def _one_end(self) -> PhaseFile:
-        if (self.for_ is None) == (self.until is None):
-            got = "got both" if self.until else "got neither"
-            raise ValueError(f"a phase ends by time or by a condition: expected one of for and until, {got}")
+        given = [name for name, end in zip(ENDS, (self.for_, self.until, self.during), strict=True) if end is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "a phase ends by time, by a condition, or when something else is over: expected one of for, until and "
+                f"during, got {' and '.join(given) or 'none'}"
+            )
         return self
 
 
@@ -337,23 +350,31 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 
 
 class Phase(Strict):
-    """A phase, resolved. Exactly one of ``duration`` (seconds) and ``until`` is set."""
+    """A phase, resolved. Exactly one of ``duration`` (seconds), ``until`` and ``during`` is set."""
 
     name: str
     duration: Duration | None = None
     until: Until | None = None
+    during: During | None = None
     undo: tuple[str, ...] = ()
     inject: tuple[Annotated[SerializeAsAny[FaultParams], BeforeValidator(_read)], ...] = ()
     do: tuple[Annotated[SerializeAsAny[ActionParams], BeforeValidator(_read)], ...] = ()
     scripted_wait: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that experiments without it keep the normal form, and the hash, that they always had."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "during" or value is not None}
 
     @property
     def longest(self) -> Duration:
         """How long it may take at most, in seconds."""
         if self.duration is not None:
             return self.duration
-        assert self.until is not None
-        return self.until.within
+        waits = self.until or self.during
+        assert waits is not None
+        return waits.within
 
 
 # ---------------------------------------------------------------------------------------------- guards
@@ -603,6 +624,7 @@ def _phase(name: str, file: PhaseFile) -> Phase:
         name=name,
         duration=file.for_,
         until=file.until,
+        during=file.during,
         undo=file.undo,
         inject=_steps(file.inject),
         do=_steps(file.do),
@@ -629,7 +651,7 @@ def judged_in(given: ExpectationFile, file: ExperimentFile) -> tuple[str, ...]:
         name
         for name, phase in file.phases.items()
         if (metric != "cluster.recovered" or phase.undo)
-        and (not metric.startswith("recovery.") or phase.undo or phase.inject or phase.do)
+        and (not metric.startswith("recovery.") or phase.undo or phase.inject or phase.do or phase.during)
     )
 
 

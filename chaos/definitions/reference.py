@@ -22,6 +22,7 @@ EXPERIMENT = {
     "Client": "load.client",
     "PhaseFile": "phases.NAME",
     "Until": "phases.NAME.until",
+    "During": "phases.NAME.during",
     "Decommission": "phases.NAME.do.decommission",
     "Recommission": "phases.NAME.do.recommission",
     "Weights": "phases.NAME.do.weights",

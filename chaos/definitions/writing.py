@@ -130,6 +130,8 @@ def _phase(phase: Phase) -> dict[str, Any]:
         written["do"] = _by_kind(phase.do)
     if phase.until is not None:
         written["until"] = {"green": True, **plain(phase.until)}
+    if phase.during is not None:
+        written["during"] = plain(phase.during)
     if phase.scripted_wait:
         written["scripted_wait"] = True
     return written

@@ -13,6 +13,7 @@ The event is written for every process of a run that ends while it is watched (:
     report      the name of the JVM's report in the run's ``logs``, None where it left none
     log_tail    the last lines of its log
     commanded   whether a move of ours had asked for it
+    during      the phase that lets others end it (:mod:`chaos.history.during`); left out elsewhere
     how         ``by itself``, ``from outside`` or ``unknown``
 
 ``processes.watched`` says which processes are watched from then on, ``processes.unwatched`` until when, and why if that

@@ -43,6 +43,7 @@ class PlannedStep(TypedDict, total=False):
     provider: str
     grade: str
     mechanism: str
+    proof: str
     targets: list[str]
     links: list[str]
     moves: list[str]

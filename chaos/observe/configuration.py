@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from chaos.base.errors import LabError
 from chaos.faults.ledger import moves
 from chaos.faults.moves import Events, Move
-from chaos.history import configuration
+from chaos.history import configuration, during
 from chaos.opensearch import administration
 from chaos.opensearch.administration import Text
 from chaos.opensearch.views import elected
@@ -97,6 +97,9 @@ class Configuration:
         self._why: str | None = None
         self._over = threading.Event()
         self._looking = threading.Lock()
+        self._allowed: tuple[str, frozenset[Fact]] | None = None
+        """(phase, facts that others may change in it)."""
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
 
     def start(self) -> None:
@@ -123,6 +126,23 @@ class Configuration:
             except Exception as error:  # then nobody knows, and the record says so
                 self._why = f"{type(error).__name__}: {error}"
                 return False
+
+    def allow(self, phase: str, settings: Collection[str]) -> None:
+        """Others may change these settings of the cluster, until :meth:`allow_no_more`. What they did before is not
+        let pass: so there is a look first."""
+        if not settings:
+            return
+        wait_until(self.look, PATIENCE_SECONDS)
+        with self._looking:
+            self._allowed, self._closing = (phase, frozenset(("cluster", name) for name in settings)), False
+
+    def allow_no_more(self, *, patient: bool = True) -> None:
+        """The last look that lets such changes pass is taken now, or as soon as one is answered; idempotent."""
+        if self._allowed is None:
+            return
+        with self._looking:
+            self._closing = True
+        wait_until(self.look, PATIENCE_SECONDS if patient else 0.0)
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
@@ -151,8 +171,13 @@ class Configuration:
                 continue
             scope, name = fact
             told: dict[str, Any] = {"scope": scope, "name": name, "before": before.get(fact), "now": now.get(fact)}
+            if self._allowed is not None and fact in self._allowed[1]:
+                self._events.write(during.SETTING, phase=self._allowed[0], since=since, **told)
+                continue
             self._events.write(configuration.CHANGED, since=since, **told)
             self._changed(configuration.sentence(told))
+        if self._closing:
+            self._allowed, self._closing = None, False
         return True
 
     def _compared(self, through: str) -> tuple[Facts, list[Fact]]:

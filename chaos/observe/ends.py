@@ -13,15 +13,15 @@ import select
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError
 from chaos.faults.moves import Events
-from chaos.history import ends
+from chaos.history import during, ends
 from chaos.target.labs.base import BaseLab, Resident
 from chaos.target.labs.processes import wait_until
 
@@ -60,6 +60,16 @@ class _Watched:
     asked: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True)
+class _Allowed:
+    """Nodes whose processes others may end, and when (monotonic ns; ``until`` None: still)."""
+
+    phase: str
+    nodes: frozenset[str]
+    since: int
+    until: int | None = None
+
+
 class Ends:
     """The watch, in a thread of its own. ``unasked`` is called with the facts of each end that no move asked for."""
 
@@ -74,6 +84,7 @@ class Ends:
         self._looked = 0.0
         self._over = threading.Event()
         self._lock = threading.Lock()
+        self._allowed: list[_Allowed] = []
         self._why: str | None = None
         self._thread = threading.Thread(target=self._run, name="ends", daemon=True)
 
@@ -92,6 +103,15 @@ class Ends:
         """Watch a child of this process too."""
         with suppress(ProcessLookupError):  # whoever started it looks at that itself
             self._watch(ours)
+
+    def allow(self, phase: str, nodes: Collection[str]) -> None:
+        """From now on others may end these nodes' processes, from outside: the phase waits for that."""
+        self._allowed = [*self._allowed, _Allowed(phase, frozenset(nodes), time.monotonic_ns())]
+
+    def allow_no_more(self) -> None:
+        """What ends from now on is unasked again; idempotent."""
+        now = time.monotonic_ns()
+        self._allowed = [each if each.until is not None else replace(each, until=now) for each in self._allowed]
 
     def stop(self) -> None:
         """End the watch; idempotent. Ends that have come by now are still written down."""
@@ -191,10 +211,22 @@ class Ends:
     def _say(self, each: _Watched, at: int) -> None:
         fact = self._resident(each, each.of) if isinstance(each.of, Resident) else self._child(each, each.of)
         fact["how"] = ends.how(fact)
+        if not fact["commanded"] and (phase := self._allowing(fact, at)) is not None:
+            fact[during.ALLOWS] = phase
         with suppress(OSError):  # a full disk: the run must end all the same
             self._events.write(ends.KIND, t=at, **fact)
-        if not fact["commanded"]:
+        if not fact["commanded"] and during.ALLOWS not in fact:
             self._unasked(fact | {"t": at})
+
+    def _allowing(self, fact: Fact, at: int) -> str | None:
+        """The phase that lets others end this node's process. One that ended by itself, or that the kernel ended for
+        want of memory, was not restarted."""
+        if fact["what"] != "node" or fact["how"] == ends.ITSELF or fact["oom_kill"]:
+            return None
+        for each in self._allowed:
+            if fact["name"] in each.nodes and each.since <= at <= (each.until or at):
+                return each.phase
+        return None
 
     def _resident(self, each: _Watched, of: Resident) -> Fact:
         lab = self._lab

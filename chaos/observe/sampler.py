@@ -266,6 +266,11 @@ class Sampler:
                 )
         self._copies, self._unassigned = held, unassigned
 
+    @property
+    def nodes(self) -> frozenset[str] | None:
+        """Who was in the cluster when it last answered; None: it has not yet."""
+        return self._nodes
+
     def homes(self) -> list[dict[str, Any]]:
         """Which nodes held a copy of which shard when the load began."""
         return [{"index": i, "shard": s, "node": n} for i, s, n in sorted(self._homes or ())]

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import during as waited
 from chaos.checks import ends, plainly, starved, words
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
 from chaos.checks.summary import NOTICED
-from chaos.history import configuration
+from chaos.history import configuration, during
 from chaos.history.models import Plan
 from chaos.report.meanings import Remedy, group_of, meanings
 
@@ -308,6 +309,8 @@ def _asked_to(record: Record, event: dict[str, Any]) -> str:
     Once the zone has been taken in again, a node of it that leaves was not asked to.
     """
     t, zone = int(event["t"]), str(event.get("zone"))
+    if waited.explains(record, str(event.get("node")), t):
+        return ", as the phase waited for"
     out = False
     for action in record.of_kind("action.command"):
         if int(action["t"]) <= t and f"zone {zone} " in f"{record.words(action)} ":
@@ -334,7 +337,7 @@ def _after(record: Record, t: int) -> str:
     return f" {text.seconds(round(late))} after “{what}”" if late >= 1 else f" at once with “{what}”"
 
 
-_COMMANDS = ("fault.command", "action.command", "fault.undo")
+_COMMANDS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
 
 
 # -- what to do -----------------------------------------------------------------------------------

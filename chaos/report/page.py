@@ -146,6 +146,7 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
         "ends": tables.get("ends") or [],
+        "waited": tables.get("during") or [],
         "data_checks": _data_checks(tables),
         "asked": asked.section(tables),
         "tally": _tally(findings["findings"]),
@@ -228,7 +229,7 @@ def _phases(record: Record, tables: dict[str, Any]) -> list[dict[str, Any]]:
             found.append({"name": name, "note": "never ran", "scripted_wait": False, "ran": False})
             continue
         note = text.seconds(round(item["end"] - item["start"], 1))
-        if item["reason"] not in ("elapsed", "condition met"):
+        if item["reason"] not in ("elapsed", "condition met", "done"):
             note += f", {item['reason'] or 'cut off'}"
         found.append({"name": name, "note": note, "scripted_wait": item["scripted_wait"], "ran": True})
     return found

@@ -19,7 +19,7 @@ from chaos.checks import latency as latency_check
 from chaos.checks.arrivals import Ints, binned
 from chaos.checks.models import FaultItem
 from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Floats, LoadOperation, Record
-from chaos.history import configuration, ends
+from chaos.history import configuration, during, ends
 from chaos.history.format import Outcome
 
 WIDTH, LEFT, RIGHT = 1120.0, 84.0, 14.0
@@ -406,7 +406,7 @@ def _events(record: Record) -> list[Moment]:
             leader = event.get("leader")
             words = f"cluster manager: {leader}" if leader else "no cluster manager"
             found.append((at, text.clip(words, 44), text.clip(words), "leader" if leader else "no-leader"))
-        elif kind == ends.KIND and event.get("commanded") is True:
+        elif kind == ends.KIND and (event.get("commanded") is True or event.get(during.ALLOWS)):
             continue
         elif kind in UNASKED:
             words = UNASKED[kind](event)

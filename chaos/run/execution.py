@@ -25,7 +25,7 @@ from chaos.history.writer import AUDIT
 from chaos.observe import slis
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
-from chaos.run import guards, plan, space
+from chaos.run import commanding, guards, plan, space
 from chaos.run.closing import Closing
 from chaos.run.leftovers import refuse_leftovers, sole_run
 from chaos.run.loading import Loading
@@ -61,6 +61,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
         kinds.require(options.kind)
     guards.refuse_unready(experiment.guards)
     slis.refuse_unready(experiment, reporter)
+    commanding.refuse_absent(experiment)
     refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()
     space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))

@@ -22,6 +22,7 @@ from chaos.faults.moves import Move, Reversible, operation
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
+from chaos.run.commanding import HERE
 
 LOCK = "run"
 """The document that says which run is under way."""
@@ -203,7 +204,8 @@ class NotedLedger(Ledger):
         entries = super().intend(fault, moves)
         if self.notes is not None:
             try:
-                self.notes.intend(self.run, entries)
+                # what was done to this machine nobody can undo from another
+                self.notes.intend(self.run, [each for each in entries if each.move.where != HERE])
             except ChaosError as error:
                 for each in entries:
                     super().note(each, "undone", "nothing was made of it")

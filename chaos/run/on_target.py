@@ -239,6 +239,7 @@ class OnTarget:
         rung = reaching.rung_row(target, reaching.needed_rung(reached, self.experiment), day)
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
         before = {name for each in reached[: number + 1] for name in each.hit}
+        before |= {name for each in reached[: number + 1] for step in each.steps for name in step.away}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
         ours = facts(entry.move for entry in standing(self.ledger.path))
         odd = [row for row in compare.toxiproxies(target.written, seen, ours) if row.sign is not Sign.SAME]

@@ -11,12 +11,13 @@ from chaos.faults import actions
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.opensearch.views import await_green, elected
+from chaos.run.during import Waiting
 from chaos.run.loading import TICK_SECONDS
-from chaos.run.state import TARGET_GUARD, RunState
+from chaos.run.state import TARGET_GUARD
 from chaos.run.stopping import Unasked, Unproven
 
 
-class Phases(RunState):
+class Phases(Waiting):
     """What an experiment asks for."""
 
     def phase(self, number: int, phase: Phase) -> None:
@@ -28,7 +29,7 @@ class Phases(RunState):
         try:
             if phase.undo:
                 self.undo_step(phase.undo)
-            if self.there is not None and (phase.inject or phase.do):
+            if self.there is not None and (phase.inject or phase.do or phase.during):
                 self.reporter.status(f"{phase.name}: asking whether this is allowed now")
                 if why := self.there.forbids(number):
                     self.stop.ask(f"“{phase.name}” is not allowed there now: {why}", TARGET_GUARD)
@@ -97,6 +98,8 @@ class Phases(RunState):
                 self.tick(f"{phase.name}: {end - time.monotonic():.0f} s left")
                 time.sleep(min(TICK_SECONDS, max(0.0, end - time.monotonic())))
             return "elapsed"
+        if phase.during is not None:
+            return self.wait_for_others(phase)
         assert phase.until is not None
         until = phase.until
         found = patiently(

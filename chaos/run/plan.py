@@ -149,6 +149,20 @@ def steps(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | No
                 "step": f"do {action.kind}: {action.describe()}",
                 "inverse": _inverse(action),
             }
+        if (during := phase.during) is not None:
+            named = () if during.restarts is None else candidates(during.restarts, experiment.topology.nodes)
+            by_hand = during.command is None
+            yield {
+                "phase": phase.name,
+                "step": f"wait for others, at most {during.within.text}: {during.describe()}",
+                "grade": during.grade,
+                "targets": list(named),
+                "proof": during.claims(),
+                "inverse": "none: what a person does is not ours to undo"
+                if by_hand
+                else "the command is ended, with all of its session; what it did is not ours to undo",
+            }
+            continue
         until = phase.until
         wait = (
             f"hold for {phase.duration.text}"

@@ -7,13 +7,14 @@ and where only the moment decides who is hit the worst case counts. What cannot 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
 from chaos.definitions.actions import ActionParams, Decommission, Recommission
+from chaos.definitions.during import During
 from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
 from chaos.definitions.selectors import LinkSelector, candidates
 from chaos.definitions.steps import FaultParams
@@ -43,6 +44,8 @@ class Step:
     rung: str
     hits: Hits | None
     rows: tuple[Row, ...] = ()
+    away: frozenset[str] = frozenset()
+    """Nodes that are hit one after the other, so that each of them may be away, and be back later."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,10 @@ def reached(
             step = replace(step, rows=(*lacking, *step.rows))
             steps.append(step)
             (now if each.params.passing else active.setdefault(each.params.label, [])).append(step.hits or NOBODY)
+        if phase.during is not None:
+            waiting = _of_others(phase.during, experiment, target)
+            steps.append(waiting)
+            now.append(waiting.hits or NOBODY)
         for action in phase.do:
             steps.append(_of_action(action))
             if isinstance(action, Decommission):
@@ -196,21 +203,40 @@ def _of_fault(params: FaultParams, fault: Fault | None, experiment: Experiment, 
         )
         return Step(says, ZONE, NOBODY, (row,))
     if params.reach == "cluster":
-        strange = [key for key in params.cluster_settings if key not in target.written.settings]
-        rows = (
-            Row(
-                params.kind,
-                Sign.BLOCKS,
-                f"the file does not allow to change {', '.join(strange)}",
-                "what a setting does to others cannot be computed: agree with them, and name it under settings",
-            ),
-        )
-        return Step(says, ZONE, NOBODY, rows if strange else ())
+        return Step(says, ZONE, NOBODY, _strange(params.kind, params.cluster_settings, target))
     hits = _elected(params, experiment) if fault is None else _hits(fault, experiment)
     if hits is None:
         row = Row(params.kind, Sign.UNKNOWN, "whom it hits cannot be computed", "run it on a lab")
         return Step(says, ZONE, None, (row,))
     return Step(says, _rung(hits, experiment), hits)
+
+
+def _strange(what: str, settings: Iterable[str], target: Existing) -> tuple[Row, ...]:
+    """A row where the file does not allow to change one of these settings."""
+    strange = [key for key in settings if key not in target.written.settings]
+    if not strange:
+        return ()
+    says = f"the file does not allow to change {', '.join(strange)}"
+    remedy = "what a setting does to others cannot be computed: agree with them, and name it under settings"
+    return (Row(what, Sign.BLOCKS, says, remedy),)
+
+
+def _of_others(during: During, experiment: Experiment, target: Existing) -> Step:
+    """What a phase waits for: any one of its nodes at a time, which the run watches; and settings that it names."""
+    says = f"during: {during.describe()}"
+    if during.restarts is None and not during.changes:
+        row = Row(
+            "during",
+            Sign.BLOCKS,
+            "what it does to the cluster cannot be computed",
+            "say what it does: restarts, the nodes whose processes it replaces, and changes, the settings",
+        )
+        return Step(says, ZONE, NOBODY, (row,))
+    nodes = () if during.restarts is None else candidates(during.restarts, experiment.topology.nodes)
+    hits = tuple(frozenset({name}) for name in nodes) or NOBODY
+    several = len(nodes) > 1 or bool(during.changes)
+    rows = _strange("during", during.changes, target)
+    return Step(says, ZONE if several else _rung(hits, experiment), hits, rows, frozenset(nodes))
 
 
 def _of_action(action: ActionParams) -> Step:

@@ -14,7 +14,7 @@ from chaos.base import paths
 from chaos.base.errors import ChaosError
 from chaos.faults.ledger import Ledger, registrations, standing
 from chaos.faults.lifecycle import undo_entries
-from chaos.run import noted, space
+from chaos.run import commanding, noted, space
 from chaos.target.existing.target import is_target
 from chaos.target.labs import kinds, sweep
 from chaos.target.labs.base import BaseLab
@@ -84,6 +84,8 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             if registration.owner.alive():
                 continue
             space.release(registration.ledger.parent)
+            left_running = commanding.end_commands(registration.ledger, says)
+            result.problems += left_running
             entries = standing(registration.ledger)
             if entries and registration.lab not in orphaned:
                 try:
@@ -109,7 +111,8 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                         if is_target(registration.lab):
                             result.problems.append(f"if that cluster is gone for good, delete {registration.file}")
                         continue
-            registration.remove()
+            if not left_running:
+                registration.remove()
         _mend_living(result, says)
         for id in sorted(orphaned):
             says(f"taking lab {id} away")

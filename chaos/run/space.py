@@ -16,6 +16,7 @@ from pathlib import Path
 from chaos.base import paths
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, Topology
+from chaos.run import commanding
 from chaos.target.labs import kinds
 
 MIB = 2**20
@@ -48,6 +49,8 @@ CONTROLLER_BYTES = 2000
 """A second of a failover controller's events and log."""
 SLI_BYTES = 400
 """An answer about an SLI, words of its Prometheus included."""
+COMMAND_BYTES = commanding.LOG_BYTES
+"""What a command that a phase waits for may print."""
 FIXED_BYTES = 4 * MIB
 """Plan, ledger, evidence, audit, findings, the page (0.4 MB seen) and its redacted twin."""
 DOCUMENT_BYTES = 1000
@@ -113,7 +116,7 @@ class Need:
 def longest_seconds(experiment: Experiment) -> float:
     """How long the load may be on at most. An experiment in Python has no phases here: its guard bounds it."""
     phases = sum(
-        float(phase.longest) + STEP_SECONDS * bool(phase.undo or phase.inject or phase.do)
+        float(phase.longest) + STEP_SECONDS * bool(phase.undo or phase.inject or phase.do or phase.during)
         for phase in experiment.phases
     )
     most = float(experiment.guards.max)
@@ -131,7 +134,8 @@ def of_record(experiment: Experiment) -> Need:
     own += CONTROLLER_BYTES * len(experiment.controller_zones) * (experiment.controller is not None)
     slis = sum(SLI_BYTES / float(sli.every) for sli in experiment.slis.values())
     seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + slis + own)
-    return Need(round(MARGIN * seen) + FOR_UNDO + FOR_REPORT, RECORD_FILES)
+    printed = COMMAND_BYTES * sum(phase.during is not None for phase in experiment.phases)
+    return Need(round(MARGIN * seen) + printed + FOR_UNDO + FOR_REPORT, RECORD_FILES)
 
 
 def of_topology(topology: Topology, kind: str = kinds.DEFAULT) -> Need:

@@ -92,7 +92,7 @@ def _notes(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
             continue
         changed = [
             key
-            for key in ("duration", "until", "undo", "inject", "do", "scripted_wait")
+            for key in ("duration", "until", "during", "undo", "inject", "do", "scripted_wait")
             if (phase.get(key) or None) != (had[name].get(key) or None)
         ]
         if changed:
