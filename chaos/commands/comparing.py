@@ -155,7 +155,7 @@ def _made(
     from chaos.commands.repeating import ended, judged
     from chaos.observe import slis
     from chaos.registry import PROVIDERS, load_experiment
-    from chaos.run import guards, space
+    from chaos.run import commanding, guards, space
     from chaos.run.execution import refuse_lacking
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
@@ -168,6 +168,7 @@ def _made(
     for experiment in loaded:
         guards.refuse_unready(experiment.guards)
         slis.refuse_unready(experiment)
+        commanding.refuse_absent(experiment)
         refuse_lacking(experiment, PROVIDERS, kind=kind)
     labs_of.refuse_home(kind, opensearch_home)
     labs_of.require(kind)

@@ -36,7 +36,7 @@ def repeated(
     from chaos.campaign import repeat as making
     from chaos.observe import slis
     from chaos.registry import PROVIDERS
-    from chaos.run import guards, space
+    from chaos.run import commanding, guards, space
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
     from chaos.target.labs.kinds import require
@@ -47,6 +47,7 @@ def repeated(
     for experiment in experiments:
         guards.refuse_unready(experiment.guards)
         slis.refuse_unready(experiment)
+        commanding.refuse_absent(experiment)
     space.refuse_scarce(space.wanted(experiments, folder, kind=kind, own_lab=lab is None, times=repeat))
     codes: list[Exit] = []
     for experiment in experiments:

@@ -76,6 +76,7 @@ class Chapter:
     events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
     scripted_wait: bool = False
     until: dict[str, Any] | None = None
+    during: dict[str, Any] | None = None
     undo: list[str] = field(default_factory=list)
     inject: list[dict[str, Any]] = field(default_factory=list)
     do: list[dict[str, Any]] = field(default_factory=list)
@@ -175,6 +176,24 @@ class Chapter:
             (at, "action.command", dict(action=action, action_kind=kind, says=says)),
             (at + took, "action.done", dict(action=action, ok=ok, says="acknowledged" if ok else "HTTP 500")),
         ]
+        return self
+
+    def waits(self, restarts: str | None = "role data", nodes: tuple[str, ...] = (), **given: Any) -> Chapter:
+        """For a command, from second 1 to 20; its nodes leave and join one after the other. ``given``: its end."""
+        self.during = {"command": ["./roll"], "within": 60.0, **({"restarts": restarts} if restarts else {})}
+        grade = "path" if nodes else "reported"
+        begun = dict(phase=self.name, says="command: ./roll", how="command", nodes=list(nodes), settings=[])
+        self.event(1.0, "during.begun", **begun, grade=grade)
+        for number, node in enumerate(nodes):
+            self.event(3.0 + 4 * number, "cluster.node_left", node=node, zone=node[0])
+            self.event(5.0 + 4 * number, "cluster.node_joined", node=node, zone=node[0])
+        over = dict(phase=self.name, ok=True, says="ended with exit code 0", exit_code=0, seconds=19.0, last=["bye"])
+        self.event(20.0, "during.over", **{**over, "log": f"during-{self.name}.log", **given})
+        if nodes:
+            look = {"process": "p", "version": "3.8.0", "started": 1}
+            looks = {node: {"before": look, "after": {**look, "process": "q", "started": 2}} for node in nodes}
+            says = f"{' and '.join(nodes)}: seen to be others"
+            self.event(21.0, "during.proof", phase=self.name, proven=True, says=says, nodes=looks)
         return self
 
     def event(self, at: float, kind: str, **fields: Any) -> Chapter:
@@ -452,8 +471,9 @@ class Story:
                 "phases": [
                     {
                         "name": chapter.name,
-                        "duration": None if chapter.until else chapter.seconds,
+                        "duration": None if chapter.until or chapter.during else chapter.seconds,
                         "until": chapter.until,
+                        **({"during": chapter.during} if chapter.during else {}),
                         "undo": chapter.undo,
                         "inject": chapter.inject,
                         "do": chapter.do,
@@ -542,7 +562,8 @@ class Story:
             for offset, kind, fields in chapter.events:
                 add(at + offset, kind, **fields)
             at += chapter.seconds
-            reason = chapter.reason or ("condition met" if chapter.until else "elapsed")
+            usual = "condition met" if chapter.until else "done" if chapter.during else "elapsed"
+            reason = chapter.reason or usual
             add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason)
         if self.samples:
             for second in range(int(at)):

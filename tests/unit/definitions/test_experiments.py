@@ -286,11 +286,17 @@ SHAPE = {
     ),
     "both ends": (
         [(HEALTHY, HEALTHY + ", until: {green: true, within: 3s}")],
-        ["8:13: healthy: a phase ends by time or by a condition: expected one of for and until, got both"],
+        [
+            "8:13: healthy: a phase ends by time, by a condition, or when something else is over: expected one of for, until and "
+            "during, got for and until"
+        ],
     ),
     "no end": (
         [(HEALTHY, "healthy:  {scripted_wait: true")],
-        ["8:13: healthy: a phase ends by time or by a condition: expected one of for and until, got neither"],
+        [
+            "8:13: healthy: a phase ends by time, by a condition, or when something else is over: expected one of for, until and "
+            "during, got none"
+        ],
     ),
     "not a mapping": ([("{for: 30s}", "3")], ["8:13: healthy: expected a mapping, got 3"]),
     "not a list": (

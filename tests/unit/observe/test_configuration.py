@@ -17,6 +17,7 @@ from chaos.checks.record import Record
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
 from chaos.history import configuration as events
+from chaos.history import during
 from chaos.history.format import Outcome
 from chaos.observe import configuration as module
 from chaos.observe.configuration import OWN, Configuration
@@ -103,6 +104,40 @@ def test_what_a_fault_of_ours_sets_and_restores_is_no_news_and_another_value_is(
     assert watch.look() and len(watch.told) == 1
     cluster.indices["chaos"][ENABLE] = "primaries"  # ours is the cluster's, not the index's
     assert watch.look() and len(watch.told) == 2
+
+
+def test_what_a_phase_lets_others_change_is_written_down_and_ends_nothing(watch: Any, cluster: FakeCluster) -> None:
+    watch.allow("roll", [ENABLE])
+    for value in ("primaries", None):
+        cluster.persistent = {ENABLE: value} if value else {}
+        assert watch.look() and watch.told == [] and watch.log.of(events.CHANGED) == []
+    seen = [(each["phase"], each["name"], each["before"], each["now"]) for each in watch.log.of(during.SETTING)]
+    assert seen == [("roll", ENABLE, None, "primaries"), ("roll", ENABLE, "primaries", None)]
+    cluster.persistent = {"other.setting": "1"}
+    assert watch.look() and len(watch.told) == 1
+    cluster.indices["chaos"][ENABLE] = "primaries"  # the index's is another one
+    assert watch.look() and len(watch.told) == 2
+
+
+def test_what_was_changed_before_the_phase_or_after_it_is_a_third_hand_s(watch: Any, cluster: FakeCluster) -> None:
+    cluster.persistent = {ENABLE: "none"}
+    watch.allow("roll", [ENABLE])
+    assert len(watch.told) == 1
+    cluster.persistent = {}
+    watch.allow_no_more()  # put back at the end of the phase, and seen before it is over
+    assert len(watch.told) == 1 and len(watch.log.of(during.SETTING)) == 1
+    cluster.persistent = {ENABLE: "none"}
+    assert watch.look() and len(watch.told) == 2
+
+
+def test_while_nobody_answers_the_last_look_of_the_phase_is_still_to_come(watch: Any, cluster: FakeCluster) -> None:
+    watch.allow("roll", [ENABLE])
+    cluster.persistent, cluster.dead = {ENABLE: "none"}, {node.name for node in cluster.topology.nodes}
+    watch.allow_no_more()
+    cluster.dead = set()
+    assert watch.look() and watch.told == []
+    cluster.persistent = {}
+    assert watch.look() and len(watch.told) == 1
 
 
 @pytest.mark.parametrize("anew", [False, True])

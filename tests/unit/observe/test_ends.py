@@ -211,6 +211,46 @@ def test_what_was_asked_for_is_written_down_and_told_nobody(bench):
     assert at.told == []
 
 
+@pytest.mark.parametrize(
+    ("command", "number", "allowed"),
+    [
+        (SLEEP, signal.SIGTERM, True),
+        (SLEEP, signal.SIGKILL, True),
+        (["/bin/sh", "-c", "until [ -e go ]; do sleep 0.1; done; exit 1"], None, False),
+    ],
+    ids=["SIGTERM", "SIGKILL", "by itself"],
+)
+def test_what_a_phase_lets_others_end_is_told_nobody_and_what_ends_by_itself_is(bench, command, number, allowed):
+    at = bench()
+    at.lab.start("a-data", command)
+    at.watch.start()
+    at.watch.allow("roll", ["a-data"])
+    if number is None:
+        (at.lab.folder / "go").touch()
+    else:
+        os.kill(at.lab.residents()[0].identity.pid, number)
+    fact = at.first()
+    assert fact["commanded"] is False and fact.get("during") == ("roll" if allowed else None)
+    at.watch.allow_no_more()
+    at.watch.stop()
+    assert bool(at.told) is not allowed
+
+
+def test_a_node_that_the_phase_does_not_name_or_after_it_is_unasked(bench):
+    at = bench()
+    at.lab.start("a-data")
+    at.lab.start("b-data")
+    at.watch.start()
+    at.watch.allow("roll", ["a-data"])
+    of = {each.name: each.identity.pid for each in at.lab.residents()}
+    os.kill(of["b-data"], signal.SIGTERM)
+    assert at.heard.wait(30) and at.told[0]["name"] == "b-data"
+    at.watch.allow_no_more()
+    os.kill(of["a-data"], signal.SIGTERM)
+    assert wait_until(lambda: len(at.told) == 2, 30)
+    assert [fact.get("during") for fact in at.events.of_kind(ends.KIND)] == [None, None]
+
+
 def test_a_process_in_the_place_of_one_that_ended_is_watched_too(bench):
     """Faults start nodes again: the end of the second one is another event."""
     at = bench()

@@ -380,23 +380,117 @@ def test_nobody_is_named_where_it_is_not_known_who_is_meant(tmp_path: Path) -> N
     assert isinstance(made.experiment.topology, Topology)
 
 
+ALLOCATION = "cluster.routing.allocation.enable"
+SETTINGS = f"rung: zone\nuntil: 2027-01-31\nsettings: [{ALLOCATION}]\n"
+WAITS = "  roll: {during: {command: [date], within: 1m%s}}"
+
+
+def test_what_nobody_says_of_others_cannot_be_computed(tmp_path: Path) -> None:
+    for phases in (WAITS % "", "  roll: {during: {manual: an upgrade, within: 1m}}"):
+        ((where, row),) = plan(tmp_path, phases).refused
+        assert (where, row.says) == ("phase roll", "what it does to the cluster cannot be computed")
+        assert "restarts" in row.remedy and "changes" in row.remedy
+
+
+@pytest.mark.parametrize(
+    ("restarts", "rung", "hits"),
+    [
+        ("node c-data", "node", [{"c-data"}]),
+        ("role data", "zone", [{"a-data"}, {"b-data"}, {"c-data"}]),
+        ("zone c", "zone", [{"c-cm"}, {"c-data"}]),
+    ],
+)
+def test_others_hit_any_one_of_the_nodes_that_they_restart(
+    tmp_path: Path, restarts: str, rung: str, hits: list[set[str]]
+) -> None:
+    phases = WAITS % f", restarts: {restarts}"
+    made = plan(tmp_path, phases)
+    assert made.refused == [] and made.needs == rung
+    (step,) = made.reached[0].steps
+    assert step.hits == tuple(map(frozenset, hits)) and len(made.reached[0].hit) == 1
+    assert made.reached[1].hit == ()  # they are back
+    less = plan(tmp_path, phases, more="rung: node\nuntil: 2027-01-31\n")
+    assert refused(less) == ([] if rung == "node" else ["the file: rung"])
+
+
+def test_a_node_that_is_all_of_its_zone_is_a_zone(tmp_path: Path) -> None:
+    made = plan(tmp_path, WAITS % ", restarts: node c-data")
+    (c_data,) = (node for node in made.experiment.topology.nodes if node.name == "c-data")
+    alone = made.experiment.topology.model_copy(
+        update={"nodes": tuple(n for n in made.experiment.topology.nodes if n.zone != "c" or n is c_data)}
+    )
+    experiment = made.experiment.model_copy(update={"topology": alone})
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    found = reaching.reached(experiment, made.target, there(), 1, offers, TODAY)
+    assert found[0].steps[0].rung == "zone"
+
+
+def test_others_count_beside_what_is_out_and_need_copies_and_votes_as_faults_do(tmp_path: Path) -> None:
+    out = "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}\n"
+    made = plan(tmp_path, out + WAITS % ", restarts: node b-data")
+    assert "phase roll: zones hit" in refused(made)
+    lone = replace(there(), copies=(ShardCopy("orders", 0, True, "STARTED", "c-data"),))
+    assert "phase roll: shards" in refused(plan(tmp_path, WAITS % ", restarts: role data", seen=lone))
+    two = replace(there(), voting=("a-cm", "b-cm"))
+    assert "phase roll: votes" in refused(plan(tmp_path, WAITS % ", restarts: role cluster_manager", seen=two))
+
+
+def test_others_change_settings_that_the_file_names_alone(tmp_path: Path) -> None:
+    made = plan(tmp_path, WAITS % f", changes: [{ALLOCATION}]")
+    assert refused(made) == ["phase roll: during"] and f"does not allow to change {ALLOCATION}" in made.refused[0][1].says
+    made = plan(tmp_path, WAITS % f", changes: [{ALLOCATION}]", more=SETTINGS)
+    assert made.refused == [] and made.needs == "zone"
+
+
 # ---- asked again before each phase -------------------------------------------------------------------------
+
+
+def test_nodes_that_others_restart_may_be_away_then_and_at_the_next_look(asking: Any) -> None:
+    ask = asking(WAITS % ", restarts: role data" + "\n" + SET % ("index", "refresh_interval: 2s"))
+
+    def without(*names: str) -> Seen:
+        return replace(there(), nodes=tuple(node for node in there().nodes or () if node.name not in names))
+
+    assert ask(there(), 0) is None and ask(without("b-data"), 0) is None
+    assert ask(without("b-data"), 1) is None and ask(without("a-data"), 1) is None
+    assert ask(without("b-cm"), 1) == "b-cm left, and that is none of our doing"
 
 
 OUT = "  calm: {for: 5s}\n  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}"
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """(what is seen now, changes of the file) → why the phase “out” of a run that began well is not allowed."""
-    made = plan(tmp_path, OUT)
-    assert made.refused == []
-    target = load_existing(tmp_path / "staging.yaml")
+def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Phases → (what is seen now, the number of a phase) → why it is not allowed, of a run that began well."""
+
+    def of(phases: str) -> Any:
+        beside = beginning(tmp_path, phases, monkeypatch)
+
+        def ask(seen: Seen, number: int) -> str | None:
+            monkeypatch.setattr(on_target, "seen_of", lambda *_, **__: seen)
+            return beside.forbids(number)
+
+        return ask
+
+    return of
+
+
+def beginning(folder: Path, phases: str, monkeypatch: pytest.MonkeyPatch) -> OnTarget:
+    """What is beside a run that nothing forbids."""
+    made = plan(folder, phases)
+    assert made.refused == [], made.refused
+    target = load_existing(folder / "staging.yaml")
     lab = ExistingTarget(target, made.experiment.topology)
     offers = reaching.offers_on(PROVIDERS, target.written)
-    ledger = NotedLedger(tmp_path / "ledger.jsonl", lambda says: None, "run-1")
-    beside = OnTarget(lab, made.experiment, 1, offers, ledger, lambda says: None)
+    ledger = NotedLedger(folder / "ledger.jsonl", lambda says: None, "run-1")
     monkeypatch.setattr(on_target, "today", lambda: TODAY)
+    return OnTarget(lab, made.experiment, 1, offers, ledger, lambda says: None)
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """(what is seen now, changes of the file) → why the phase “out” of a run that began well is not allowed."""
+    beside = beginning(tmp_path, OUT, monkeypatch)
 
     def ask(seen: Seen | InvalidInput, *changes: tuple[str, str]) -> str | None:
         def look(*_: Any, **__: Any) -> Seen:
