@@ -39,6 +39,7 @@ from chaos.checks import (
     latency,
     leaving,
     movement,
+    others,
     outage,
     projection,
     recovered,
@@ -186,7 +187,7 @@ def evaluate(history: HistoryLike) -> Findings:
     conditions = validity.conditions(record)
     gathered: dict[Cause, tuple[evidence.Gap, ...]] = {
         Cause.PROCESS: ends.gaps(record),
-        Cause.SETTINGS: configuration.gaps(record),
+        Cause.SETTINGS: (*configuration.gaps(record), *others.gaps(record)),
         Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
         Cause.STEP: (*during.gaps(record), *evidence.step_gaps(record)),
         Cause.NEVER_GOOD: evidence.vacuous_operations(record),

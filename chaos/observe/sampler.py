@@ -21,6 +21,7 @@ from typing import Any
 
 from chaos.faults.moves import Events
 from chaos.observe import counters
+from chaos.observe.counted import Counts, everything
 from chaos.observe.ticks import Ticks
 from chaos.opensearch.views import View, another_leader, newest, view
 from chaos.target.protocol import Lab
@@ -40,8 +41,8 @@ Answers = dict[str, float | None]
 class Sampler:
     """Runs in a thread of its own from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, lab: Lab, events: Events, index: str) -> None:
-        self._lab, self._events, self._index = lab, events, index
+    def __init__(self, lab: Lab, events: Events, index: str, counted: Counts = everything) -> None:
+        self._lab, self._events, self._index, self._counted = lab, events, index, counted
         self._zones = {node.name: node.zone for node in lab.topology.nodes}
         self._managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
         self._data = [node.name for node in lab.topology.nodes if node.is_data]
@@ -193,7 +194,7 @@ class Sampler:
 
     def _take(self, seen: list[View], answers: Answers | None = None, late: float = 0.0) -> None:
         best = newest(seen)
-        status = best.status if best else "unknown"
+        status = self._counted(best).status if best else "unknown"
         self._events.write(
             "sample",
             ok=len(seen),

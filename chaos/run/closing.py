@@ -153,7 +153,11 @@ class Closing(RunState):
                 return over()
 
             settled = patiently(
-                lambda: await_green(self.lab, SETTLE_SECONDS, stopped=waiting, hopeless=HOPELESS_SECONDS), over, 0.0
+                lambda: await_green(
+                    self.lab, SETTLE_SECONDS, stopped=waiting, hopeless=HOPELESS_SECONDS, counted=self.counted
+                ),
+                over,
+                0.0,
             )
             if settled is not None and not over():
                 self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))

@@ -23,10 +23,11 @@ from chaos.load.config import (
     VisibilityConfig,
 )
 from chaos.load.driver import Driver
+from chaos.observe.counted import Counted
 from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
-from chaos.opensearch.views import administer, await_green
+from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run import on_target, plan
 from chaos.run.state import RunState
 from chaos.target.wiring import HTTP
@@ -181,7 +182,11 @@ class Loading(RunState):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
         self.configuration.start()
-        self.sampler = Sampler(self.lab, self.events, self.index)
+        if self.there is not None:
+            if (first := newest(views(self.lab))) is None:
+                raise LabError("the cluster has no elected manager that says which indices are there")
+            self.counted = Counted(self.index, first, self.events)
+        self.sampler = Sampler(self.lab, self.events, self.index, self.counted)
         self.sampler.start()
         self.slis.start()
         if self.experiment.controller is not None:

@@ -108,6 +108,7 @@ class Phases(Waiting):
                 float(until.within) - (time.monotonic() - began),
                 stable=float(until.stable),
                 stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
+                counted=self.counted,
             ),
             self.stop.is_over,
             0.0,

@@ -20,6 +20,7 @@ from chaos.load import workloads
 from chaos.load.driver import Driver
 from chaos.observe import echo
 from chaos.observe.configuration import Configuration
+from chaos.observe.counted import Counts, everything
 from chaos.observe.ends import Ends, Fact
 from chaos.observe.sampler import Sampler
 from chaos.observe.slis import Slis
@@ -44,6 +45,8 @@ class RunState:
 
     there: OnTarget | None = None
     """Beside a run on a cluster that is not ours; None on a lab."""
+    counted: Counts = staticmethod(everything)
+    """What of a view says how the cluster is: where others have indices too, not all."""
 
     def __init__(
         self,

@@ -116,7 +116,13 @@ def test_a_guard_that_would_end_the_run_before_its_deadline_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("written", "valid"),
-    [(COMMAND, True), ("manual", True), ("{manual: x}", True), ("{command: [x], manual: y}", False), ("by-hand", False)],
+    [
+        (COMMAND, True),
+        ("manual", True),
+        ("{manual: x}", True),
+        ("{command: [x], manual: y}", False),
+        ("by-hand", False),
+    ],
 )
 def test_the_published_schema_says_the_same(written: str, valid: bool) -> None:
     Path("x.yaml").write_text(TEXT % (written, "1h"))

@@ -287,15 +287,15 @@ SHAPE = {
     "both ends": (
         [(HEALTHY, HEALTHY + ", until: {green: true, within: 3s}")],
         [
-            "8:13: healthy: a phase ends by time, by a condition, or when something else is over: expected one of for, until and "
-            "during, got for and until"
+            "8:13: healthy: a phase ends by time, by a condition, or when something else is over: expected one of for, "
+            "until and during, got for and until"
         ],
     ),
     "no end": (
         [(HEALTHY, "healthy:  {scripted_wait: true")],
         [
-            "8:13: healthy: a phase ends by time, by a condition, or when something else is over: expected one of for, until and "
-            "during, got none"
+            "8:13: healthy: a phase ends by time, by a condition, or when something else is over: expected one of for, "
+            "until and during, got none"
         ],
     ),
     "not a mapping": ([("{for: 30s}", "3")], ["8:13: healthy: expected a mapping, got 3"]),
@@ -472,7 +472,7 @@ MEANING = {
         [("{acknowledged.lost: 0}", '{phase: [slow, healthy], recovery.node_left: "<= 10s"}')],
         [
             "17:5: recovery.node_left counts from a phase's first command, and phase healthy commands nothing: "
-            "expected a phase with inject, undo or do"
+            "expected a phase with inject, undo, do or during"
         ],
     ),
     "first writes without writes": (

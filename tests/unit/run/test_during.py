@@ -52,9 +52,10 @@ class Bench:
         made.experiment = SimpleNamespace(topology=made.lab.topology)
         made.lifecycle = SimpleNamespace(active=[], vanished={})
         made.there = made.sampler = None
-        note: Callable[..., Any] = lambda kind: lambda *given, **_: self.order.append(  # noqa: E731
-            " ".join([kind, *(str(each) for each in given)])
-        )
+
+        def note(kind: str) -> Callable[..., None]:
+            return lambda *given, **_: self.order.append(" ".join([kind, *map(str, given)]))
+
         made.ends = SimpleNamespace(allow=note("ends"), allow_no_more=note("no more ends"))
         made.configuration = SimpleNamespace(allow=note("settings"), allow_no_more=note("no more settings"))
         made.driver = SimpleNamespace(alive=True, status={}, error=None)
@@ -306,5 +307,5 @@ def test_who_waits_no_more_cannot_be_answered(bench: Callable[..., Bench]) -> No
     folder = bench().run.folder
     dead = {"pid": 1, "start_ticks": 0, "boot_id": "another"}
     (folder / module.WAITING).write_text(json.dumps({"phase": "roll", "says": "x", "runner": dead}))
-    with pytest.raises(InvalidInput, match="the runner of .* is dead"):
+    with pytest.raises(InvalidInput, match=r"the runner of .* is dead"):
         say_done(folder, "")

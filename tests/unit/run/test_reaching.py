@@ -420,7 +420,7 @@ def test_a_node_that_is_all_of_its_zone_is_a_zone(tmp_path: Path) -> None:
         update={"nodes": tuple(n for n in made.experiment.topology.nodes if n.zone != "c" or n is c_data)}
     )
     experiment = made.experiment.model_copy(update={"topology": alone})
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    offers = reaching.offers_on(PROVIDERS, made.target.written)
     found = reaching.reached(experiment, made.target, there(), 1, offers, TODAY)
     assert found[0].steps[0].rung == "zone"
 
@@ -437,7 +437,9 @@ def test_others_count_beside_what_is_out_and_need_copies_and_votes_as_faults_do(
 
 def test_others_change_settings_that_the_file_names_alone(tmp_path: Path) -> None:
     made = plan(tmp_path, WAITS % f", changes: [{ALLOCATION}]")
-    assert refused(made) == ["phase roll: during"] and f"does not allow to change {ALLOCATION}" in made.refused[0][1].says
+    assert (
+        refused(made) == ["phase roll: during"] and f"does not allow to change {ALLOCATION}" in made.refused[0][1].says
+    )
     made = plan(tmp_path, WAITS % f", changes: [{ALLOCATION}]", more=SETTINGS)
     assert made.refused == [] and made.needs == "zone"
 
