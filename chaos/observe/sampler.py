@@ -51,6 +51,8 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._ticks = Ticks()
         self._nodes: frozenset[str] | None = None
+        self.heard = time.monotonic()
+        """When somebody last said who is in the cluster."""
         self._leader: str | None = None
         self._status: str | None = None
         self._copies: dict[tuple[str, int, str], tuple[str, bool]] = {}
@@ -220,6 +222,7 @@ class Sampler:
             self._leader = leader
         if best is None:
             return
+        self.heard = time.monotonic()
         if self._nodes is not None:
             for name in sorted(self._nodes - best.nodes):
                 self._events.write("cluster.node_left", node=name, zone=self._zones.get(name))

@@ -24,6 +24,7 @@ from chaos.definitions.selectors import candidates
 from chaos.history import during as words
 from chaos.observe import restarted
 from chaos.observe.restarted import Processes, Shown
+from chaos.observe.sampler import Sampler
 from chaos.run import commanding
 from chaos.run.commanding import Command
 from chaos.run.loading import TICK_SECONDS
@@ -36,6 +37,8 @@ SAME_SECONDS = 5.0
 """For how long a node that is still the process that it was may be a word that is out of date."""
 RETURN_SECONDS = 180.0
 """How long a node may take to be back once it is said to be done, as long as a lab's own may (``START_SECONDS``)."""
+SILENT_SECONDS = 30.0
+"""So long a cluster that is not ours may have nobody who says who is there, while others restart its nodes."""
 WAITING, DONE = "waiting.json", "done.json"
 """In the run's folder: what a person is waited for, and the answer (:mod:`chaos.commands.saying_done`)."""
 
@@ -208,12 +211,18 @@ class Waiting(RunState):
     def _pause(self, text: str, named: tuple[str, ...]) -> None:
         """A moment, in which whatever ends a run is heard."""
         self.tick(text)
-        nodes = self.sampler.nodes if self.there is not None and self.sampler is not None else None
-        if nodes is not None and len(away := sorted(set(named) - nodes)) > 1:
-            says = f"{' and '.join(away)} are away at the same time, and it was planned that one is"
-            self.stop.ask(says, TARGET_GUARD)
+        if self.there is not None and self.sampler is not None and (why := _too_many(self.sampler, named)):
+            self.stop.ask(why, TARGET_GUARD)
             self.stop.check()
         time.sleep(TICK_SECONDS)
+
+
+def _too_many(sampler: Sampler, named: tuple[str, ...]) -> str | None:
+    """Why more may be away than what a cluster that is not ours was said to bear; None: nothing says so."""
+    if named and time.monotonic() - sampler.heard > SILENT_SECONDS:
+        return f"for {SILENT_SECONDS:.0f} s nobody has said which nodes are away"
+    away = sorted(set(named) - sampler.nodes) if sampler.nodes is not None else []
+    return f"{' and '.join(away)} are away at the same time, and it was planned that one is" if len(away) > 1 else None
 
 
 def say_done(folder: Path, says: str) -> tuple[str, str]:

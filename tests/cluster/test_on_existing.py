@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ load:
   documents: 100
 phases:
 """
+OVER = "  over: {undo: all, until: {green: true, stable: 1s, within: 1m}}\n"
 EXPECT = "expect:\n  - {acknowledged.lost: 0}\n"
 
 
@@ -401,3 +403,54 @@ def test_a_run_that_is_cut_off_is_undone_by_its_keeper_once_it_can(with_links: T
     there.doors.mend()
     assert wait_until(there.as_before, 90), there.theirs()
     assert cli("recover")[0] == 0
+
+
+def rolled(lab: LocalLab, *words: str) -> str:
+    command = json.dumps([sys.executable, str(DATA / "roll.py"), lab.id, *words])
+    return f"  healthy: {{for: 2s}}\n  roll: {{during: {{command: {command}, within: 6m, restarts: role data"
+
+
+@pytest.mark.full
+def test_others_restart_its_nodes_one_after_the_other(there: There):
+    nodes = [node.name for node in there.lab.topology.nodes]
+    code, output = there.run(f"{rolled(there.lab, *nodes)}, changes: [{ALLOCATION}]}}}}\n" + HELD % "2s" + OVER)
+    assert code in (0, 3), output
+    found = findings(there.out)
+    assert {reason["cause"] for reason in found["reasons"]} <= {"instrument", "pushed", "users"}, found["reasons"]
+    (proof,) = [event for event in events(there.out) if event["kind"] == "during.proof"]
+    assert proof["proven"] is True and set(proof["nodes"]) == set(nodes)
+    assert found["clean"] is True and there.as_before()
+
+
+@pytest.mark.full
+def test_two_of_its_nodes_away_at_once_end_the_run(with_standby: There):
+    there, nodes = with_standby, ["a-data", "b-data"]
+    try:
+        code, output = there.run(f"{rolled(there.lab, '--at-once', '--plainly', *nodes)}}}}}\n")
+        assert code == 4 and "are away at the same time, and it was planned that one is" in output, output
+    finally:
+        for node in nodes:
+            there.lab.start_node(node)
+        assert await_green(there.lab, 180)[0]
+    assert there.as_before()
+
+
+@pytest.mark.full
+def test_what_others_do_with_indices_of_theirs_is_none_of_the_run_s(there: There):
+    """A rollover whose index never gets its copies: the cluster is yellow, and what was there is green."""
+    running = there.begin("  healthy: {for: 3s}\n" + HELD % "3s" + OVER)
+    await_event(running, there.out, lambda event: event["kind"] == "phase.start")
+    try:
+        never = {"number_of_replicas": 2, "routing.allocation.total_shards_per_node": 1, "number_of_shards": 3}
+        create_index(there.lab, "orders-000002", never)
+        delete_index(there.lab, "orders")
+        code, output = running.end(300)
+        assert code in (0, 3), output
+        found = findings(there.out)
+        assert {reason["cause"] for reason in found["reasons"]} <= {"instrument", "pushed", "users"}, found["reasons"]
+        seen = [(event["index"], event["how"]) for event in events(there.out) if event["kind"] == "others.index"]
+        assert seen == [("orders", "gone")]
+        assert {event["status"] for event in events(there.out) if event["kind"] == "sample"} <= {"green", "unknown"}
+        assert found["clean"] is True
+    finally:
+        delete_index(there.lab, "orders-000002")

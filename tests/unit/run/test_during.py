@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -233,11 +234,15 @@ def test_what_does_not_end_stays_written_down(bench: Callable[..., Bench], monke
 
 def test_on_a_cluster_that_is_not_ours_two_nodes_away_at_once_end_the_run(bench: Callable[..., Bench]) -> None:
     at = bench()
-    at.run.there, at.run.sampler = object(), SimpleNamespace(nodes=frozenset({"c-data"}), status="yellow")
+    now = time.monotonic()
+    at.run.there, at.run.sampler = object(), SimpleNamespace(nodes=frozenset({"c-data"}), status="", heard=now)
     with pytest.raises(Aborted, match="a-data and b-data are away at the same time"):
         at.hold(command=("sleep", "600"), restarts=DATA)
     assert at.run.stop.guard == "target"
-    at.run.stop, at.run.sampler.nodes = Stop(), frozenset({"b-data", "c-data"})
+    at.run.stop, at.run.sampler = Stop(), SimpleNamespace(nodes=frozenset(NODES), status="", heard=now - 31)
+    with pytest.raises(Aborted, match="for 30 s nobody has said which nodes are away"):
+        at.hold(command=("sleep", "600"), restarts=DATA)
+    at.run.stop, at.run.sampler = Stop(), SimpleNamespace(nodes=frozenset({"b-data", "c-data"}), status="", heard=now)
     at.looks = [BEFORE, anew(*NODES)]
     assert at.hold(command=("true",), restarts=DATA) == "done"
 
