@@ -15,6 +15,7 @@ from chaos.base.units import Duration
 from chaos.checks.words import upper
 from chaos.commands.planning_on import Planned, at_rung
 from chaos.definitions.experiment import GoodFloor, GuardCommand
+from chaos.definitions.slis import INTERVALS
 from chaos.target.existing.compare import Row, Sign
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ def _of_its_own(made: Planned) -> Iterator[str]:
 def _lasts(phase: Phase) -> str:
     if phase.duration is not None:
         return words(float(phase.duration))
+    if phase.during is not None:
+        return f"until somebody else is done with it, at most {words(float(phase.during.within))}"
     if phase.until is None:
         return f"at most {words(float(phase.longest))}"
     stable = f" for {words(float(phase.until.stable))}" if phase.until.stable else ""
@@ -280,7 +283,7 @@ def _guards(experiment: Experiment) -> Iterator[str]:
     guards = experiment.guards
     for name, field in type(guards).model_fields.items():
         value, key = getattr(guards, name), field.alias or name
-        if value is None:
+        if value is None or value == {}:
             continue
         if isinstance(value, GoodFloor):
             of = key.partition(".")[0]
@@ -296,6 +299,12 @@ def _guards(experiment: Experiment) -> Iterator[str]:
             yield f"the cluster is red for longer than {words(float(value))}"
         elif key == "stop_file":
             yield f"the file `{value}` is there"
+        elif key == "sli":
+            for sli, limit in value.items():
+                yield (
+                    f"`{sli}`, as your Prometheus measures it, is {limit.says} for {words(float(limit.for_))}, or has "
+                    f"no value {INTERVALS} times in a row"
+                )
         else:
             said = value.text if isinstance(value, Duration) else json.dumps(guards.model_dump(mode="json")[name])
             yield f"its guard `{key}` says so ({said})"

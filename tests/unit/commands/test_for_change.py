@@ -48,7 +48,7 @@ def target(**more: Any) -> Existing:
 
 
 def made(
-    folder: Path, phases: str = PHASES, *, guards: str = "{}", there: Existing | None = None, **now: Any
+    folder: Path, phases: str = PHASES, *, guards: str = "{}", more: str = "", there: Existing | None = None, **now: Any
 ) -> Planned:
     asked = folder / "asked.yaml"
     asked.write_text(
@@ -58,7 +58,7 @@ def made(
         f"phases: {phases}\n"
         "expect:\n  - {phase: all, read.good: '>= 99.9%'}\n"
         "  - {phase: healthy, write.good: '>= 99%', known_weakness: a slow disk}\n  - {acknowledged.lost: 0}\n"
-        f"guards: {guards}\n"
+        f"guards: {guards}\n{more}"
     )
     there = there or target()
     copies = tuple(ShardCopy("orders", 0, zone == "a", "STARTED", f"es-d-{zone}1") for zone in PLACES)
@@ -233,3 +233,13 @@ def test_it_is_a_page_and_nothing_in_it_moves_a_terminal_s_cursor(tmp_path: Path
 )
 def test_durations_are_told_in_words(seconds: float, says: str) -> None:
     assert words(seconds) == says
+
+
+def test_what_others_do_and_what_is_measured_elsewhere_stands_there_too(tmp_path: Path) -> None:
+    waits = "\n  healthy: {for: 5s}\n  theirs: {during: {manual: restart es-d-c1, within: 20m, restarts: node c-data}}"
+    slis = "slis: {errors: {prometheus: 'http://prom.example:9090', query: vector(1)}}\n"
+    plan = made(tmp_path, waits, guards="{max: 1h, sli: {errors: {above: 5%, for: 30s}}}", more=slis)
+    said = told(plan)
+    assert "until somebody else is done with it, at most 20 minutes" in said
+    assert "by hand: restart es-d-c1. Taken back by: none: what a person does is not ours to undo" in said
+    assert "`errors`, as your Prometheus measures it, is above 0.05 for 30 seconds, or has no value 3 times" in said
