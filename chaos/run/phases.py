@@ -22,6 +22,8 @@ class Phases(Waiting):
 
     def phase(self, number: int, phase: Phase) -> None:
         self.stop.check()
+        if number == 0 and not phase.undo:
+            self.ask_allowed(number)
         self.events.write("clock")
         self.events.write("phase.start", phase=phase.name, index=number, scripted_wait=phase.scripted_wait)
         began = time.monotonic()
@@ -29,11 +31,7 @@ class Phases(Waiting):
         try:
             if phase.undo:
                 self.undo_step(phase.undo)
-            if self.there is not None and (phase.inject or phase.do or phase.during):
-                self.reporter.status(f"{phase.name}: asking whether this is allowed now")
-                if why := self.there.forbids(number):
-                    self.stop.ask(f"“{phase.name}” is not allowed there now: {why}", TARGET_GUARD)
-                self.stop.check()
+                self.ask_allowed(number)
             if phase.inject:
                 self.inject_step(phase)
             for action in phase.do:
@@ -54,13 +52,30 @@ class Phases(Waiting):
     def look_step(self, number: int) -> float:
         """Prove once more what is to be undone next, while its phase lasts: the next one's clocks begin with the undo.
 
-        The seconds that it took, by which the phase is longer than it was asked to be.
+        So is asked, where the next one begins with a change, whether that is allowed. The seconds that both took, by
+        which the phase is longer than it was asked to be.
         """
         later = self.experiment.phases[number + 1 : number + 2]
         names = later[0].undo if later else ["all"]
         took = self.lifecycle.look_again(self.to_undo(names))
         self.stop.check()
+        if later and not later[0].undo:
+            took += self.ask_allowed(number + 1)
         return took
+
+    def ask_allowed(self, number: int) -> float:
+        """On a cluster that is not ours: whether a phase may change now what it is to. The seconds that it took.
+
+        Raises Aborted where it may not. After an undo it is asked once that is done, else before the phase begins.
+        """
+        phase, began = self.experiment.phases[number], time.monotonic()
+        if self.there is None or not (phase.inject or phase.do or phase.during):
+            return 0.0
+        self.reporter.status(f"{phase.name}: asking whether this is allowed now")
+        if why := self.there.forbids(number):
+            self.stop.ask(f"“{phase.name}” is not allowed there now: {why}", TARGET_GUARD)
+        self.stop.check()
+        return time.monotonic() - began
 
     def inject_step(self, phase: Phase) -> None:
         """All faults of a phase at once."""
