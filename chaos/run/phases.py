@@ -68,8 +68,10 @@ class Phases(Waiting):
 
         Raises Aborted where it may not. After an undo it is asked once that is done, else before the phase begins.
         """
+        if self.there is None:
+            return 0.0
         phase, began = self.experiment.phases[number], time.monotonic()
-        if self.there is None or not (phase.inject or phase.do or phase.during):
+        if not (phase.inject or phase.do or phase.during):
             return 0.0
         self.reporter.status(f"{phase.name}: asking whether this is allowed now")
         if why := self.there.forbids(number):
