@@ -1,4 +1,4 @@
-"""Quantities with their units: durations, rates, sizes, throughputs and percentages.
+"""Quantities with their units: durations, rates, sizes, throughputs, percentages and factors.
 
 A definition never holds a bare number where a unit is needed: ``20`` could be seconds or
 milliseconds, so it is refused and the units are named. In Python each quantity is a plain ``float``
@@ -237,6 +237,18 @@ class Percent(_FloatQuantity):
         return f"{_plain(self._exact * 100)}%"
 
 
+class Factor(_FloatQuantity):
+    """How many times as much. Written ``3x``."""
+
+    what = "a factor"
+    units: ClassVar = {"x": Decimal(1)}
+    examples = ("3x", "1.5x")
+
+    @property
+    def text(self) -> str:
+        return f"{_plain(self._exact)}x"
+
+
 class _IntQuantity(_Quantity, int):
     @classmethod
     def _of(cls, base: Decimal, text: str) -> Self:
@@ -275,7 +287,7 @@ class SizeRate(_IntQuantity):
     examples = ("256KiB/s", "1MiB/s")
 
 
-_Q = TypeVar("_Q", Duration, Rate, Frequency, Percent, Size, SizeRate)
+_Q = TypeVar("_Q", Duration, Rate, Frequency, Percent, Factor, Size, SizeRate)
 
 
 def _positive(value: _Q) -> _Q:

@@ -138,6 +138,7 @@ class Record:
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
         self.slis: list[dict[str, Any]] = list(getattr(history, "slis", ()))
+        self.foreign: list[dict[str, Any]] = list(getattr(history, "foreign", ()))
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)

@@ -32,6 +32,7 @@ from chaos.checks import (
     ends,
     enough,
     evidence,
+    foreign,
     forgiving,
     good,
     headroom,
@@ -612,6 +613,8 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["ends"] = ended
     if waited := during.table(record):
         tables["during"] = waited
+    if others := foreign.table(record):
+        tables["foreign"] = others
     return tables
 
 
@@ -691,6 +694,7 @@ def _abort_json(record: Record) -> dict[str, Any] | None:
     if event is None:
         return None
     seconds, complete = float(event["seconds"]), event.get("complete", True) is True
+    ceased = record.first("load.ceased")
     return {
         "asked": record.since_start(int(event["asked"])),
         "guard": next((str(each.get("guard")) for each in record.of_kind("guard.tripped")), None),
@@ -698,6 +702,8 @@ def _abort_json(record: Record) -> dict[str, Any] | None:
         "seconds": seconds,
         "proven": event.get("proven") is True,
         "proven_seconds": event.get("proven_seconds"),
+        **({"actions": int(event["actions"])} if "actions" in event else {}),
+        **({"load_seconds": (int(ceased["t"]) - int(event["asked"])) / 1e9} if ceased is not None else {}),
         "goal": ABORT_GOAL_SECONDS,
         "complete": complete,
         "within": complete and seconds <= ABORT_GOAL_SECONDS,

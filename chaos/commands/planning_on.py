@@ -197,6 +197,10 @@ def show(made: Planned) -> None:
             out.print(f"phase {phase}", markup=False)
             _print_reach(reached[phase])
         print_step(step)
+    for row in made.checks:
+        if row.what == "foreign":
+            remedy = f": {row.remedy}" if row.remedy else ""
+            out.print(f"foreign: {row.says}{remedy}", markup=False)
     out.print(f"rung: {made.needs} is needed", markup=False)
     for each in made.rungs:
         out.print(f"  {at_rung(each, made)}", markup=False)

@@ -181,4 +181,5 @@ def _busy(made: Planned) -> list[tuple[str, Row]]:
     cluster = ExistingTarget(made.target, made.experiment.topology)
     index = f"{on_target.LOAD_PREFIX}0000-load"
     rows = [*on_target.refused_templates(cluster, index), *on_target.refused_beside(cluster)]
+    rows += on_target.refused_foreign(made.target)
     return [(THE_CLUSTER, row) for row in rows]

@@ -18,7 +18,16 @@ from chaos.base.access import REFERENCES, Access
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput
 from chaos.base.sigv4 import SigV4
-from chaos.base.units import Malformed, PositiveRate
+from chaos.base.units import (
+    Duration,
+    Factor,
+    Malformed,
+    Percent,
+    PositiveDuration,
+    PositivePercent,
+    PositiveRate,
+    at_least,
+)
 from chaos.definitions.base import API_VERSION, OneOrMore, Setting, Strict
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
@@ -216,6 +225,66 @@ class TheirToxiproxy(Strict):
         return f"{self.address.host}:{self.address.port}"
 
 
+def _not_all(value: Percent) -> Percent:
+    if value >= 1:
+        raise Malformed(f"{value.text} is all of it, so nothing would ever be too little: expected less, such as 50%")
+    return value
+
+
+def _soon(value: Duration) -> Duration:
+    if value > 60:
+        raise Malformed(f"{value.text} is long for those who wait: expected 60s or less")
+    return value
+
+
+class TrafficLimits(Strict):
+    """How much worse traffic that is not the run's own may become, held against how it was before the run did anything.
+
+    Both are needed: requests that hang are in no mean time, and only their number tells of them.
+    """
+
+    slower: Annotated[Factor, at_least(Factor(1.2), "is what chance makes of any traffic")] = Field(
+        description="how many times its mean time may become, for example 3x"
+    )
+    fewer: Annotated[PositivePercent, AfterValidator(_not_all)] = Field(
+        description="by which share of its rate it may fall, for example 50%"
+    )
+
+
+class Foreign(Strict):
+    """When a run ends because traffic that is not its own suffers; without it that is shown, and ends nothing."""
+
+    search: TrafficLimits | None = Field(
+        default=None, description="of searches of all other indices, for example {slower: 3x, fewer: 50%}"
+    )
+    indexing: TrafficLimits | None = Field(
+        default=None, description="of documents indexed into them, for example {slower: 3x, fewer: 50%}"
+    )
+    for_: Annotated[
+        PositiveDuration,
+        AfterValidator(_soon),
+        at_least(Duration(4), "is less than two samples take"),
+    ] = Field(default=Duration(10), alias="for", description="the run ends when it is worse for so long, 60s at most")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.search is None and self.indexing is None:
+            raise Malformed("it limits nothing: expected search, indexing, or both")
+        return self
+
+    @property
+    def limits(self) -> dict[str, TrafficLimits]:
+        """Those that are given, by kind of traffic."""
+        given = {"search": self.search, "indexing": self.indexing}
+        return {name: each for name, each in given.items() if each is not None}
+
+    @property
+    def says(self) -> str:
+        """In words."""
+        each = [f"{name} {one.slower.text} slower or {one.fewer.text} fewer" for name, one in self.limits.items()]
+        return f"{', '.join(each)}, for {self.for_.text}"
+
+
 class ExistingFile(Strict):
     """A target as written."""
 
@@ -241,6 +310,9 @@ class ExistingFile(Strict):
     )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
+    foreign: Foreign | None = Field(
+        default=None, description="when runs end because other traffic suffers; default never, it is only shown"
+    )
     notes: Annotated[str, Field(pattern=r"^\.[a-z0-9][a-z0-9_-]*$")] | None = Field(
         default=None,
         description="a hidden index in which each run writes down what it is about to change, "

@@ -105,6 +105,11 @@ class Client(Strict):
         description="false: a load balancer's health checks take any certificate, as many do; requests never do",
     )
 
+    @property
+    def attempts(self) -> int:
+        """HTTP requests that one request of the load may become: opensearch-py tries again three times."""
+        return 4 if self.kind == "opensearch-py" else 1
+
     @model_validator(mode="after")
     def _node_if_pinned(self) -> Client:
         if not self.verify_health_checks and self.kind != "load-balancer":

@@ -43,6 +43,8 @@ EXISTING = {
     "Member": "nodes.NAME",
     "Accepted": "accept_unavailable",
     "Caps": "caps",
+    "Foreign": "foreign",
+    "TrafficLimits": "foreign.search, foreign.indexing",
     "Reads": "reads",
     "TheirToxiproxy": "toxiproxies",
     "Passage": "toxiproxies.proxies.NAME",

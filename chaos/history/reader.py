@@ -37,6 +37,7 @@ from chaos.history.writer import (
     DRIVER_EVENTS,
     ECHO,
     EVENTS,
+    FOREIGN,
     PARQUET,
     PROBES,
     SLIS,
@@ -134,6 +135,10 @@ class History:
     def slis(self) -> list[dict[str, Any]]:
         """What a Prometheus said of the experiment's SLIs, as in :mod:`chaos.observe.slis`; empty without any."""
         return _json_lines(self.folder / "history" / SLIS)
+
+    def foreign(self) -> list[dict[str, Any]]:
+        """What others did on a cluster that is not ours, as in :mod:`chaos.observe.foreign`; empty on a lab."""
+        return _json_lines(self.folder / "history" / FOREIGN)
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:

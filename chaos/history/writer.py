@@ -43,6 +43,8 @@ ECHO = "echo.jsonl"
 """What the echo beside the nodes took, written by :mod:`chaos.observe.echoing`, where its lines are described."""
 SLIS = "slis.jsonl"
 """What a Prometheus answered, written by :mod:`chaos.observe.slis`, where its lines are described."""
+FOREIGN = "foreign.jsonl"
+"""What others did on a cluster that is not ours, by :mod:`chaos.observe.foreign`, where its lines are described."""
 AUDIT = "audit.json"
 """In the run's folder itself: the availability audit, as :mod:`chaos.programs.audit.documentation` makes it."""
 

@@ -141,6 +141,13 @@ class VisibilityConfig(_Data):
 
     rate: float = Field(gt=0)
     within_s: float = Field(default=30.0, gt=0)
+    most_looks: float | None = Field(default=None, gt=0)
+    """Gets and searches per second, of all nodes together; they come later where there would be more. None: any."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "most_looks" or value is not None}
 
 
 class DriverConfig(_Data):

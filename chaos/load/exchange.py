@@ -76,6 +76,22 @@ def ask(send: Send, kind: str, method: str, path: str, body: str | None, timeout
     return Answer(outcome, status, trace.node, trace.attempts, data)
 
 
+class Allowance:
+    """Lets ``rate`` requests a second begin, at even distances, so that a cap holds; None: any number of them."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._between = 0.0 if rate is None else 1 / rate
+        self._next = 0.0
+
+    def take(self) -> None:
+        """Return when one more may begin."""
+        now = time.monotonic()
+        at = max(now, self._next)
+        self._next = at + self._between
+        if at > now:
+            gevent.sleep(at - now)
+
+
 class Paced:
     """Something done ``rate`` times a second, each time in a greenlet of its own, until stopped; noted in ``file``.
 

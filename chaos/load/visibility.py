@@ -33,7 +33,7 @@ from chaos.base.ids import probe_id
 from chaos.history.format import Outcome
 from chaos.history.writer import PROBES, Broken
 from chaos.load.config import VisibilityConfig
-from chaos.load.exchange import Paced, Send, ask
+from chaos.load.exchange import Allowance, Paced, Send, ask
 from chaos.load.turns import at, mixed
 from chaos.load.workload import Workload
 
@@ -87,6 +87,7 @@ class Visibility(Paced):
         self._sender, self._direct = sender, direct
         self._timeout_s = timeout_s
         self._seed = seed
+        self._looks = Allowance(config.most_looks)
 
     def turn(self, number: int) -> None:
         """Write one document and look for it everywhere."""
@@ -128,6 +129,7 @@ class Visibility(Paced):
             self._search(send, where)
 
     def _get(self, send: Send, where: dict[str, Any], *, only_found: bool) -> bool | None:
+        self._looks.take()
         began = time.monotonic_ns()
         path = f"/{self._index}/_doc/{probe_id(where['n'])}?preference=_local&filter_path=found"
         answer = ask(send, "get", "GET", path, None, self._timeout_s)
@@ -147,6 +149,7 @@ class Visibility(Paced):
         deadline = time.monotonic() + self._within_s
         missed, silent, searches, hits = None, None, 0, None
         while not self.closed:
+            self._looks.take()
             began = time.monotonic_ns()
             hits = hits_of(ask(send, "search", "POST", path, query, self._timeout_s).data)
             searches += 1

@@ -75,6 +75,13 @@ def _lines(findings: FindingsFile, answers: tuple[Any, ...]) -> Iterator[str]:
     if outage:
         shown = ", ".join(f"{op}s {text.seconds(round(row['total'], 3))}" for op, row in outage.items())
         yield f"Outage-equivalent time: {escaped(shown)}."
+    abort = findings.get("abort") or {}
+    if "load_seconds" in abort:
+        yield (
+            f"The load was stopped {text.seconds(abort['load_seconds'])} after the stop was asked for, and "
+            f"{'everything was undone' if abort['complete'] else 'undoing was tried until'} "
+            f"{text.seconds(abort['seconds'])} after it."
+        )
     for says in unasked(findings)[:5]:
         yield f"- {escaped(says)}"
     yield ""

@@ -44,8 +44,8 @@ def page(found: Mapping[str, Any], about: Mapping[str, str], audit: Mapping[str,
         share=text.percent(float(found["share"])),
         found=found,
         bands=_bands(found["spans"], lasted),
-        ticks=_time(lasted),
-        figures=[made for key, title, unit in FIGURES if (made := _figure(found["rates"], key, title, unit, lasted))],
+        ticks=ticks(lasted),
+        figures=[made for key, title, unit in FIGURES if (made := figure(found["rates"], key, title, unit, lasted))],
         happenings=[{**each, "at": text.seconds(float(each["t"]))} for each in happenings[:MOST]],
         more=max(0, len(happenings) - MOST),
         seconds=[(state, text.seconds(float(spent))) for state, spent in found["seconds"].items()],
@@ -80,14 +80,19 @@ def _bands(spans: Sequence[Mapping[str, Any]], lasted: float) -> list[dict[str, 
     return found
 
 
-def _time(lasted: float) -> list[tuple[float, str]]:
+def ticks(lasted: float) -> list[tuple[float, str]]:
+    """The axis of so many seconds."""
+    lasted = max(lasted, 0.1)
     step = next((each for each in (5, 10, 30, 60, 120, 300, 600, 1800, 3600) if lasted / each <= 10), 7200)
     return [(_x(t, lasted), text.seconds(float(t))) for t in range(0, int(lasted) + 1, step)]
 
 
-def _figure(
-    rates: Sequence[Mapping[str, Any]], key: str, title: str, unit: str, lasted: float
-) -> dict[str, Any] | None:
+def marks(moments: Sequence[tuple[str, float]], lasted: float) -> list[tuple[float, str]]:
+    """Where moments lie on a figure of so many seconds, each with its name."""
+    return [(_x(t, max(lasted, 0.1)), name) for name, t in moments]
+
+
+def figure(rates: Sequence[Mapping[str, Any]], key: str, title: str, unit: str, lasted: float) -> dict[str, Any] | None:
     """One line over time; None where nobody said anything of it."""
     known = [r for r in rates if r.get(key) is not None]
     points = [(float(r[end]), float(r[key])) for r in known for end in ("from", "to")]  # a rate is that of its span

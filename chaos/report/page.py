@@ -25,7 +25,19 @@ from chaos.checks.record import Record
 from chaos.checks.summary import NOTICED
 from chaos.history.models import Plan, PlannedStep
 from chaos.history.reader import History
-from chaos.report import answers, asked, audit, figures, headroom, interactive, markdown, promises, timeline, within
+from chaos.report import (
+    answers,
+    asked,
+    audit,
+    figures,
+    foreign,
+    headroom,
+    interactive,
+    markdown,
+    promises,
+    timeline,
+    within,
+)
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -143,6 +155,7 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
         "availability": _availability(tables),
         "projection": _projection(tables),
         "headroom": headroom.section(record, tables),
+        "others": foreign.section(record, tables),
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
         "ends": tables.get("ends") or [],
@@ -553,7 +566,7 @@ def _trust(findings: FindingsFile) -> list[dict[str, str]]:
                 "text": text.clip("; ".join(stages), 300),
             }
         )
-    if (abort := findings.get("abort")) and abort["faults"]:
+    if (abort := findings.get("abort")) and _was_undone(abort):
         lines.append(_abort_line(abort))
     checks = findings["validity"]["checks"]
     bad = [item for item in checks if not item["ok"]]
@@ -571,16 +584,26 @@ def _trust(findings: FindingsFile) -> list[dict[str, str]]:
     return lines
 
 
+def _was_undone(abort: dict[str, Any]) -> bool:
+    """Whether there was something to undo, or load to stop on a cluster that is not ours."""
+    return bool(abort["faults"] or abort.get("actions") or "load_seconds" in abort)
+
+
 def _abort_line(abort: dict[str, Any]) -> dict[str, str]:
     """How long the abort took, against its goal."""
+    if not abort["faults"] and not abort.get("actions"):
+        proof = "; there was nothing to undo"
+    elif abort["proven"]:
+        proof = f"; proven to be gone after {text.seconds(abort['proven_seconds'])}" if abort["faults"] else ""
+    else:
+        proof = "; the end of not every fault was proven by then"
+    load = f"; the load was stopped {text.seconds(abort['load_seconds'])} after it" if "load_seconds" in abort else ""
     head = "Everything was undone" if abort.get("complete", True) else "Not everything could be undone: tried until"
-    proof = f"; proven to be gone after {text.seconds(abort['proven_seconds'])}" if abort["proven"] else ""
     return {
         "mark": "✓" if abort["within"] else "?",
         "kind": "pass" if abort["within"] else "inconclusive",
         "head": f"{head} {text.seconds(abort['seconds'])} after the stop was asked for",
-        "text": f"The goal is {text.seconds(abort['goal'])}"
-        + (proof or "; the end of not every fault was proven by then"),
+        "text": f"The goal is {text.seconds(abort['goal'])}{proof}{load}",
     }
 
 

@@ -65,20 +65,23 @@ class Closing(RunState):
         self.stage("undo")
         held = [fault.id for fault in self.lifecycle.active]
         self.controllers.stop()  # else they would do again what is taken back
-        if self.there is not None and self.outcome != "finished" and self.driver is not None:
-            self.driver.cease()  # first of all no more load on a cluster that is not ours
+        if self.there is not None and self.outcome != "finished":
+            self.cease()  # first of all no more load on a cluster that is not ours
+            if self.ceased_at is not None:
+                self.note("load.ceased", t=self.ceased_at)
         if held:
             self.reporter.line("undoing what is still in effect")
         gone = self.lifecycle.undo_all(look=self.outcome == "finished")
         if not gone:
             self.reporter.line("not every fault is proven to be gone")
         back, left = self.lifecycle.taken_back, []
-        if remaining := self.remaining():
+        remaining = self.remaining()
+        if remaining:
             if undo_entries(self.lab, self.ledger, remaining):
                 self.mend()
                 left = undo_entries(self.lab, self.ledger, self.remaining())  # and once more when the lab is left
             back = time.monotonic_ns()
-        self.say_latency(held, gone, back, left)
+        self.say_latency(held, gone, back, left, actions=len({entry.fault for entry in remaining} - set(held)))
         self.check_late_stop()
 
     def remaining(self) -> list[Entry]:
@@ -98,10 +101,11 @@ class Closing(RunState):
             self.note("note", says=says)
             self.reporter.line(says)
 
-    def say_latency(self, held: list[str], gone: bool, back: int | None, left: list[str]) -> None:
+    def say_latency(self, held: list[str], gone: bool, back: int | None, left: list[str], *, actions: int = 0) -> None:
         """How long it took from the stop being asked for until nothing was in effect any more, and proven so.
 
-        ``back``: when everything had been tried. ``left``: what could not be taken back by then.
+        ``back``: when everything had been tried. ``left``: what could not be taken back by then. ``actions``: how many
+        there were to take back beside the faults ``held``.
         """
         asked = self.stop.at
         if asked is None:
@@ -116,10 +120,11 @@ class Closing(RunState):
             complete=not left,
             proven=gone,
             proven_seconds=round((now - asked) / 1e9, 6) if held else None,
+            **({"actions": actions} if actions else {}),
         )
         if left:
             self.reporter.line(f"not everything could be undone: {left[0]}")
-        elif held:
+        elif held or actions:
             self.reporter.line(f"everything was undone {seconds:.1f} s after the stop was asked for")
 
     def check_late_stop(self) -> None:
@@ -166,6 +171,8 @@ class Closing(RunState):
         self.reporter.status("load off")
         if not self.driver.stop():
             self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
+        if self.others is not None:
+            self.others.unguarded()
         self.sampler.stop()
         self.slis.stop()
         self.configuration.stop()
@@ -204,6 +211,8 @@ class Closing(RunState):
         self.stage("lab away")
         self.ends.stop()
         self.echo.stop()
+        if self.others is not None:
+            self.others.stop()
         if self.driver is not None:
             self.driver.kill()
             self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []

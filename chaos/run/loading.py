@@ -29,6 +29,7 @@ from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run import on_target, plan
+from chaos.run.on_target import most_looks
 from chaos.run.state import RunState
 from chaos.target.wiring import HTTP
 
@@ -72,7 +73,11 @@ class Loading(RunState):
             workload=load.workload,
             documents=load.documents,
             cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
-            visibility=VisibilityConfig(rate=float(load.visibility.rate), within_s=float(load.visibility.within))
+            visibility=VisibilityConfig(
+                rate=float(load.visibility.rate),
+                within_s=float(load.visibility.within),
+                most_looks=None if self.there is None else most_looks(self.experiment, self.there.lab.target),
+            )
             if load.visibility
             else None,
             client=ClientConfig(
@@ -145,6 +150,7 @@ class Loading(RunState):
     def load_on(self) -> None:
         self.ends.start()
         if self.there is not None:
+            self.listen()
             self.stage("notes")
             keeper = self.there.begin(self.folder / "logs")
             process = keeper.process
@@ -202,6 +208,7 @@ class Loading(RunState):
         self.echo.start()
         for child in self.echo.watched():
             self.ends.add(child)
+        self.stop.check()  # else a driver that was told to begin nothing would be told to begin
         self.driver.go()
         self.events.write("load.start")
         self.reporter.line(
@@ -209,6 +216,19 @@ class Loading(RunState):
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    def listen(self) -> None:
+        """Hear what others do before anything is done."""
+        assert self.others is not None
+        self.stage("listening")
+
+        def tick(says: str) -> None:
+            self.stop.check()
+            self.reporter.status(says)
+
+        for says in self.others.begin(tick):
+            self.note("note", says=says)
+            self.reporter.line(says)
 
     def warm_up(self) -> None:
         """Let the load run until it is steady. These arrivals belong to no phase."""

@@ -18,6 +18,8 @@ from chaos.definitions.existing import Existing, ExistingFile, load_existing, to
 from chaos.faults.holding import facts, told
 from chaos.faults.ledger import moves, standing
 from chaos.faults.offers import Offers
+from chaos.observe import foreign
+from chaos.opensearch.foreign import OURS
 from chaos.opensearch.views import administer
 from chaos.run import reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
@@ -28,8 +30,9 @@ from chaos.target.existing.seen import Seen, elsewhere, seen_of
 from chaos.target.existing.target import ExistingTarget
 
 RENEW_SECONDS = 5.0
-LOAD_PREFIX = "oschaos-"
-"""How the names of all our indices begin."""
+LOAD_PREFIX = OURS
+LEAST_LOOKS = 5
+"""Gets and searches without which it is not known when a node finds a document: two, and three."""
 
 
 def index_of(run: str) -> str:
@@ -42,14 +45,37 @@ def balancer(zone: str) -> str:
     return f"balancer-{zone}"
 
 
+def most_requests(experiment: Experiment) -> float:
+    """Requests per second that the load makes at most, but for those that look for documents of visibility.
+
+    A compare-and-set is a get and a write; a client that tries again makes each request that often.
+    """
+    load = experiment.load
+    rate = sum(float(each.rate) for each in load.operations)
+    rate += 2 * float(load.cas.rate) if load.cas is not None else 0.0
+    rate += float(load.visibility.rate) if load.visibility is not None else 0.0
+    return rate * load.client.attempts
+
+
+def looking(experiment: Experiment) -> float:
+    """Documents per second that are looked for, on each data node."""
+    load = experiment.load
+    return 0.0 if load.visibility is None else float(load.visibility.rate) * len(experiment.topology.data_nodes)
+
+
+def most_looks(experiment: Experiment, target: Existing) -> float | None:
+    """What the cap leaves for looking for them: so many gets and searches per second, and no more. None: no cap."""
+    caps = target.written.caps
+    return None if caps is None else float(caps.requests) - most_requests(experiment)
+
+
 def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     """What the experiment's load would put on the cluster beyond what the file allows."""
     caps, load, topology = target.written.caps, experiment.load, experiment.topology
     if caps is None:
         says = "the file has no caps, so no load is allowed"
         return [Row("caps", Sign.BLOCKS, says, "agree on them: caps: {requests: 200/s, documents: 10000, copies: 9}")]
-    rate = sum(float(each.rate) for each in load.operations)
-    rate += sum(float(each.rate) for each in (load.cas, load.visibility) if each is not None)
+    rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     wrong = [
         Row("caps", Sign.BLOCKS, f"{what} {asked:g}, and the file allows {allowed:g}", "ask for less, or agree on more")
@@ -129,6 +155,14 @@ def refused_beside(target: ExistingTarget) -> list[Row]:
         return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", remedy)]
     left = ", ".join(notes.standing())
     return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", remedy)] if left else []
+
+
+def refused_foreign(target: Existing) -> list[Row]:
+    """What the file limits of others' traffic, where that cannot be sampled now."""
+    if target.written.foreign is None or (why := foreign.why_not(target)) is None:
+        return []
+    remedy = "give this user the right cluster:monitor/nodes/stats, or take foreign out of the file"
+    return [Row("foreign", Sign.BLOCKS, f"what others do there cannot be sampled: {why}", remedy)]
 
 
 @dataclass

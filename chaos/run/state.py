@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from chaos.definitions import Experiment
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter, ends
+from chaos.history.writer import FOREIGN
 from chaos.load import workloads
 from chaos.load.driver import Driver
 from chaos.observe import echo
@@ -29,6 +31,7 @@ from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget, index_of
 from chaos.run.options import RunOptions, new_lab_id
 from chaos.run.stopping import Stop, Unproven
+from chaos.run.suffering import Others
 from chaos.target.existing.target import ExistingTarget
 from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
@@ -47,6 +50,10 @@ class RunState:
     """Beside a run on a cluster that is not ours; None on a lab."""
     counted: Counts = staticmethod(everything)
     """What of a view says how the cluster is: where others have indices too, not all."""
+    others: Others | None = None
+    """What others do there; None on a lab."""
+    ceased_at: int | None = None
+    """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
 
     def __init__(
         self,
@@ -78,6 +85,8 @@ class RunState:
         if there is not None and noted is not None:
             asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
             self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked)
+            self.others = Others(there.target, folder / "history" / FOREIGN, self.broken, stop.ask)
+            stop.at_once = self.cease
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
@@ -94,6 +103,13 @@ class RunState:
         """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
         self.dirt: list[str] = []
         self.phases_began: float | None = None
+
+    def cease(self) -> None:
+        """Begin no request of the load any more, and wait for nothing. Idempotent; never raises."""
+        with suppress(Exception):
+            if self.driver is not None and self.ceased_at is None:
+                self.driver.cease()
+                self.ceased_at = time.monotonic_ns()
 
     def aborted(self, error: Aborted) -> None:
         self.outcome = "aborted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -44,14 +44,19 @@ class Stop:
     in effect is undone."""
     failed: bool = False
     """It was one of ours that failed by itself."""
+    at_once: Callable[[], None] | None = None
+    """Called when it is first asked for, by whoever asks. That may be a signal's handler: short, and no lock."""
     # one thread may come twice: a second signal's handler interrupts the first one's
     _lock: Any = field(default_factory=threading.RLock)
 
     def ask(self, reason: str, guard: str | None = None) -> None:
         with self._lock:
-            if self.reason is None:
-                self.at = time.monotonic_ns()
-                self.reason, self.guard = reason, guard
+            if self.reason is not None:
+                return
+            self.at = time.monotonic_ns()
+            self.reason, self.guard = reason, guard
+        if self.at_once is not None:
+            self.at_once()
 
     def cut(self, ended: str, *, failed: bool = False) -> None:
         """Something has happened that nobody had asked for. The first one stays."""

@@ -48,6 +48,7 @@ def rows(target: Existing, seen: Seen, today: date) -> list[Row]:
         *_zones(file, seen),
         *_calm(seen),
         *toxiproxies(file, seen),
+        _foreign(file),
         _rung(target, today),
     ]
 
@@ -190,6 +191,17 @@ def toxiproxies(file: ExistingFile, seen: Seen, ours: Collection[tuple[str, ...]
             remedy,
             Sign.BLOCKS,
         )
+
+
+def _foreign(file: ExistingFile) -> Row:
+    if file.foreign is not None:
+        return Row("foreign", Sign.SAME, f"runs end when your own traffic suffers: {file.foreign.says}")
+    return Row(
+        "foreign",
+        Sign.SAME,
+        "nothing aborts when your own traffic suffers: it is only shown",
+        "agree on foreign: {search: {slower: 3x, fewer: 50%}, indexing: {slower: 3x, fewer: 50%}, for: 10s}",
+    )
 
 
 def _rung(target: Existing, today: date) -> Row:
