@@ -73,8 +73,8 @@ def not_of(notes: str | None) -> Callable[[str], bool]:
 def counted(answer: Any, foreign: Callable[[str], bool]) -> Counted:
     """An answer to :data:`COUNTERS`, without our own indices. Raises one of ``rest.UNREADABLE`` where it is none."""
     copies = {}
-    for node, said in (answer.get("nodes") or {}).items():
-        for index, shards in ((said.get("indices") or {}).get("shards") or {}).items():
+    for node, said in answer.get("nodes", {}).items():
+        for index, shards in said.get("indices", {}).get("shards", {}).items():
             if not foreign(index):
                 continue
             for group in shards:

@@ -33,6 +33,8 @@ RARE = 3.72
 TAIL = 3.0
 """Standard deviation of single times, in means."""
 FEWEST = 30
+NEARLY = 0.95
+"""Of the time that it may be worse: samples are never exactly a period apart."""
 PAUSES_MS = 5.0
 """A mean time that grew by less is not slower: the pauses of a JVM make as much of a short one."""
 BASELINE_SECONDS = 20.0
@@ -111,8 +113,7 @@ class Judge:
             return None
         block, self._block = self._block, Seen(0.0, 0, 0, 0)
         self._worse = self._worse.and_also(block) if self._is_worse(block) else Seen(0.0, 0, 0, 0)
-        # samples are never exactly a period apart
-        return self._says(self._worse) if self._worse.seconds > self._for - PERIOD_SECONDS / 2 else None
+        return self._says(self._worse) if self._worse.seconds >= NEARLY * self._for else None
 
     @property
     def undecided(self) -> str | None:

@@ -277,6 +277,20 @@ def test_searches_that_find_nothing_or_too_much(run: Path, drive: Drive, mode: s
         assert {each.hits for each in looks} >= {2}
 
 
+def test_documents_are_looked_for_no_oftener_than_is_allowed(run: Path, drive: Drive) -> None:
+    most = 15.0  # of some 40 a second that there would be
+    with serving() as server:
+        began = time.monotonic()
+        given = VisibilityConfig(rate=4, within_s=1, most_looks=most)
+        driver = drive(server, cas=None, rate=1, visibility=given)
+        server.mode("hidden")
+        wait_for(lambda: count(run, "probes.jsonl", kind="unseen") > 8)
+        lasted = time.monotonic() - began
+        assert driver.stop()
+    asked = sum(line.get("searches", 0) for line in lines(run, "probes.jsonl")) + count(run, "probes.jsonl", kind="get")
+    assert asked <= most * (lasted + 10), "after the stop each is looked for once more"
+
+
 def test_an_experiment_without_them_has_none_of_their_files(run: Path, drive: Drive) -> None:
     with serving() as server:
         driver = drive(server, cas=None, visibility=None)

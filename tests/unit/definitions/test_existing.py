@@ -144,3 +144,34 @@ def test_a_toxiproxy_is_named_once(tmp_path: Path) -> None:
     twice = WAYS + "  - {api: 'http://10.0.1.9:8474', proxies: {other: {from: es-2, to: es-1}}}\n"
     with pytest.raises(InvalidInput, match=r"20:11: this Toxiproxy is toxiproxies.0 already"):
         load_existing(written(tmp_path, (UNTIL, UNTIL + twice)))
+
+
+def with_foreign(folder: Path, foreign: str) -> Path:
+    return written(folder, ("rung: node", f"foreign: {foreign}\nrung: node"))
+
+
+def test_what_others_may_suffer_is_written_with_its_units(tmp_path: Path) -> None:
+    file = with_foreign(tmp_path, "{search: {slower: 3x, fewer: 50%}, indexing: {slower: 1.5x, fewer: 20%}}")
+    found = load_existing(file).written.foreign
+    assert found is not None and list(found.limits) == ["search", "indexing"] and found.for_ == 10.0
+    assert found.says == "search 3x slower or 50% fewer, indexing 1.5x slower or 20% fewer, for 10s"
+    assert load_existing(written(tmp_path)).written.foreign is None
+
+
+@pytest.mark.parametrize(
+    ("foreign", "says"),
+    [
+        ("{search: {slower: 3, fewer: 50%}}", "12:28: .*3 has no unit: a factor is a number and x, for example 3x"),
+        ("{search: {slower: 1x, fewer: 50%}}", "12:28: .*1x is what chance makes of any traffic: expected 1.2x"),
+        ("{search: {slower: 3x, fewer: 100%}}", "12:39: .*100% is all of it.*: expected less, such as 50%"),
+        ("{search: {slower: 3x, fewer: 0%}}", "12:39: .*0% is nothing: expected more than zero"),
+        ("{search: {slower: 3x}}", '"fewer" is missing'),
+        ("{search: {slower: 3x, fewer: 50%}, for: 1s}", "12:50: .*1s is less than two samples take: expected 4s"),
+        ("{search: {slower: 3x, fewer: 50%}, for: 5m}", "12:50: .*5m is long for those who wait: expected 60s or less"),
+        ("{for: 10s}", "12:10: .*it limits nothing: expected search, indexing, or both"),
+        ("{searches: {slower: 3x, fewer: 50%}}", '12:11: unknown key "searches": did you mean "search"?'),
+    ],
+)
+def test_what_is_wrong_with_it_is_told_with_its_place(tmp_path: Path, foreign: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=f"staging.yaml:{says}" if says[0].isdigit() else says):
+        load_existing(with_foreign(tmp_path, foreign))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.errors import InvalidInput
-from chaos.base.units import Malformed
+from chaos.base.units import Factor, Malformed
 from chaos.definitions import Duration, Frequency, Percent, Rate, Size, SizeRate
 
 positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
@@ -31,6 +31,7 @@ positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
         (Frequency, "0.5/week", 0.5 * 365.25 / 7),
         (Percent, "99.9%", 0.999),
         (Percent, "100%", 1),
+        (Factor, "1.5x", 1.5),
         (Size, "256MiB", 256 * 2**20),
         (Size, "1GiB", 2**30),
         (Size, "512KiB", 512 * 2**10),
@@ -54,6 +55,7 @@ def test_what_people_write(kind: type, text: str, value: float) -> None:
         (Rate(100), "100/s"),
         (Rate.parse("1/min"), "1/min"),
         (Percent(0.999), "99.9%"),
+        (Factor(3), "3x"),
         (Size(384 * 2**20), "384MiB"),
         (Size(0), "0B"),
         (SizeRate(2**20), "1MiB/s"),

@@ -1,0 +1,66 @@
+"""What a run may send at most to a cluster that exists, and that the row on others is told."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.run.test_reaching import there
+
+from chaos.commands.planning_on import planned, show
+from chaos.definitions.existing import load_existing
+from chaos.registry import PROVIDERS, load_experiment
+from chaos.run import on_target
+from chaos.target.existing import draft, offered
+
+URL = "http://127.0.0.1:9200"
+LOAD = "  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok within 1s}\n"
+FOREIGN = "foreign: {search: {slower: 3x, fewer: 50%}, for: 20s}\n"
+
+
+def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "") -> Any:
+    text = draft.draft(there(), [URL], {}, "staging").replace("rung: observe\n", "rung: zone\nuntil: 2027-01-31\n")
+    for node in there().nodes or ():
+        text = text.replace(f"  {node.name}: {{", f'  {node.name}: {{url: "{URL}", ')
+    text += f"notes: .opensearch-chaos\ncaps: {{requests: {caps}, documents: 5000, copies: 9}}\n{more}"
+    (folder / "staging.yaml").write_text(text)
+    (folder / "asked.yaml").write_text(
+        "apiVersion: opensearch-chaos/v1\nname: asked\ntopology: 3az-standby\n"
+        f"load:\n{LOAD}{load}phases:\n  calm: {{for: 5s}}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
+    )
+    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
+    target = load_existing(folder / "staging.yaml")
+    return planned(load_experiment(folder / "asked.yaml"), target, there(), 1, offers, date(2026, 11, 25))
+
+
+@pytest.mark.parametrize(
+    ("load", "rate"),
+    [
+        ("", 20),
+        ("  client: {kind: opensearch-py}\n", 80),
+        ("  cas: {rate: 10/s, keys: 5}\n", 40),
+        ("  visibility: {rate: 2/s}\n", 22 + 5 * 2 * 3),
+        ("  cas: {rate: 10/s}\n  visibility: {rate: 2/s}\n  client: {kind: opensearch-py}\n", 4 * 42 + 30),
+    ],
+)
+def test_every_request_that_the_load_may_make_counts(tmp_path: Path, load: str, rate: float) -> None:
+    """Both requests of a compare-and-set, each attempt of a client that tries again, each look for a document."""
+    assert made(tmp_path, load, f"{rate}/s").refused == []
+    ((_, row),) = made(tmp_path, load, f"{rate - 1}/s").refused
+    assert row.says == f"requests per second: {rate:g}, and the file allows {rate - 1:g}"
+
+
+def test_what_the_cap_leaves_is_for_looking(tmp_path: Path) -> None:
+    plan = made(tmp_path, "  visibility: {rate: 2/s}\n", "100/s")
+    assert on_target.most_looks(plan.experiment, plan.target) == 78.0
+
+
+def test_the_plan_says_whether_others_end_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show(made(tmp_path), 1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "foreign: nothing aborts when your own traffic suffers: it is only shown: agree on foreign: {search:" in said
+    show(made(tmp_path, more=FOREIGN), 1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "foreign: runs end when your own traffic suffers: search 3x slower or 50% fewer, for 20s" in said
