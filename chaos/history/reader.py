@@ -136,6 +136,7 @@ class History:
         """What a Prometheus said of the experiment's SLIs, as in :mod:`chaos.observe.slis`; empty without any."""
         return _json_lines(self.folder / "history" / SLIS)
 
+    @cached_property
     def foreign(self) -> list[dict[str, Any]]:
         """What others did on a cluster that is not ours, as in :mod:`chaos.observe.foreign`; empty on a lab."""
         return _json_lines(self.folder / "history" / FOREIGN)
