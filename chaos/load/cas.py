@@ -77,7 +77,7 @@ class CompareAndSet(Paced):
         key = cas_id(key_of(number, self._keys))
         zone = zone_of(number, len(self._zones), self._seed)
         read = self._operation(2 * number, number, "read", key, zone)
-        if read is None:
+        if read is None or self.given_up:
             return
         self._operation(2 * number + 1, number, "cas", key, zone, read)
 

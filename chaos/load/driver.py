@@ -142,11 +142,11 @@ class Driver:
         return self._mute
 
     def cease(self) -> None:
-        """Begin no request any more, and return at once; :meth:`stop` waits for what is under way."""
+        """Begin no request any more, of checks on data neither, and return at once; :meth:`stop` waits for what is sent."""
         if self._process is not None and self.alive and not self._stopped:
             self._to_end = self._ending = True
             with suppress(DriverError):
-                self._tell({"do": "stop"})
+                self._tell({"do": "stop", "at_once": True})
 
     def stop(self, timeout: float | None = None) -> bool:
         """Stop the load, wait for what is under way and for the end of the process. Idempotent.

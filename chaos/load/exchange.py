@@ -105,6 +105,8 @@ class Paced:
         self._events: EventWriter | None = EventWriter(file, broken)
         self._pool = Pool(at_once)
         self._stopped = False
+        self.given_up = False
+        """What is under way is to send nothing more either."""
 
     def due(self, number: int) -> float:
         """When turn ``number`` is due, in seconds from the load's start."""
@@ -130,6 +132,10 @@ class Paced:
     def stop(self) -> None:
         """Begin nothing more."""
         self._stopped = True
+
+    def give_up(self) -> None:
+        """Begin nothing more, and send nothing more of what is under way."""
+        self._stopped = self.given_up = True
 
     def join(self, timeout: float) -> None:
         """Wait for what is under way, in seconds at most."""

@@ -145,7 +145,7 @@ def _obey(control: Control, environment: Environment, engine: Engine, fail: Call
         if message["do"] == "go":
             engine.go(int(message["start_ns"]))
         elif message["do"] == "stop":
-            engine.stop()
+            engine.stop(at_once=bool(message.get("at_once")))
             control.say({"says": "stopped"})
             assert environment.runner is not None
             environment.runner.quit()

@@ -118,12 +118,14 @@ class Visibility(Paced):
         send = self._direct(client, node)
         where = {"n": number, "node": name, "zone": zone}
         for pause in (*_EARLY_S, *[_EARLY_S[-1]] * int(self._timeout_s / _EARLY_S[-1] + 1)):
-            if written.done.wait(pause):
+            if written.done.wait(pause) or self.given_up:
                 break
             if self._get(send, where, only_found=True):
                 written.done.wait()
                 break
         written.done.wait()
+        if self.given_up:
+            return
         self._get(send, where, only_found=not written.acknowledged)
         if written.acknowledged:
             self._search(send, where)
@@ -150,6 +152,8 @@ class Visibility(Paced):
         missed, silent, searches, hits = None, None, 0, None
         while not self.closed:
             self._looks.take()
+            if self.given_up:
+                return
             began = time.monotonic_ns()
             hits = hits_of(ask(send, "search", "POST", path, query, self._timeout_s).data)
             searches += 1

@@ -291,6 +291,16 @@ def test_documents_are_looked_for_no_oftener_than_is_allowed(run: Path, drive: D
     assert asked <= most * (lasted + 10), "after the stop each is looked for once more"
 
 
+def test_a_load_that_ceases_looks_for_nothing_any_more(run: Path, drive: Drive) -> None:
+    with serving() as server:
+        driver = drive(server, rate=1, visibility=VisibilityConfig(rate=4, within_s=3600))
+        server.mode("hidden")
+        wait_for(lambda: count(run, "probes.jsonl", kind="written", acknowledged=True) > 3)
+        driver.cease()
+        assert driver.stop(), "it ended in order, and waited for no document"
+    assert count(run, "probes.jsonl", kind="unseen") == 0
+
+
 def test_an_experiment_without_them_has_none_of_their_files(run: Path, drive: Drive) -> None:
     with serving() as server:
         driver = drive(server, cas=None, visibility=None)

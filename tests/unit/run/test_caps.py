@@ -12,8 +12,8 @@ from unit.run.test_reaching import there
 from chaos.commands.planning_on import planned, show
 from chaos.definitions.existing import load_existing
 from chaos.registry import PROVIDERS, load_experiment
-from chaos.run import on_target
-from chaos.target.existing import draft, offered
+from chaos.run import on_target, reaching
+from chaos.target.existing import draft
 
 URL = "http://127.0.0.1:9200"
 LOAD = "  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok within 1s}\n"
@@ -30,8 +30,8 @@ def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "") -> A
         "apiVersion: opensearch-chaos/v1\nname: asked\ntopology: 3az-standby\n"
         f"load:\n{LOAD}{load}phases:\n  calm: {{for: 5s}}\nexpect:\n  - {{acknowledged.lost: 0}}\n"
     )
-    offers = PROVIDERS.on(offered.lacks, offered.ORDER, offered.NOT_YET)
     target = load_existing(folder / "staging.yaml")
+    offers = reaching.offers_on(PROVIDERS, target.written)
     return planned(load_experiment(folder / "asked.yaml"), target, there(), 1, offers, date(2026, 11, 25))
 
 
@@ -58,9 +58,9 @@ def test_what_the_cap_leaves_is_for_looking(tmp_path: Path) -> None:
 
 
 def test_the_plan_says_whether_others_end_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show(made(tmp_path), 1)
+    show(made(tmp_path))
     said = " ".join(capsys.readouterr().out.split())
     assert "foreign: nothing aborts when your own traffic suffers: it is only shown: agree on foreign: {search:" in said
-    show(made(tmp_path, more=FOREIGN), 1)
+    show(made(tmp_path, more=FOREIGN))
     said = " ".join(capsys.readouterr().out.split())
     assert "foreign: runs end when your own traffic suffers: search 3x slower or 50% fewer, for 20s" in said
