@@ -142,7 +142,10 @@ class Driver:
         return self._mute
 
     def cease(self) -> None:
-        """Begin no request any more, of checks on data neither, and return at once; :meth:`stop` waits for what is sent."""
+        """Begin no request any more, of checks on data neither, and return at once.
+
+        :meth:`stop` waits for what is sent.
+        """
         if self._process is not None and self.alive and not self._stopped:
             self._to_end = self._ending = True
             with suppress(DriverError):
