@@ -26,7 +26,9 @@ from typing import Any, Protocol
 
 import urllib3
 
+from chaos.base.errors import ChaosError
 from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, at_rest, between, direct, together
+from chaos.opensearch.administration import decommission_status
 from chaos.target.protocol import Lab
 
 SILENCE_SECONDS = 1.0
@@ -49,6 +51,8 @@ HELD_SECONDS = 5.0
 look can be unlucky on a busy machine. What fails all that time is not so any more."""
 DEAF_SECONDS = 1.0
 """A node that has not answered a ping from inside its host by then is silent itself."""
+OUT_SECONDS = 5.0
+"""For the cluster to say which zones are decommissioned."""
 DEAF_LINES = 8
 """How many connections a node is asked over: no fewer than the workers of a small node."""
 UNANSWERABLE = "no node behind these links answers without another fault: nothing can be looked at"
@@ -291,6 +295,8 @@ class LinkEvidence:
         self._candidates = untouched
         self._links: frozenset[Pair] = frozenset()
         self._nodes: frozenset[str] = frozenset()
+        self._apart: frozenset[Pair] = frozenset()
+        """Pairs of which nobody can be asked now (:func:`apart`)."""
         self._silent_nodes: frozenset[str] = frozenset()
         """Nodes that do not run, or do not answer themselves, in looks at whether the fault still holds."""
         self._holding = False
@@ -308,7 +314,9 @@ class LinkEvidence:
         return [
             pair
             for pair in pairs
-            if pair not in self._links and not self._nodes & set(pair) and pair[1] not in self._silent_nodes
+            if pair not in self._links | self._apart
+            and not self._nodes & set(pair)
+            and pair[1] not in self._silent_nodes
         ]
 
     def _lines(self, touched: list[Pair]) -> list[Line]:
@@ -325,6 +333,7 @@ class LinkEvidence:
         return max(alike or [seconds for _, seconds in known], default=0.0)
 
     def before(self, lab: Lab) -> Look:
+        self._apart = apart(lab, [*self.touched, *self._candidates])
         self.touched = self._free(self.touched)
         self.control_pairs = spread(self._free(self._candidates), CONTROLS)
         if not self.touched:
@@ -407,6 +416,7 @@ class LinkEvidence:
 
     def held(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = silent_nodes(lab), True
+        self._apart = apart(lab, [*self.touched, *self._candidates])
         if not self._free(self.touched):
             return Look(False, UNANSWERABLE)
         self._glance_around(lab)
@@ -450,7 +460,7 @@ class LinkEvidence:
             self._few_now, self._doubts = [], []
 
     def still(self, lab: Lab) -> Look | None:
-        silent = silent_nodes(lab)
+        silent, self._apart = silent_nodes(lab), apart(lab, [*self.touched, *self._candidates])
         touched = [pair for pair in self._free(self.touched) if pair[1] not in silent]
         around = [pair for pair in self._free(self._candidates) if pair[1] not in silent]
         if not touched:
@@ -477,6 +487,7 @@ class LinkEvidence:
 
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False
+        self._apart = apart(lab, [*self.touched, *self._candidates])
         lines = [between(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
@@ -499,6 +510,23 @@ class LinkEvidence:
         for line in self._existing:
             line.close()
         self._existing = []
+
+
+def apart(lab: Lab, pairs: Iterable[Pair]) -> frozenset[Pair]:
+    """Where nodes are asked what they get from each other: the pairs of which one is in a decommissioned zone.
+
+    It is in nobody's cluster then, whatever its links do. What clients get from it can still be seen. Where the cluster
+    does not say which zones are out, none is left out.
+    """
+    asked = [pair for pair in pairs if isinstance(between(lab, pair), Asked)]
+    if not asked:
+        return frozenset()
+    try:
+        out = decommission_status(lab, timeout=OUT_SECONDS)
+    except ChaosError:
+        return frozenset()
+    gone = {node.name for node in lab.topology.nodes if node.zone in out}
+    return frozenset(pair for pair in asked if gone & set(pair))
 
 
 def silent_nodes(lab: Lab) -> frozenset[str]:

@@ -84,8 +84,11 @@ class Doors:
         }
 
     def balancers(self) -> dict[str, str]:
-        """Zone → a load balancer of its clients, which takes data nodes in turn."""
-        return {zone: self.door(*self._seen_by(zone).values()) for zone in self.lab.topology.zones}
+        """Zone → a load balancer of its clients, which takes in turn the data nodes of zones that are weighted in."""
+        used = [
+            node.name for node in self.lab.topology.data_nodes if (self.lab.topology.weights or {}).get(node.zone, 1)
+        ]
+        return {zone: self.door(*(self._seen_by(zone)[name] for name in used)) for zone in self.lab.topology.zones}
 
     def toxiproxies(self, called: dict[str, str]) -> list[dict[str, Any]]:
         """All Toxiproxies as the file of a target names them. ``called``: the lab's zone → what the file calls it."""
