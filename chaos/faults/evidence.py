@@ -311,12 +311,11 @@ class LinkEvidence:
 
     def _free(self, pairs: list[Pair]) -> list[Pair]:
         """Those on which no other fault has its hand, and whose node can answer."""
+        held = self._links | self._apart
         return [
             pair
             for pair in pairs
-            if pair not in self._links | self._apart
-            and not self._nodes & set(pair)
-            and pair[1] not in self._silent_nodes
+            if pair not in held and not self._nodes & set(pair) and pair[1] not in self._silent_nodes
         ]
 
     def _lines(self, touched: list[Pair]) -> list[Line]:
