@@ -1,8 +1,9 @@
 """SLIs of the team's own: what a Prometheus said in a phase, as one number.
 
 The history has an answer every few seconds (``history/slis.jsonl``, :mod:`chaos.observe.slis`), with a value or with
-why there is none. An answer belongs to the phase in which it was asked for. What it says is of the time before (the
-window of a ``rate``, the last scrape), which nobody here can know.
+why there is none. An answer belongs to the phase in which it was asked for and came; one that came in the next belongs
+to none, since nobody knows when it was evaluated. What it says is of the time before (the window of a ``rate``, the
+last scrape), which nobody here can know.
 
 Missing data never passes. Where so many answers in a row have no value as a guard would not bear either, or nobody was
 asked for as long, or less than :data:`COVERED` of the answers that were due have one, nobody knows what was in between.
@@ -46,7 +47,11 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
     if planned is None:
         return Measure.missing(unit, f"the plan has no SLI {name}")
     every = float(planned["every"])
-    answers = [each for each in record.slis if each.get("name") == name and span.holds(int(each["t"]))]
+    answers = [
+        each
+        for each in record.slis
+        if each.get("name") == name and span.holds(int(each["t"])) and span.holds(_heard(each))
+    ]
     seen = [(int(each["t"]), float(each["value"])) for each in answers if each.get("value") is not None]
     due = max(1, round(span.seconds / every))
     evidence = {"values": len(seen), "due": due, "every": every}
@@ -55,6 +60,8 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
         return Measure.missing(unit, hole or _nothing(answers), **evidence)
     value, says = _value(record, quantity, seen)
     says = f"{says}, of {text.plural(len(seen), 'value')}"
+    if hole is None and quantity == "last" and int(answers[-1]["t"]) != seen[-1][0]:
+        hole = f"the last answer of the phase has no value{_reasons(answers[-1:])}"
     if hole is None:
         return Measure(value, unit, says, evidence=evidence)
     known = Measure(value, unit, f"{says}; besides, {hole}", evidence=evidence)
@@ -62,6 +69,11 @@ def measure(record: Record, wanted: Expected, span: Span) -> Measure:
         return known
     there = f"of the values that are there the {SHORT[quantity]} is {known.text}"
     return Measure.missing(unit, f"{hole} ({there})", **evidence)
+
+
+def _heard(answer: Mapping[str, Any]) -> int:
+    """When an answer was there (ns): it was evaluated before, and after it was asked for."""
+    return int(answer["t"]) + round(float(answer.get("took_ms") or 0) * 1e6)
 
 
 def _missed(measured: Measure, wanted: Expected) -> bool:

@@ -140,7 +140,8 @@ class Asker:
         if self._sli.fresh is None:
             if self.looks_back:
                 return None
-            return Answer(why="nobody knows how old its data is: it goes by no lookback_delta")
+            how = "goes by no" if self.looks_back is False else "has not said yet whether it goes by"
+            return Answer(why=f"nobody knows how old its data is: it {how} lookback_delta")
         age = self._get(self._sli.fresh, until)
         if age.value is None:
             return replace(age, why=f"nobody knows how old its data is: {age.why}")
@@ -191,7 +192,7 @@ def refuse_unready(experiment: Experiment, reporter: Reporter | None = None) -> 
         where = f"the SLI {name} ({sli.prometheus})"
         if answer.value is not None:
             continue
-        if answer.reached and not answer.wrong and not asker.looks_back and sli.fresh is None:
+        if answer.reached and not answer.wrong and asker.looks_back is False and sli.fresh is None:
             wrong.append(
                 f"{where}: it goes by no lookback_delta, so nobody knows how old its data is: "
                 "say it under fresh, for example fresh: time() - max(timestamp(METRIC))"

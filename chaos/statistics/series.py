@@ -45,6 +45,8 @@ from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known, Target
 
 VERSION = 1
+SIGNED = ("number", "ratio")
+"""Units of a team's own numbers, which may be anything."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,12 @@ def figures(values: Sequence[Known], metric: str) -> Figures | None:
 
 
 def within_unit(interval: Interval, unit: str) -> Interval:
-    """No share is above 1, nothing is below 0: cutting the impossible off takes nothing from the coverage."""
+    """No share is above 1, nothing but a team's own number is below 0.
+
+    Cutting the impossible off takes nothing from the coverage.
+    """
+    if unit in SIGNED:
+        return interval
     top = 1.0 if unit == "share" else float("inf")
     return Interval(max(0.0, interval.low), min(top, interval.high), interval.level)
 
@@ -392,7 +399,8 @@ def _one_sided(values: Sequence[float]) -> Interval:
 
 
 def _text(value: float, unit: str) -> str:
-    return Measure(max(0.0, min(value, 1.0) if unit == "share" else value), unit, "").text
+    least = float("-inf") if unit in SIGNED else 0.0
+    return Measure(max(least, min(value, 1.0) if unit == "share" else value), unit, "").text
 
 
 def _counted(group: list[SeriesFinding]) -> list[SeriesFinding]:

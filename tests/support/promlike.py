@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ class Promlike:
 
 
 @contextmanager
-def promlike(reply: Reply, *, looks_back: bool = True) -> Iterator[Promlike]:
+def promlike(reply: Reply, *, looks_back: bool = True, tls: ssl.SSLContext | None = None) -> Iterator[Promlike]:
     """One that listens on loopback while the block lasts. A reply of bytes is sent as it is, one None hangs."""
     it = Promlike(reply, looks_back=looks_back)
 
@@ -71,9 +72,11 @@ def promlike(reply: Reply, *, looks_back: bool = True) -> Iterator[Promlike]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    it.url = f"http://127.0.0.1:{server.server_address[1]}"
+    it.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield it
     finally:

@@ -110,6 +110,25 @@ def test_a_hole_is_inconclusive_wherever_it_is_and_two_missing_answers_are_none(
     assert verdict is Verdict.INCONCLUSIVE and "only 3 of 8 answers have a value" in measure.says
 
 
+def test_the_last_value_is_that_of_the_last_answer() -> None:
+    target = wanted("last", "<", 0.01)
+    assert measured([0.5, *[0.001] * 7], target)[1] is Verdict.PASS
+    measure, verdict = measured([*[0.001] * 7, None], target)
+    assert verdict is Verdict.INCONCLUSIVE and measure.says.startswith("the last answer of the phase has no value: no")
+
+
+def test_an_answer_that_came_in_the_next_phase_belongs_to_none() -> None:
+    target = wanted("max", "<", 0.01)
+    record = Record(run([0.001] * 7, [target]))
+    record.slis.append(line(69.0, 0.5, took_ms=2000.0))
+    (one,) = record.expectations
+    check = catalogue.of(one.metric)
+    assert check is not None
+    for name in ("slow", "failover"):
+        span = record.span(name)
+        assert span is not None and check.measure(record, one, span).value != 0.5  # type: ignore[arg-type]
+
+
 def test_what_was_seen_to_be_missed_stands_whatever_is_missing() -> None:
     hole: list[float | None] = [0.5, None, None, None, None, None, None, 0.001]
     measure, verdict = measured(hole, wanted("max", "<", 0.01))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from hypothesis import strategies as st
 from promlike import Promlike, error, promlike, vector
 
 from chaos.base.errors import InvalidInput
+from chaos.definitions import load_topology
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.slis import Sli
 from chaos.history.reader import History
 from chaos.observe.slis import Answer, Asker, Slis, read, refuse_unready
 from chaos.registry import load_experiment
+from chaos.target import security
 from chaos.target.labs.processes import wait_until
+from chaos.target.wiring import Wiring
 
 HERE = Path()
 EXPERIMENT = """\
@@ -194,6 +198,22 @@ def test_it_says_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.delenv("PROM_TOKEN")
         with pytest.raises(InvalidInput, match="the environment has no PROM_TOKEN"):
             Asker(sli(server.url, access={"token": "env:PROM_TOKEN"}), tmp_path)
+
+
+def test_over_tls_it_is_asked_only_where_its_certificate_holds(tmp_path: Path) -> None:
+    topology = load_topology("3az-secure")
+    security.make(tmp_path, Wiring.of("t", topology.nodes, topology.zones))
+    folder = tmp_path / security.FOLDER
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "c-data" / "node.pem", folder / "c-data" / "node-key.pem")
+    with promlike(lambda it, params: vector(0.5), tls=context) as server:
+        asker = Asker(sli(server.url, access={"ca": "ca.pem"}), folder)
+        assert asker.ask().value == 0.5
+        asker.close()
+        stranger = asked(server)
+        assert stranger.value is None and stranger.why == "its certificate is not trusted"
+    with pytest.raises(InvalidInput, match=r"cannot use .*nowhere\.pem as CA certificates"):
+        Asker(sli(server.url, access={"ca": "nowhere.pem"}), folder)
 
 
 # ---------------------------------------------------------------------------------- before the start
