@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster.test_on_existing import CALLED, taken_for_theirs
 from clusterkit import DATA, Cli, await_event, cli, findings, run_folder
 from prometheuskit import FRESH, Monitoring, monitored, needed
 
@@ -73,6 +74,20 @@ def test_a_guard_ends_the_run_above_its_limit_and_without_data(tiny, out, tmp_pa
     assert code == 4, output
     says = "it cannot be evaluated: errors had no value 3 times in a row" if dead else "errors was above 0.05 for 3s"
     assert f"The guard sli.errors tripped: {says}" in json.dumps(findings(out)["reasons"])
+    assert problems(tiny) == []
+
+
+def test_on_a_cluster_that_exists_it_is_the_same(tiny, tmp_path, monitoring):
+    with taken_for_theirs(tiny, tmp_path, CALLED) as there:
+        file = written(tmp_path, monitoring.url, GUARD)
+        running = Cli("run", file, "--on", there.file, "--out", there.out)
+        await_event(running, there.out, begun("later"))
+        monitoring.exporter.ratio = 0.5
+        code, output = running.end()
+        assert code == 4 and there.as_before(), output
+        assert "The guard sli.errors tripped: errors was above 0.05 for 3s" in json.dumps(findings(there.out))
+        slis = {each["phase"]: each["counts_as"] for each in findings(there.out)["findings"]}
+        assert slis == {"healthy": "pass", "later": "inconclusive"}, output
     assert problems(tiny) == []
 
 
