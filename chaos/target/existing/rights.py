@@ -15,6 +15,7 @@ LOOK = (
     "cluster:monitor/main",
     "cluster:monitor/health",
     "cluster:monitor/state",
+    "cluster:monitor/shards",
     "cluster:monitor/nodes/info",
     "cluster:monitor/nodes/stats",
     "cluster:admin/routing/awareness/weights/get",
