@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apart import some
+from fakes import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from staging import PLACES, file, seen
@@ -19,8 +21,10 @@ from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import closing, keeper, plan, reaching, recovering_on
 from chaos.target.existing.compare import Row, Sign
+from chaos.target.existing.seen import Seen
 
 TODAY = date(2026, 11, 25)
+OFFERS = reaching.offers_on(PROVIDERS, file())
 ALLOCATION = "cluster.routing.allocation.enable"
 PHASES = """
   healthy: {for: 30s}
@@ -61,12 +65,16 @@ def made(
         f"guards: {guards}\n{more}"
     )
     there = there or target()
+    return planned(load_experiment(asked), there, looked(there, **now), 7, OFFERS, TODAY)
+
+
+def looked(there: Existing, **now: Any) -> Seen:
+    """A calm cluster that is as its file says, but for ``now``."""
     copies = tuple(ShardCopy("orders", 0, zone == "a", "STARTED", f"es-d-{zone}1") for zone in PLACES)
     calm = {"status": "green", "relocating": 0, "unassigned": 0, "excluded": (), "copies": copies}
-    found = replace(seen(there.written), voting=tuple(f"es-m-{zone}" for zone in PLACES), **calm)
-    found = replace(found, identities=dict.fromkeys(map(str, there.written.addresses), found.identity), **now)
-    offers = reaching.offers_on(PROVIDERS, there.written)
-    return planned(load_experiment(asked), there, found, 7, offers, TODAY)
+    found: Seen = replace(seen(there.written), voting=tuple(f"es-m-{zone}" for zone in PLACES), **calm)
+    found = replace(found, identities=dict.fromkeys(map(str, there.written.addresses), found.identity))
+    return replace(found, **now)
 
 
 def told(plan: Planned) -> str:
@@ -243,3 +251,14 @@ def test_what_others_do_and_what_is_measured_elsewhere_stands_there_too(tmp_path
     assert "until somebody else is done with it, at most 20 minutes" in said
     assert "by hand: restart es-d-c1. Taken back by: none: what a person does is not ours to undo" in said
     assert "`errors`, as your Prometheus measures it, is above 0.05 for 30 seconds, or has no value 3 times" in said
+
+
+@pytest.mark.parametrize("asked", some(sorted(str(file) for file in (ROOT / "experiments").glob("*.yaml"))))
+def test_every_experiment_of_ours_has_its_page(asked: str) -> None:
+    there = target()
+    experiment = load_experiment(Path(asked))
+    asked_of = planned(experiment, there, looked(there), 1, OFFERS, TODAY)
+    text = told(asked_of)
+    assert all(f"**{phase.name}**" in text for phase in experiment.phases)
+    assert all(each in text for each in inverses(asked_of))
+    assert all(row.says in text for _, row in asked_of.refused)
