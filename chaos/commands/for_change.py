@@ -226,7 +226,7 @@ def _undone(made: Planned) -> Iterator[str]:
     yield ""
     yield "* At the end, and when it is stopped: whatever is still in effect is taken back at once, last first."
     yield (
-        "* The test's process dies or hangs: the keeper, a second process beside it, takes everything back "
+        "* The test's process dies or falls silent: the keeper, a second process beside it, takes everything back "
         f"{words(keeper.SILENCE_SECONDS)} after it last heard of it, and tries for {words(keeper.PATIENCE_SECONDS)}."
     )
     yield (
