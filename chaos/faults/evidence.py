@@ -371,7 +371,7 @@ class LinkEvidence:
     def in_effect(self, lab: Lab) -> Look:
         touched = self._free(self.touched)
         there = self._lines(touched)
-        fresh = [line for pair in touched if not isinstance(line := between(lab, pair), Asked)]
+        fresh = [line for pair in touched if (line := between(lab, pair)).lasts]
         with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
             waiting = pool.submit(together, there, self._silence, pings=3)
             new = together(fresh, self._silence, pings=3)
@@ -382,8 +382,8 @@ class LinkEvidence:
         for pair in touched:
             base = self._baseline.get(pair)
             a, b = pair
-            if pair not in new:  # a node was asked: over which of its connections is its affair
-                probes.append(self._new(pair, existing[pair], f"{a} asks {b}"))
+            if pair not in new:  # there is no connection of ours that lasts
+                probes.append(self._new(pair, existing[pair], between(lab, pair).what))
                 continue
             probes.append(self._new(pair, new[pair]))
             shows = self._shows_existing(pair, base, existing[pair])

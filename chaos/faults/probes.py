@@ -92,6 +92,9 @@ class Line:
         self._unanswered = 0
         """Bytes of earlier pings that were still silent: their late echo must not pass for a new one."""
 
+    lasts = True
+    """Whether it is one connection that is kept open, so that a new one and an existing one can be told apart."""
+
     @property
     def what(self) -> str:
         """What is made of it each time, for the report."""
@@ -253,6 +256,8 @@ class Asked(Line):
     one to tell apart. What the way to the asked node takes is in the baseline too.
     """
 
+    lasts = False
+
     def __init__(self, lab: Lab, pair: Pair) -> None:
         super().__init__(lab, pair)
         self._client: NodeClient | None = None
@@ -296,9 +301,55 @@ class Asked(Line):
             self._client = None
 
 
+class Greeted(Line):
+    """Through the proxy between two nodes that speak TLS, without a certificate that they would take.
+
+    The first flight of a handshake goes there and the node's comes back before it asks who we are (RFC 8446, 2): that
+    is the round trip. Nothing is said on such a connection, so there is a new one each time.
+    """
+
+    lasts = False
+
+    @property
+    def what(self) -> str:
+        return f"greeting {self.pair[0]} → {self.pair[1]}"
+
+    def ping(self, timeout: float) -> Echo:
+        if (failed := self.open(timeout)) is not None:
+            return failed
+        assert self._socket is not None
+        began = time.monotonic()
+        self._socket.settimeout(timeout)
+        try:
+            with greeting().wrap_socket(self._socket, server_hostname=None):
+                pass
+        except TimeoutError:
+            return Echo(Reply.SILENT)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):
+            return self._ended(Reply.CLOSED)
+        except OSError as error:  # a node that refuses us has answered all the same
+            if not isinstance(error, ssl.SSLError) or "ALERT" not in (error.reason or ""):
+                return self._ended(Reply.CLOSED)
+        finally:
+            self.close()
+        return Echo(Reply.ANSWERED, time.monotonic() - began)
+
+
+def greeting() -> ssl.SSLContext:
+    """For a handshake that trusts nobody with anything: no secret is sent, and no certificate is checked."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    made.minimum_version = ssl.TLSVersion.TLSv1_3  # else a node would ask first, and a greeting were two round trips
+    return made
+
+
 def between(lab: Lab, pair: Pair) -> Line:
     """What is asked of a pair there."""
-    return Asked(lab, pair) if lab.asks and lab.wiring[pair[0]].kind == "node" else Line(lab, pair)
+    if not lab.asks or lab.wiring[pair[0]].kind == "client":
+        return Line(lab, pair)
+    if pair[0] == pair[1] or not lab.wiring.reached(*pair):
+        return Asked(lab, pair)
+    return Greeted(lab, pair) if lab.access.tls else Line(lab, pair)
 
 
 def together(lines: list[Line], timeout: float, *, pings: int = 1) -> dict[Pair, Echo]:

@@ -7,7 +7,7 @@ and where only the moment decides who is hit the worst case counts. What cannot 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -19,6 +19,7 @@ from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_product
 from chaos.definitions.selectors import LinkSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
+from chaos.faults.kinds.network import pairs_both
 from chaos.faults.offers import Offers, Providers
 from chaos.run import plan
 from chaos.target.existing import offered, radius
@@ -93,10 +94,12 @@ def reached(
     out = {zone for zone, value in zones.items() if value in (seen.decommissioned or {})}
     acting = _by_controllers(experiment)
     active: dict[str, list[Hits]] = {}
+    held: dict[str, list[Fault]] = {}
     found = []
     for phase in experiment.phases:
         for label in list(active) if "all" in phase.undo else phase.undo:
             active.pop(label, None)
+            held.pop(label, None)
         steps, now = [], list[Hits]()
         for each in planned[phase.name]:
             lacking: tuple[Row, ...] = ()
@@ -105,6 +108,8 @@ def reached(
             except Lacking as error:  # who is hit is known all the same: its links, on a lab
                 fault = plan.preview(each, experiment, seed, plainly, offers)
                 lacking = (Row(each.params.kind, Sign.BLOCKS, error.message, error.remedy or ""),)
+            if fault is not None and fault.links:
+                held.setdefault(each.params.label, []).append(fault)
             step = _of_fault(each.params, fault, experiment, target)
             step = replace(step, rows=(*lacking, *step.rows))
             steps.append(step)
@@ -114,11 +119,13 @@ def reached(
             steps.append(waiting)
             now.append(waiting.hits or NOBODY)
         for action in phase.do:
-            steps.append(_of_action(action))
+            step = _of_action(action)
             if isinstance(action, Decommission):
                 out.add(action.zone)
+                step = replace(step, rows=tuple(_unseen(held, action.zone, experiment, wiring)))
             elif isinstance(action, Recommission):
                 out.discard(action.zone)
+            steps.append(step)
         gone = frozenset(node.name for node in experiment.topology.nodes if node.zone in out)
         ways = now + [hits for several in active.values() for hits in several]
         if acting and not gone and ways == []:
@@ -126,6 +133,21 @@ def reached(
         worst, rows = _worst([*ways, (gone,)], target, seen, today)
         found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows)))
     return found
+
+
+def _unseen(held: Mapping[str, Sequence[Fault]], zone: str, experiment: Experiment, wiring: Wiring) -> Iterator[Row]:
+    """Faults on links of which nothing could be seen any more once a zone is decommissioned: nobody can ask its nodes
+    anything then but through the proxies before them."""
+    gone = {node.name for node in experiment.topology.nodes if node.zone == zone}
+    for fault in (each for several in held.values() for each in several):
+        pairs = pairs_both(wiring, frozenset(fault.links))
+        if not any(wiring.reached(*pair) or not gone & set(pair) for pair in pairs):
+            yield Row(
+                fault.kind,
+                Sign.BLOCKS,
+                f"with zone {zone} decommissioned nothing would show whether it still holds",
+                "say where the proxies on its links are reached: their url; or undo it before",
+            )
 
 
 def needed_rung(found: Sequence[Reached], experiment: Experiment) -> str:

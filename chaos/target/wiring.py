@@ -177,6 +177,10 @@ class Wiring:
         """Whether what ``source`` gets from a node can be seen."""
         return True
 
+    def reached(self, source: str, node: str) -> bool:
+        """Whether a process of ours can open the connection that ``source`` opens to a node."""
+        return True
+
     def port(self, source: str) -> int:
         """The port on which ``source`` reaches a node."""
         return TRANSPORT if self[source].kind == "node" else HTTP

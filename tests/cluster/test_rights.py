@@ -27,7 +27,7 @@ name: there
 topology: %s
 load:
   read:  {rate: 10/s, good: ok within 4s}
-  write: {rate: 10/s, good: ok within 4s}
+  write: {rate: 40/s, good: ok within 4s}
   documents: 50
 phases:
   held: {for: 3s, inject: {settings.change: {scope: cluster, settings: {%s: none}}}}

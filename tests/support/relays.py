@@ -14,7 +14,7 @@ from typing import Any
 
 from chaos.base.netsock import Endpoint
 from chaos.target.labs.base import BaseLab
-from chaos.target.wiring import HTTP
+from chaos.target.wiring import HTTP, TRANSPORT
 
 
 def _pipe(source: socket.socket, target: socket.socket) -> None:
@@ -92,17 +92,16 @@ class Doors:
 
     def toxiproxies(self, called: dict[str, str]) -> list[dict[str, Any]]:
         """All Toxiproxies as the file of a target names them. ``called``: the lab's zone → what the file calls it."""
-        made = []
+        made, data = [], {node.name for node in self.lab.topology.data_nodes}
         for host in self.lab.wiring.hosts:
             client = host.kind == "client"
-            seen = self._seen_by(host.zone) if client else {}
             proxies = {}
             for peer in self.lab.wiring.nodes:
-                if peer == host or (client and peer.name not in seen):
+                if peer == host or (client and peer.name not in data):
                     continue
-                passage: dict[str, Any] = {"from": host.name, "to": peer.name}
-                if client:
-                    passage |= {"from": f"clients of zone {called[host.zone]}", "url": self.door(seen[peer.name])}
+                at = self.lab.endpoint(host.name, (peer.loopback, HTTP if client else TRANSPORT))
+                opener = f"clients of zone {called[host.zone]}" if client else host.name
+                passage = {"from": opener, "to": peer.name, "url": self.door(at)}
                 proxies[self.lab.wiring.toxified(host.name, peer.name)[0].proxy] = passage
             api = self.door(self.lab.toxiproxy(host.name).endpoint, scheme="http")
             made.append({"api": api, "proxies": proxies})

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from chaos.base.addresses import Address
 from chaos.base.errors import Lacking
 from chaos.definitions import NodeSpec
 from chaos.definitions.existing import ExistingFile
@@ -37,28 +38,32 @@ def places(file: ExistingFile) -> dict[Pair, Place]:
     }
 
 
+def openings(file: ExistingFile) -> dict[Pair, Address]:
+    """The connections whose proxy is reached from here, and where."""
+    return {
+        (opener, passage.to): Address.parse(passage.url)
+        for server in file.toxiproxies
+        for passage in server.proxies.values()
+        if passage.url is not None
+        for opener in (*passage.nodes, *map(client_host, passage.clients))
+    }
+
+
 @dataclass(frozen=True)
 class TheirWiring(Wiring):
-    """``through``: the proxy of each connection. ``asked``: the clients' connections that can be looked at from here.
+    """``through``: the proxy of each connection. ``open``: the connections whose proxy is reached from here.
 
-    Nodes are asked what they get from each other, so of their connections all can.
+    Of nodes' connections all can be looked at: nodes are asked what they get from each other.
     """
 
     through: Mapping[Pair, Place] = field(default_factory=dict)
-    asked: frozenset[Pair] = frozenset()
+    open: frozenset[Pair] = frozenset()
 
     @classmethod
     def there(cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...], file: ExistingFile) -> Self:
         """Of an experiment's nodes, which have the cluster's own names."""
         plain = Wiring.of(lab, nodes, zones)
-        asked = frozenset(
-            (client_host(zone), passage.to)
-            for server in file.toxiproxies
-            for passage in server.proxies.values()
-            for zone in passage.clients
-            if passage.url is not None
-        )
-        return cls(plain.lab, plain.hosts, places(file), asked)
+        return cls(plain.lab, plain.hosts, places(file), frozenset(openings(file)))
 
     def toxified(self, source: str, target: str) -> list[Toxified]:
         """As of a lab. Raises Lacking where no proxy of the file's is on the way, or nothing could be seen of it."""
@@ -103,7 +108,10 @@ class TheirWiring(Wiring):
                     )
 
     def answers(self, source: str, node: str) -> bool:
-        return self[source].kind == "node" or (source, node) in self.asked
+        return self[source].kind == "node" or self.reached(source, node)
+
+    def reached(self, source: str, node: str) -> bool:
+        return (source, node) in self.open
 
 
 def _who(host: Host) -> str:

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 from chaos.base import paths
 from chaos.base.access import Access
-from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
@@ -24,7 +23,7 @@ from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.cluster import Zoning
 from chaos.target.existing import offered
-from chaos.target.existing.passages import TheirWiring, client_host
+from chaos.target.existing.passages import TheirWiring, openings
 from chaos.target.existing.seen import refuse_another
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.toxiproxy import ToxiproxyServer
@@ -54,6 +53,7 @@ class ExistingTarget(BaseLab):
     kind = KIND
     folders = ()
     asks = True
+    relayed = True  # for all we know: what stands before its nodes is its owners' affair
 
     def __init__(self, target: Existing, topology: Topology) -> None:
         file = target.written
@@ -65,13 +65,7 @@ class ExistingTarget(BaseLab):
         self.folder = folder_of(file.name)
         self.zoning = Zoning(file.zones.attribute, dict(file.zones.names))
         self._addresses = file.of_nodes
-        self._proxied = {
-            (client_host(zone), passage.to): Address.parse(passage.url)
-            for server in file.toxiproxies
-            for passage in server.proxies.values()
-            for zone in passage.clients
-            if passage.url is not None
-        }
+        self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
         self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
 
@@ -115,12 +109,14 @@ class ExistingTarget(BaseLab):
         return self.access
 
     def endpoint(self, host: str, address: tuple[str, int]) -> Endpoint:
-        """By the address that a lab would have: there is one way to a node, from wherever it is asked. From clients
-        whose connections pass a proxy that is reached from here, it is through that."""
+        """By the address that a lab would have: there is one way to a node, from wherever it is asked. Where the
+        connections of ``host`` to it pass a proxy that is reached from here, it is through that."""
         node = self._by_loopback.get(address[0])
-        if node is None or address[1] != HTTP:
+        at = None if node is None else self._proxied.get((host, node))
+        if at is None and node is not None and address[1] == HTTP:
+            at = self._addresses[node]
+        if at is None:
             raise LabError(f"{NOT_OURS}: nothing but its nodes' REST API is reached")
-        at = self._proxied.get((host, node)) or self._addresses[node]
         return Endpoint(at.host, at.port)
 
     def administration(self, node: str) -> Endpoint:
@@ -129,7 +125,8 @@ class ExistingTarget(BaseLab):
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         where = self.endpoint(host, address)
-        return self.access.secured(where.connect(timeout), where.host)
+        made = where.connect(timeout)
+        return self.access.secured(made, where.host) if address[1] == HTTP else made
 
     # ---- what it has, which is its REST API ---------------------------------------------------
 

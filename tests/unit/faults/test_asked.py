@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import FakeLab
 
+from chaos.base.access import Access
 from chaos.base.errors import LabError
 from chaos.base.netsock import Endpoint
 from chaos.faults import evidence
 from chaos.faults.evidence import LinkEvidence, apart
-from chaos.faults.probes import Asked, Line, Reply, between
+from chaos.faults.probes import Asked, Greeted, Line, Reply, between
 from chaos.opensearch.rest import NodeClient
+from chaos.target import security
+from chaos.target.wiring import Wiring
 
 KNOWS = {"nodes": {"x": {"name": "c-data"}}}
 
@@ -47,12 +55,20 @@ class Handler(BaseHTTPRequestHandler):
         return
 
 
+class Behind(Wiring):
+    """Of nodes whose proxies are not reached from here."""
+
+    def reached(self, source: str, node: str) -> bool:
+        return False
+
+
 class AskedLab(FakeLab):
     asks = True
 
     def __init__(self, node: Node) -> None:
         super().__init__()
         self._node = node
+        self.wiring = Behind(self.wiring.lab, self.wiring.hosts)
 
     def client(self, node: str, *, timeout: float = 5.0) -> Any:
         return NodeClient(Endpoint("127.0.0.1", self._node.server_address[1]), timeout=timeout)
@@ -131,3 +147,91 @@ def test_where_every_touched_pair_is_apart_nothing_is_proven(node: Node, monkeyp
     monkeypatch.setattr(evidence, "decommission_status", lambda *_, **__: {"c": "SUCCESSFUL"})
     looked = LinkEvidence([("a-data", "c-data")], [], lambda *_: "", lambda *_: True)
     assert looked.held(lab).proven is False and looked.still(lab) is None
+
+
+# ---- through a proxy, to a node that speaks TLS and knows us not ---------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lab's certificates: its nodes ask for one of us, which we have not."""
+    folder = tmp_path_factory.mktemp("lab")
+    security.make(folder, FakeLab().wiring)
+    return folder / security.FOLDER
+
+
+def speaking(secret: Path, *, answers: bool, late: float = 0.0) -> tuple[socket.socket, threading.Thread]:
+    """A node of its own certificate, that takes none but those of its authority; or one that says nothing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(secret / "ca.pem"))
+    context.load_cert_chain(secret / "c-data" / "node.pem", secret / "c-data" / "node-key.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    def serve() -> None:
+        held = []
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                return
+            if not answers:
+                held.append(accepted)
+                continue
+            time.sleep(late)  # as a link makes it
+            with suppress(OSError), context.wrap_socket(accepted, server_side=True) as secured:
+                secured.recv(1)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return listener, thread
+
+
+class ThroughProxy(FakeLab):
+    asks, access = True, Access(tls=True)
+
+    def __init__(self, listener: socket.socket) -> None:
+        super().__init__()
+        self._at = listener.getsockname()
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        return socket.create_connection(self._at, timeout)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.4])
+def test_a_greeting_takes_as_long_as_the_way_to_a_node_that_does_not_know_us(secret: Path, late: float) -> None:
+    listener, thread = speaking(secret, answers=True, late=late)
+    line = between(ThroughProxy(listener), ("a-data", "c-data"))  # type: ignore[arg-type]
+    echoes = [line.ping(5.0) for _ in range(2)]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(5)
+    assert isinstance(line, Greeted) and not line.lasts
+    assert all(echo.reply is Reply.ANSWERED and (echo.seconds or 0.0) >= late for echo in echoes), echoes
+
+
+def test_a_proxy_that_accepts_is_no_node_that_answers(secret: Path) -> None:
+    listener, thread = speaking(secret, answers=False)
+    line = between(ThroughProxy(listener), ("a-data", "c-data"))  # type: ignore[arg-type]
+    assert line.ping(0.2).reply is Reply.SILENT
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(5)
+    assert line.ping(0.2).reply is Reply.REFUSED
+
+
+def test_what_ends_at_once_or_speaks_something_else_has_not_answered() -> None:
+    for said in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"):
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve(listener: socket.socket = listener, said: bytes = said) -> None:
+            accepted, _ = listener.accept()
+            accepted.recv(1)
+            accepted.sendall(said)
+            accepted.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        line = between(ThroughProxy(listener), ("a-data", "c-data"))  # type: ignore[arg-type]
+        assert line.ping(5.0).reply in (Reply.CLOSED, Reply.RESET)
+        thread.join(5)
+        listener.close()

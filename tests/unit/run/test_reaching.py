@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -180,6 +181,19 @@ def test_a_link_that_passes_no_proxy_of_the_file_is_refused_before_anything(tmp_
     assert "c-data to a-data pass no Toxiproxy that the file names" in made.refused[0][1].says
     (step,) = [each for each in made.steps if each.get("fault")]
     assert step["provider"] is None and "moves" not in step
+
+
+@pytest.mark.parametrize(("url", "undone", "shown"), [(None, "", False), (None, "undo: all, ", True), (API, "", True)])
+def test_what_could_not_be_seen_to_hold_with_its_zone_out_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str | None, undone: str, shown: bool
+) -> None:
+    """Nobody in the cluster can ask nodes of a zone that is out; their proxies can be asked, where they are reached."""
+    out = f"\n  out: {{{undone}do: {{decommission: {{zone: c, no_delay: true}}}}, for: 5s}}"
+    monkeypatch.setattr(sys.modules[__name__], "LATE", LATE + out)
+    proxies = {name: {**each, **({"url": url} if url else {})} for name, each in PROXIES.items()}
+    made = proxied(tmp_path, proxies, with_proxies())
+    said = [row.says for where, row in made.refused if where == "phase out" and row.what == "network.latency"]
+    assert said == ([] if shown else ["with zone c decommissioned nothing would show whether it still holds"])
 
 
 @pytest.mark.parametrize(
