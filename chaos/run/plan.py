@@ -273,7 +273,7 @@ def there(target: Existing) -> list[str]:
     if target.written.load_balancers:
         ways = "through its load balancers, so that which node answered is not known"
     return [
-        f"a cluster that exists ({target.written.name}): what others search and index is counted, not what they do",
+        f"a cluster that exists ({target.written.name}): of others only searches and indexing are counted",
         f"requests go {ways}, from one machine in none of its zones",
         *(["no certificate is checked (verify: false)"] if not access.verify else []),
     ]
