@@ -37,6 +37,7 @@ PERIOD_SECONDS = 2.0
 WHO_SECONDS, COUNTERS_SECONDS = 1.5, 3.0
 """How long one may take; nodes are waited for by OpenSearch for one second."""
 AT_ONCE = 8
+ALONE = "has no cluster manager"
 Get = Callable[[str, float], tuple[int, Any]]
 """(path, seconds) → status and decoded body. Raises ``urllib3.exceptions.HTTPError``."""
 
@@ -94,14 +95,18 @@ class Asking:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def ask(self) -> Counted:
-        """Whoever answered last is asked first, and where it does not all others at the same time. Raises Unheard."""
+        """Whoever answered last is asked first, and where it does not all others at the same time. Raises Unheard.
+
+        Where no node at all has a cluster manager, whoever answered last still knows who was in the cluster.
+        """
         first, *others = self._ways
         why = self._not_led(first)
         if why is not None:
             asked: dict[Future[str | None], Way] = {self._pool.submit(self._not_led, way): way for way in others}
             led = next((asked[done] for done in as_completed(asked) if done.result() is None), None)
-            if led is None:
+            if led is None and not why.endswith(ALONE):
                 raise Unheard(why)
+            led = led or first
             self._ways = [led, *(way for way in self._ways if way is not led)]
         return self._counted(self._ways[0])
 
@@ -118,7 +123,7 @@ class Asking:
             return f"{way.address}: {short(error)}"
         except UNREADABLE:
             return f"{way.address} answered something that cannot be read"
-        return None if led else f"{way.address} has no cluster manager"
+        return None if led else f"{way.address} {ALONE}"
 
     def _counted(self, way: Way) -> Counted:
         try:

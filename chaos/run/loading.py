@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from chaos.base.addresses import Address
 from chaos.base.errors import LabError
@@ -22,7 +22,7 @@ from chaos.load.config import (
     Target,
     VisibilityConfig,
 )
-from chaos.load.driver import Driver
+from chaos.load.driver import Driver, DriverError
 from chaos.observe.counted import Counted
 from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
@@ -201,21 +201,32 @@ class Loading(RunState):
             for child in self.controllers.watched():
                 self.ends.add(child)
         self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
-        self.driver.start()
+        with self.unless_stopped():
+            self.driver.start()
         if self.driver.pid is not None:
             self.lab.instrument(self.driver.pid)
             self.ends.add(Ours("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
         self.echo.start()
         for child in self.echo.watched():
             self.ends.add(child)
-        self.stop.check()  # else a driver that was told to begin nothing would be told to begin
-        self.driver.go()
+        self.stop.check()
+        with self.unless_stopped():
+            self.driver.go()
         self.events.write("load.start")
         self.reporter.line(
             "load on: "
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    @contextmanager
+    def unless_stopped(self) -> Iterator[None]:
+        """A stop may have told the driver to cease before it began: then that is what ended it."""
+        try:
+            yield
+        except DriverError:
+            self.stop.check()
+            raise
 
     def listen(self) -> None:
         """Hear what others do before anything is done."""

@@ -12,6 +12,7 @@ from fakes import a_fault
 from making import block
 from unit.run.test_execution import execution
 
+from chaos.base.errors import Aborted
 from chaos.load.driver import DriverError
 
 
@@ -76,3 +77,13 @@ def test_whatever_ends_a_run_there_without_a_stop_ends_its_load_before_the_undo(
     made.outcome = outcome
     made.undo()
     assert len(driver.heard) == 1 and len(made.events.of("load.ceased")) == 1
+
+
+def test_a_driver_that_was_told_to_cease_before_it_began_is_no_error(tmp_path: Path) -> None:
+    made = there(tmp_path, FakeDriver())
+    made.stop.ask("others suffer", "foreign")
+    with pytest.raises(Aborted), made.unless_stopped():
+        raise DriverError("the load driver did not get ready")
+    calm = there(tmp_path, FakeDriver())
+    with pytest.raises(DriverError), calm.unless_stopped():
+        raise DriverError("the load driver did not get ready")

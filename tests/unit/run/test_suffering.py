@@ -224,7 +224,7 @@ def asking(*nodes: Node) -> Asking:
     [
         (HANGS, "timed out"),
         ((503, None), "answered 503"),
-        ({"cluster_uuid": "u"}, "has no cluster manager"),
+        ({"cluster_uuid": "u"}, foreign.ALONE),
         ({"cluster_uuid": "v", "cluster_manager_node": "x"}, "is another cluster"),
         ([], "cannot be read"),
     ],
@@ -236,8 +236,19 @@ def test_who_is_not_in_the_cluster_is_not_asked_for_counters(who: Any, why: str)
     assert COUNTERS not in lost.asked
     ask.ask()
     assert len(lost.asked) == 1, "whoever answered last is asked first"
-    with pytest.raises(Unheard, match=why):
-        asking(Node("one", who)).ask()
+    if why != foreign.ALONE:
+        with pytest.raises(Unheard, match=why):
+            asking(Node("one", who)).ask()
+
+
+def test_while_nobody_is_elected_whoever_answered_last_is_asked() -> None:
+    nobody = {"cluster_uuid": "u", "cluster_manager_node": None}
+    one, two = Node("one", nobody), Node("two", nobody)
+    ask = asking(one, two)
+    assert ask.ask().nodes == 1 and COUNTERS in one.asked and COUNTERS not in two.asked
+    one.who = HANGS
+    with pytest.raises(Unheard, match="timed out"):
+        ask.ask()
 
 
 def test_who_does_not_count_is_asked_last_the_next_time() -> None:
