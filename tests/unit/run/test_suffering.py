@@ -20,7 +20,7 @@ from chaos.definitions.existing import Foreign
 from chaos.observe import foreign
 from chaos.observe.foreign import Asking, Sampled, Unheard, Way
 from chaos.opensearch.foreign import COUNTERS, WHO, Grown
-from chaos.run import suffering
+from chaos.run import on_target, suffering
 from chaos.run.stopping import Stop
 from chaos.run.suffering import (
     SILENT_SECONDS,
@@ -33,6 +33,7 @@ from chaos.run.suffering import (
     enough_for_fewer,
     enough_for_slower,
 )
+from chaos.target.existing.compare import Sign
 from chaos.target.labs.processes import wait_until
 
 
@@ -374,3 +375,17 @@ def test_a_stop_tells_the_load_once_and_whoever_asks() -> None:
     stop.fail("the record is broken")
     stop.ask("and a guard", "foreign")
     assert told == ["the record is broken"]
+
+
+def test_what_the_file_limits_and_nobody_may_read_forbids_a_run(theirs: Theirs) -> None:
+    def target(given: Foreign | None) -> Any:
+        return SimpleNamespace(written=SimpleNamespace(**{**TARGET.written.__dict__, "foreign": given}))
+
+    assert on_target.refused_foreign(target(limits())) == []
+    theirs.counters = (403, {"error": "no permissions"})
+    theirs.get = lambda path, seconds: Node.get(theirs, path, seconds)  # type: ignore[method-assign]
+    (row,) = on_target.refused_foreign(target(limits()))
+    assert (
+        row.sign is Sign.BLOCKS and "cannot be sampled: one, for the counters of its shards: answered 403" in row.says
+    )
+    assert on_target.refused_foreign(target(None)) == [], "what is only shown forbids nothing"
