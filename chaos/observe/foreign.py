@@ -33,7 +33,7 @@ from chaos.opensearch.foreign import COUNTERS, WHO, Counted, Grown, counted, gro
 from chaos.opensearch.rest import UNREADABLE, NodeClient, short
 
 PERIOD_SECONDS = 2.0
-"""Between two questions. An answer has some 130 bytes for each copy of a shard, see ``benchmarks/foreign_cost.py``."""
+"""Between two questions. An answer has some 170 bytes for each copy of a shard, see ``benchmarks/foreign_cost.py``."""
 WHO_SECONDS, COUNTERS_SECONDS = 1.5, 3.0
 """How long one may take; nodes are waited for by OpenSearch for one second."""
 AT_ONCE = 8

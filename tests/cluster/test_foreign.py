@@ -14,23 +14,28 @@ from typing import Any
 
 import pytest
 import urllib3
-from cluster.test_on_existing import CALLED, FOREVER, HELD, There, taken_for_theirs
+from cluster.test_on_existing import ALLOCATION, CALLED, FOREVER, HELD, There, taken_for_theirs
 from clusterkit import Cli, await_event, events, findings, in_effect
 
 from chaos.history import History
 from chaos.opensearch.views import administer
 from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
 
 SEARCHES, DOCUMENTS = 40.0, 10.0
 """Per second, of somebody else."""
 LIMITS = "foreign: {search: {slower: 50x, fewer: 60%%}, for: %s}\n"
+DOCUMENT = {"word": "something"}
+EXPENSIVE = "search.allow_expensive_queries"
+"""Where it is false, wildcards and their like are refused."""
 REQUESTS = ("search_action", "document_index_action", "document_get_action")
 
 
 class Somebody:
     """Searches and indexes ``orders`` at a steady rate, through one node, and remembers when."""
 
-    def __init__(self, lab: LocalLab, node: str) -> None:
+    def __init__(self, lab: LocalLab, node: str, query: dict[str, Any]) -> None:
+        self._query = query
         self._client = lab.client(node, timeout=5.0)
         self._over = threading.Event()
         self.searched: list[int] = []
@@ -50,12 +55,12 @@ class Somebody:
                 continue
 
     def _search(self) -> None:
-        status, _ = self._client.request("POST", "/orders/_search", body={"size": 1, "query": {"match_all": {}}})
+        status, _ = self._client.request("POST", "/orders/_search", body={"size": 1, "query": self._query})
         if status == 200:
             self.searched.append(time.monotonic_ns())
 
     def _write(self) -> None:
-        status, _ = self._client.request("POST", "/orders/_doc", body={"number": 1})
+        status, _ = self._client.request("POST", "/orders/_doc", body=DOCUMENT)
         if status == 201:
             self.written.append(time.monotonic_ns())
 
@@ -71,8 +76,8 @@ class Somebody:
 
 
 @contextmanager
-def somebody(lab: LocalLab, node: str) -> Iterator[Somebody]:
-    made = Somebody(lab, node)
+def somebody(lab: LocalLab, node: str, query: dict[str, Any] | None = None) -> Iterator[Somebody]:
+    made = Somebody(lab, node, query or {"match_all": {}})
     made.start()
     try:
         yield made
@@ -84,7 +89,7 @@ def somebody(lab: LocalLab, node: str) -> Iterator[Somebody]:
 def there(tiny: LocalLab, tmp_path: Path) -> Iterator[There]:
     with taken_for_theirs(tiny, tmp_path, CALLED) as made:
         for _ in range(20):
-            assert administer(tiny, "POST", "/orders/_doc?refresh=true", {"number": 1})[0] == 201
+            assert administer(tiny, "POST", "/orders/_doc?refresh=true", DOCUMENT)[0] == 201
         made.before = made.theirs()  # with the mapping that documents made
         yield made
 
@@ -137,18 +142,20 @@ def test_a_run_ends_when_others_have_nothing_any_more_and_the_load_first(there: 
 
 
 @pytest.mark.full
-def test_who_talks_to_the_zone_that_is_taken_away_is_heard(there: There):
-    """Clients of zone c alone: with their zone nobody serves them, and the run gives it back."""
-    there.write(FOREVER + LIMITS % "4s")
-    with somebody(there.lab, f"{CALLED['c']}-all"):
+def test_a_run_that_hurts_others_by_what_it_does_gives_it_back(there: There):
+    """From the moment in which their searches are refused, and of none of ours is one."""
+    there.write(FOREVER + LIMITS % "4s", (f'settings: ["{ALLOCATION}"]', f'settings: ["{EXPENSIVE}"]'))
+    with somebody(there.lab, "b-all", {"wildcard": {"word": "some*"}}) as theirs:
         code, output = there.run(
             "  healthy: {for: 2s}\n"
-            "  out: {for: 5m, do: {weights: {a: 1, b: 1, c: 0}, decommission: {zone: c, no_delay: true}}}\n"
+            "  refused: {for: 60s, inject: {settings.change: {scope: cluster, settings: {" + EXPENSIVE + ": false}}}}\n"
+            "  over: {undo: all, for: 2s}\n"
         )
-    assert code == 4 and "others had" in output, output
-    found = findings(there.out)
-    assert found["clean"] is True and there.as_before() and found["abort"]["guard"] == "foreign"
-    assert found["abort"]["actions"] == 2 and found["abort"]["complete"]
+        assert code == 4 and "others had 0 searches" in output, output
+        found = findings(there.out)
+        assert found["clean"] is True and there.as_before() and found["abort"]["guard"] == "foreign"
+        served = len(theirs.searched)
+        assert wait_until(lambda: len(theirs.searched) > served, 30), "they are served again"
 
 
 CAPPED = """apiVersion: opensearch-chaos/v1
