@@ -120,7 +120,6 @@ def table(record: Record) -> list[dict[str, Any]]:
         seen = [
             {"at": record.since_start(int(event["t"])), "says": _seen(event)}
             for event in record.within(span, "cluster.node_left", "cluster.node_joined", during.SETTING)
-            if event["kind"] == during.SETTING or not waited.nodes or event.get("node") in waited.nodes
         ]
         proof = waited.proof or {}
         for node, looks in (proof.get("nodes") or {}).items():

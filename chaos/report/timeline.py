@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chaos.base import text
+from chaos.checks import during as waited
 from chaos.checks import latency as latency_check
 from chaos.checks.arrivals import Ints, binned
 from chaos.checks.models import FaultItem
@@ -365,6 +366,11 @@ def _actions(record: Record) -> list[Moment]:
         if done:
             how = f"done at {record.since_start(int(done[-1]['t'])):.1f} s" if done[-1].get("ok") else "failed"
         found.append((at, text.clip(says, 60), f"action: {text.clip(says)}, {how}", "action"))
+    for each in waited.every(record):
+        at = record.since_start(int(each.begun["t"])) or 0.0
+        over = each.over or {}
+        how = str(over.get("says") or "has no end")
+        found.append((at, text.clip(each.says, 60), text.clip(f"by others: {each.says}, {how}", 400), "action"))
     return found + _controllers(record)
 
 

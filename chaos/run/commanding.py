@@ -172,7 +172,10 @@ class Command:
                 )
             except OSError as error:
                 raise ChaosError(f"{words[0]} cannot be started: {error.strerror}") from error
-        self.session = Session(ProcessIdentity.of(self._process.pid), token)
+        try:
+            self.session = Session(ProcessIdentity.of(self._process.pid), token)
+        except ProcessLookupError as error:
+            raise ChaosError(f"{words[0]} ended before it had begun") from error
         assert self._process.stdin is not None
         with self._process.stdin as gate_pipe:  # closed unsaid, the gate ends by itself
             move = Move(BEGIN, {"host": HERE, "command": list(words)})

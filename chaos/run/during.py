@@ -93,7 +93,7 @@ class Waiting(RunState):
         more = {
             "OPENSEARCH_CHAOS_RUN": str(self.folder.absolute()),
             "OPENSEARCH_CHAOS_PHASE": phase.name,
-            "OPENSEARCH_CHAOS_ON": self.lab.id,
+            "OPENSEARCH_CHAOS_ON": self.lab.id if self.there is None else str(self.there.lab.target.file),
         }
         log = self.folder / "logs" / f"during-{phase.name}.log"
         command = Command(during.command, log, self.ledger, more, commanding.new_token())

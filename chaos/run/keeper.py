@@ -21,6 +21,7 @@ from pathlib import Path
 from chaos.base.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
+from chaos.run import commanding
 
 BEAT_SECONDS = 0.5
 SILENCE_SECONDS = 5.0
@@ -114,6 +115,8 @@ def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
     """Undo what stands; True when nothing is left."""
     from chaos.target.labs import kinds
 
+    for failure in commanding.end_commands(ledger, says):  # it needs no cluster, and must not go on
+        says(failure)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
