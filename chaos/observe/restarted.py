@@ -17,7 +17,10 @@ from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 
 SECONDS = 5.0
-IDS = "/_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id"
+IDS = (
+    "/_cluster/state/cluster_manager_node,nodes?local=true&filter_path="
+    "cluster_manager_node,nodes.*.name,nodes.*.ephemeral_id"
+)
 JVMS = "/_nodes/jvm?filter_path=nodes.*.name,nodes.*.version,nodes.*.jvm.start_time_in_millis"
 
 
@@ -38,9 +41,11 @@ Processes = Mapping[str, Process]
 
 
 def read(cluster: Cluster) -> Processes:
-    """Who is there now. Raises LabError where nobody says."""
+    """Who is there now. Raises LabError where nobody says, or only one who knows no elected manager."""
     ids = _asked(cluster, IDS)
     with reading("who the nodes' processes are"):
+        if not ids.get("cluster_manager_node"):
+            raise LabError("no cluster manager is elected")
         known = {str(node["name"]): str(node["ephemeral_id"]) for node in (ids.get("nodes") or {}).values()}
     jvms = _asked(cluster, JVMS)
     found: dict[str, Process] = {}
@@ -68,7 +73,7 @@ class Shown:
     missing: Mapping[str, str]
     others: tuple[str, ...]
     waits: bool
-    """Whether what is missing may only be on its way: a node that is not there now may come back."""
+    """Whether what is wrong may pass: a node that is not there now may come back."""
 
     @property
     def proven(self) -> bool:
@@ -101,5 +106,5 @@ def shown(before: Processes, after: Processes, named: Collection[str], spared: C
             others.append(f"{node}, which was not named, is not there any more")
         elif now.id != was.id:
             others.append(f"{node}, which was not named, is another process")
-    waits = any(node in before and node not in after for node in missing)
+    waits = any(node not in after for node in before if node in named or node not in spared)
     return Shown(tuple(named), missing, tuple(others), waits)

@@ -84,6 +84,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Benc
     monkeypatch.setattr(module, "TICK_SECONDS", 0.01)
     monkeypatch.setattr(module, "SAME_SECONDS", 0.1)
     monkeypatch.setattr(module, "KNOWN_SECONDS", 0.1)
+    monkeypatch.setattr(module, "RETURN_SECONDS", 0.5)
 
     def make(*looks: Any) -> Bench:
         made = Bench(tmp_path, list(looks) or [BEFORE])
@@ -142,19 +143,13 @@ def test_what_is_not_shown_is_not_proven(bench: Callable[..., Bench], looks: lis
     assert proof["proven"] is False and says in proof["says"]
 
 
-def test_a_node_that_does_not_come_back_is_waited_for_and_then_not_proven(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "RETURN_SECONDS", 0.5)
+def test_a_node_that_does_not_come_back_is_waited_for_and_then_not_proven(bench: Callable[..., Bench]) -> None:
     at = bench(BEFORE, {name: each for name, each in anew(*NODES).items() if name != "b-data"})
     with pytest.raises(Unproven, match="b-data is not there"):
         at.hold(command=("true",), restarts=DATA)
 
 
-def test_nobody_who_says_who_the_nodes_are_proves_nothing(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "RETURN_SECONDS", 0.2)
+def test_nobody_who_says_who_the_nodes_are_proves_nothing(bench: Callable[..., Bench]) -> None:
     at = bench(LabError("nobody answers"))
     with pytest.raises(Unproven, match=r"not known before \(nobody answers\)"):
         at.hold(command=("true",), restarts=DATA)
@@ -235,7 +230,8 @@ def test_what_does_not_end_stays_written_down(bench: Callable[..., Bench], monke
 def test_on_a_cluster_that_is_not_ours_two_nodes_away_at_once_end_the_run(bench: Callable[..., Bench]) -> None:
     at = bench()
     now = time.monotonic()
-    at.run.there, at.run.sampler = object(), SimpleNamespace(nodes=frozenset({"c-data"}), status="", heard=now)
+    at.run.there = SimpleNamespace(lab=SimpleNamespace(target=SimpleNamespace(file="staging.yaml")))
+    at.run.sampler = SimpleNamespace(nodes=frozenset({"c-data"}), status="", heard=now)
     with pytest.raises(Aborted, match="a-data and b-data are away at the same time"):
         at.hold(command=("sleep", "600"), restarts=DATA)
     assert at.run.stop.guard == "target"
