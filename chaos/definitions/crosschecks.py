@@ -49,7 +49,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
         yield from _inject(name, phase, state)
         yield from _do(name, phase, state)
         if phase.during is not None and phase.during.restarts is not None:
-            yield from _selector(phase.during.restarts, topology, ("phases", name, "during", "restarts"))
+            yield from _restarts(phase.during.restarts, ("phases", name, "during", "restarts"), state)
     yield from _expect(file, grammar.declared(file.load.workload))
     yield from _guards(file)
     yield from _slis(file)
@@ -134,6 +134,22 @@ def _inject(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
             elif not problems and (both := _both_hold(fault, other, state.topology)):
                 yield Problem(loc, f"{other.kind} is still active on {both}: expected it undone first")
         state.active.append(fault)
+
+
+def _restarts(selector: NodeSelector, loc: Loc, state: _State) -> Iterator[Problem]:
+    """Others restart nodes that there are, and none whose process a fault has in hand."""
+    problems = list(_selector(selector, state.topology, loc))
+    yield from problems
+    named = set() if problems else set(candidates(selector, state.topology.nodes))
+    for fault in state.active:
+        chosen = [each for each in fault.selectors.values() if isinstance(each, NodeSelector)]
+        held = {node for each in chosen for node in candidates(each, state.topology.nodes)}
+        if not fault.passing and (both := sorted(named & held)):
+            yield Problem(
+                loc,
+                f"{fault.kind} is still active on {both[0]}: that it is another process would say nothing: "
+                "expected it undone first",
+            )
 
 
 def _both_hold(one: FaultParams, other: FaultParams, topology: Topology) -> str | None:

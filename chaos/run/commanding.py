@@ -101,18 +101,18 @@ class Session:
         first = self.alive()
         if not first:
             return 0
-        _send(first, signal.SIGTERM)
-        if wait_until(lambda: not self.alive(), grace):
-            return len(first)
+
+        def left() -> list[ProcessIdentity]:
+            """Those of the beginning are its own for good, though the leader may be gone by now."""
+            return list(dict.fromkeys([*(each for each in first if each.alive()), *self.alive()]))
 
         def gone() -> bool:
-            left = self.alive()
-            _send(left, signal.SIGKILL)
-            return not left
+            _send(left(), signal.SIGKILL)
+            return not left()
 
-        if not wait_until(gone, KILLED_SECONDS):
-            pids = ", ".join(str(each.pid) for each in self.alive())
-            raise FaultError(f"processes {pids} of a command do not end")
+        _send(first, signal.SIGTERM)
+        if not wait_until(lambda: not left(), grace) and not wait_until(gone, KILLED_SECONDS):
+            raise FaultError(f"processes {', '.join(str(each.pid) for each in left())} of a command do not end")
         return len(first)
 
 

@@ -109,6 +109,23 @@ def test_what_is_wrong_is_told_with_its_place(case: str) -> None:
     assert line.startswith("x.yaml:7:") and says in line, line
 
 
+def test_a_node_that_a_fault_has_in_hand_is_nobody_s_to_restart() -> None:
+    def written(fault: str) -> None:
+        text = TEXT % ("{command: [x], restarts: role data}", "1h")
+        text = text.replace("healthy: {for: 30s}", f"healthy: {{for: 30s, inject: {fault}}}")
+        Path("x.yaml").write_text(text.replace("over: {", "over: {undo: all, "))
+
+    written("{node.pause: {target: node c-data}}")
+    with pytest.raises(InvalidInput, match=r"node\.pause is still active on c-data"):
+        load_experiment("x.yaml")
+    written("{node.pause: {target: node c-cm}}")
+    assert load_experiment("x.yaml").phases[1].during is not None
+    written("{network.latency: {links: to node c-data, delay: 1s}}")
+    assert load_experiment("x.yaml").phases[1].during is not None
+    written("{node.restart: {target: node c-data}}")
+    assert load_experiment("x.yaml").phases[1].during is not None
+
+
 def test_a_guard_that_would_end_the_run_before_its_deadline_is_told() -> None:
     with pytest.raises(InvalidInput, match=r"x.yaml:10:15: .*roll may take until .* guards.max ends the run after 10m"):
         load("manual", most="10m")
