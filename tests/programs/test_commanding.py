@@ -16,7 +16,7 @@ from chaos.base.errors import InvalidInput
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.registry import load_experiment
-from chaos.run import commanding, recovery
+from chaos.run import commanding, keeper, recovery
 from chaos.run.commanding import Command
 from chaos.target.labs import network
 from chaos.target.labs.processes import end, wait_until
@@ -174,6 +174,19 @@ def test_recover_ends_what_a_killed_runner_left(state: Path, heeds: bool) -> Non
     assert recovery.recover(said.append).problems == []
     assert any(f"{3 - heeds} processes ended" in each for each in said), said
     assert not any(map(alive, mine)) and registrations() == [] and standing(ledger) == []
+
+
+def test_the_keeper_ends_it_before_it_asks_for_the_cluster(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
+    ledger = state / "run" / "ledger.jsonl"
+    runner = orphaned(ledger, sys.executable, "-c", STUBBORN)
+    log = ledger.with_name("log")
+    assert wait_until(lambda: len(log.read_text().split()) == 3, 30)
+    killed(runner)
+    said: list[str] = []
+    assert keeper.undo(ledger, "a-cluster-that-is-gone", said.append) is False
+    assert not any(alive(int(pid)) for pid in log.read_text().split()) and standing(ledger) == []
+    assert any("3 processes ended" in each for each in said), said
 
 
 def test_a_gate_that_is_never_told_ends_by_itself(tmp_path: Path) -> None:

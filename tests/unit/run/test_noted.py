@@ -16,8 +16,8 @@ from making import block
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
 from chaos.faults.ledger import standing
-from chaos.faults.moves import Move
-from chaos.run import keeper, recovering_on
+from chaos.faults.moves import Move, Reversible
+from chaos.run import commanding, keeper, recovering_on
 from chaos.run.noted import FORGET, NotedLedger, Notes, opening
 from chaos.run.on_target import refused_beside
 
@@ -92,6 +92,13 @@ def test_what_is_about_to_be_changed_stands_on_the_cluster_first_and_goes_when_i
     assert noted == entry
     ledger.note(entry, "undone")
     assert set(cluster.documents) == {"run"}
+
+
+def test_what_is_done_to_this_machine_is_no_note_for_others(cluster: WithDocuments, tmp_path: Path) -> None:
+    ledger = opened(cluster, tmp_path)
+    inverse = Move(commanding.END, {"host": commanding.HERE})
+    ledger.intend("during", [Reversible(Move(commanding.BEGIN, {"host": commanding.HERE}), inverse)])
+    assert set(cluster.documents) == {"run"} and len(standing(ledger.path)) == 2
 
 
 def test_what_the_cluster_does_not_write_down_is_not_injected(cluster: WithDocuments, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import OFFERS
 from shipped import EXPERIMENTS
+from typer.testing import CliRunner
 
+from chaos.cli import app
 from chaos.definitions import Experiment
 from chaos.registry import load_experiment, ready
 from chaos.run import plan
@@ -63,6 +65,22 @@ def test_inverses_are_shown_last_first_and_what_cannot_be_taken_back_says_so(tmp
         "none: cannot be taken back",
         "node.start node=c-cm",
     ]
+
+
+def test_what_is_waited_for_is_shown_with_what_proves_it(tmp_path: Path) -> None:
+    phases = (
+        "  roll: {during: {command: [./roll, a b], within: 5m, restarts: role data, changes: [x.y]}}\n"
+        "  hand: {during: {manual: an upgrade, within: 5m}}\n"
+    )
+    roll, hand = plan.steps(experiment(tmp_path, phases), 1, OFFERS)
+    assert roll["step"] == "wait for others, at most 5m: command: ./roll 'a b'"
+    assert roll["targets"] == ["a-data", "b-data", "c-data"] and roll["grade"] == "path"
+    assert roll["proof"] == "each of role data must be seen to have another process afterwards; it may change x.y"
+    assert str(roll["inverse"]).startswith("the command is ended")
+    assert (hand["grade"], hand["proof"]) == ("reported", "nothing proves what it does")
+    assert hand["inverse"] == "none: what a person does is not ours to undo"
+    shown = CliRunner().invoke(app, ["plan", str(tmp_path / "x.yaml")])
+    assert shown.exit_code == 0 and "proof: nothing proves what it does (grade reported)" in shown.output
 
 
 def test_actions_and_holds_are_shown(tmp_path: Path) -> None:
