@@ -28,7 +28,7 @@ load:
   write: {{rate: 20/s, good: ok within 4s}}
   documents: 100
 phases:
-  healthy: {{for: 3s}}
+  healthy: {{for: 8s}}
   roll: {phase}
   over: {{for: 2s}}
 expect:
@@ -62,8 +62,9 @@ def test_a_rolling_restart_by_a_command_is_proven_and_judged(tiny: LocalLab, tmp
     waits = {"command": roll(tiny, *before), "within": "6m", "restarts": "role data", "changes": [ENABLE]}
     code, output = cli("run", file(tmp_path, {"during": waits}), "--on", tiny.id, "--out", out, timeout=600)
     found = findings(out)
-    assert code in (0, 3), output
-    assert {reason["cause"] for reason in found["reasons"]} <= {"instrument", "pushed", "users"}, found["reasons"]
+    # a busy machine may take the worth from what depends on time, and nothing else may
+    assert {reason["cause"] for reason in found["reasons"]} <= {"instrument", "pushed"}, found["reasons"]
+    assert code == (3 if found["reasons"] else 0), output
     (proof,) = of(out, during.PROOF)
     assert proof["proven"] is True and set(proof["nodes"]) == set(before), proof
     after = restarted.read(tiny)
@@ -111,6 +112,7 @@ def test_a_stop_ends_the_command_before_faults_are_undone(tiny: LocalLab, tmp_pa
     phase.write_text(phase.read_text().replace("over: {for: 2s}", "over: {undo: all, for: 2s}"))
     running = Cli("run", phase, "--on", tiny.id, "--out", out)
     await_event(running, out, lambda event: event["kind"] == during.BEGUN)
+    assert wait_until(lambda: len(sleepers()) == 2, 30)
     running.signal(signal.SIGINT)
     code, output = running.end()
     assert code == 4, output
