@@ -1,0 +1,153 @@
+"""Offices: from where those who test reach the cluster, and nothing else.
+
+An office is a network namespace with a loopback device alone; a relay of the box listens there. Whoever works in one is
+a user without rights. He sees his own folder, the suite and what it runs on; the folders of labs of this machine, of
+the box and of other offices are hidden from him.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from pyroute2 import IPRoute
+
+import chaos
+from box.plan import OFFICE_UID
+from chaos.base import paths
+from chaos.base.errors import InvalidInput, LabError
+from chaos.base.netsock import Namespace
+from chaos.target.wiring import NETNS_FOLDER
+
+SUITE = Path(chaos.__file__).resolve().parents[1]
+CLONE_NEWNS = 0x00020000
+MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
+PR_SET_NO_NEW_PRIVS = 38
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def uid(number: int) -> int:
+    """Of the user of an office: each has its own, as machines have their own disks."""
+    return OFFICE_UID + number
+
+
+@contextmanager
+def _route(space: Namespace) -> Iterator[tuple[IPRoute, int]]:
+    """Netlink there, and the number of the loopback device."""
+    sock = space.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE)
+    with IPRoute(fileno=sock.detach()) as route:
+        yield route, route.link_lookup(ifname="lo")[0]
+
+
+def link(space: Namespace, *, up: bool) -> None:
+    """Join an office to the network, or cut it off: then nothing comes or goes, and who connects is told so."""
+    with _route(space) as (route, device):
+        route.link("set", index=device, state="up" if up else "down")
+
+
+# ---- going in ----------------------------------------------------------------------------------------------
+
+
+def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], command: Sequence[str]) -> NoReturn:
+    """Become ``command``, run by the office's user in the office, with ``home`` as its folder.
+
+    ``hidden``: folders whose content is not to be seen. Raises InvalidInput when there is no such program.
+    """
+    needed = [SUITE, *_interpreter(), home]
+    _see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
+    with space.entered():  # exec keeps the namespace of the thread that calls it
+        os.setgroups([])
+        os.setgid(uid(number))
+        os.setuid(uid(number))
+        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        os.umask(0o077)
+        os.chdir(home)
+        found = environment(home)
+        try:
+            os.execvpe(command[0], list(command), found)
+        except FileNotFoundError:
+            raise InvalidInput(f"there is no program '{command[0]}'") from None
+        except OSError as error:
+            raise InvalidInput(f"'{command[0]}' cannot be run: {error.strerror}") from None
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What is known in an office: nothing of whoever went in."""
+    mine = {key: os.environ[key] for key in ("TERM", "LANG", "COLUMNS") if key in os.environ}
+    return mine | {
+        "PATH": f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin",
+        "HOME": str(home),
+        "USER": "office",
+        "LOGNAME": "office",
+        "PYTHONPATH": str(SUITE),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def hidden(box: Path) -> list[Path]:
+    """Folders in which labs and boxes keep what an office must not know of."""
+    return [box, paths.lab_markers(), NETNS_FOLDER, *(Path(where) / paths.APP for where in ("/var/lib", "/var/cache"))]
+
+
+def _interpreter() -> list[Path]:
+    return list(dict.fromkeys((Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve())))
+
+
+def _closed(needed: Sequence[Path]) -> list[Path]:
+    """Folders on the way to these that only their owner may pass: they are covered, so that the way is open."""
+    found = []
+    for path in needed:
+        for place in reversed(path.parents):
+            if not place.stat().st_mode & stat.S_IXOTH:
+                found.append(place)
+                break
+    return list(dict.fromkeys(found))
+
+
+def _see_only(needed: Sequence[Path], covered: Sequence[Path]) -> None:
+    """In a mount namespace of our own: empty folders in place of ``covered``, and ``needed`` where they were."""
+    if _libc.unshare(CLONE_NEWNS) != 0:
+        raise _failed("unshare")
+    _mount("none", Path("/"), None, MS_REC | MS_SLAVE)
+    held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in needed}
+    for folder in sorted(set(covered), key=lambda path: len(path.parts)):
+        if folder.is_dir():
+            _mount("tmpfs", folder, "tmpfs", 0, "mode=1777" if folder == Path("/tmp") else "mode=0755")
+    for path in sorted(held, key=lambda path: len(path.parts)):
+        if not path.exists() or not os.path.samestat(path.stat(), os.fstat(held[path])):
+            path.mkdir(parents=True, exist_ok=True)
+            _mount(f"/proc/self/fd/{held[path]}", path, None, MS_BIND)
+
+
+def _mount(source: str, target: Path, kind: str | None, flags: int, options: str | None = None) -> None:
+    given = [None if text is None else text.encode() for text in (source, str(target), kind, options)]
+    if _libc.mount(given[0], given[1], given[2], flags, given[3]) != 0:
+        raise _failed(f"mount {target}")
+
+
+def _failed(what: str) -> LabError:
+    return LabError(f"an office cannot be made: {what}: {os.strerror(ctypes.get_errno())}")
+
+
+def give(file: Path, text: str, number: int, mode: int = 0o600) -> None:
+    """Write a file that the office's user owns."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=mode)
+    file.write_text(text)
+    os.chown(file, uid(number), uid(number))
+
+
+def furnish(home: Path, number: int, files: Mapping[str, str]) -> None:
+    """Make an office's folder with these files in it, by path."""
+    home.mkdir(mode=0o700, parents=True)
+    for name, text in files.items():
+        give(home / name, text, number)
+    for folder, _, _ in os.walk(home):
+        os.chown(folder, uid(number), uid(number))
