@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& command -v $$p && break; done)
 
-.PHONY: help demo unit test test-full test-docker smoke chaos setup doctor lint lock clean
+.PHONY: help demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
+	@echo "make staging    a staging cluster in a box, to try things on as if it were yours (root, haproxy); make staging-down"
 	@echo "make doctor     what this machine has and lacks"
 
 setup: $(READY)
@@ -66,6 +67,14 @@ smoke: $(READY)
 
 chaos: $(READY)
 	$(BIN)/python -m pytest -m chaos -v $(PYTEST_ARGS)
+
+# BOX names it, so that there can be several; ARGS for its options (python tests/box up --help)
+BOX ?= staging
+staging: $(READY)
+	@$(BIN)/python tests/box --name $(BOX) up $(ARGS)
+
+staging-down: $(READY)
+	@$(BIN)/python tests/box --name $(BOX) down
 
 doctor: $(READY)
 	$(BIN)/opensearch-chaos doctor

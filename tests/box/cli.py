@@ -64,7 +64,9 @@ def _box(given: argparse.Namespace):  # type: ignore[no-untyped-def]
     from chaos.target.labs.network import require_root
 
     require_root()
-    return Box(given.name)
+    box = Box(given.name)
+    box.mine()
+    return box
 
 
 def _up(given: argparse.Namespace) -> None:

@@ -50,12 +50,15 @@ INSTALL = "install it, on Debian: apt-get install --no-install-recommends haprox
 
 
 class Box:
-    """One box, by its name. Whoever works on it has its state folder for his own: :meth:`alone` says so."""
+    """One box, by its name. Whoever works on its cluster has its state folder for his own: :meth:`mine`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.folder = Path("/var/lib") / f"{paths.APP}-{name}"
         self.file = self.home(plan.OFFICES[0]) / "topologies" / "existing" / "staging.yaml"
+
+    def mine(self) -> None:
+        """From here on this process knows the box's lab, and no others."""
         os.environ[paths.STATE_VARIABLE] = str(self.folder / "state")
 
     def home(self, number: int) -> Path:

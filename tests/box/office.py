@@ -61,21 +61,20 @@ def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], com
     ``hidden``: folders whose content is not to be seen. Raises InvalidInput when there is no such program.
     """
     needed = [SUITE, *_interpreter(), home]
+    space.entered().__enter__()  # for good: exec keeps the namespace of the thread that calls it
     _see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
-    with space.entered():  # exec keeps the namespace of the thread that calls it
-        os.setgroups([])
-        os.setgid(uid(number))
-        os.setuid(uid(number))
-        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        os.umask(0o077)
-        os.chdir(home)
-        found = environment(home)
-        try:
-            os.execvpe(command[0], list(command), found)
-        except FileNotFoundError:
-            raise InvalidInput(f"there is no program '{command[0]}'") from None
-        except OSError as error:
-            raise InvalidInput(f"'{command[0]}' cannot be run: {error.strerror}") from None
+    os.setgroups([])
+    os.setgid(uid(number))
+    os.setuid(uid(number))
+    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    os.umask(0o077)
+    os.chdir(home)
+    try:
+        os.execvpe(command[0], list(command), environment(home))
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no program '{command[0]}'") from None
+    except OSError as error:
+        raise InvalidInput(f"'{command[0]}' cannot be run: {error.strerror}") from None
 
 
 def environment(home: Path) -> dict[str, str]:

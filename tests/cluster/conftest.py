@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import boxkit
 import pytest
 from clusterkit import DATA, ROOT, cli, end_all, kept_lab_id, nothing_left, tidy
 
@@ -115,6 +116,7 @@ def machine() -> Iterator[None]:
     """Runs refuse to start over what a killed run of these tests left here; that is no fault of theirs."""
     if os.geteuid() == 0:
         tidy()
+        boxkit.tidy()
     yield
     for shared in SHARED.values():
         shared.away()

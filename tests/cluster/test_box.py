@@ -1,0 +1,217 @@
+"""The staging cluster in a box: the suite as a user without rights has it, in a host that reaches URLs and no more."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from box import plan, traffic
+from boxkit import Boxed, Program
+from clusterkit import (
+    assert_proven,
+    await_event,
+    events,
+    findings,
+    in_effect,
+    nothing_left,
+    run_folder,
+)
+
+from chaos.base.paths import PREFIX
+from chaos.target.labs import network
+from chaos.target.labs.processes import wait_until
+
+pytestmark = pytest.mark.full
+HELD = """apiVersion: opensearch-chaos/v1
+name: held
+topology: 3az
+load:
+  read:  {rate: 10/s, good: ok within 4s}
+  write: {rate: 10/s, good: ok within 4s}
+  documents: 50
+phases:
+  healthy: {for: 2s}
+  out:     {for: 2s, do: {weights: {a: 1, b: 2, c: 0}}}
+  held:
+    for: 10m
+    inject:
+      - settings.change: {scope: cluster, settings: {cluster.routing.allocation.enable: none}}
+      - network.latency: {links: to zone c, delay: 200ms}
+expect:
+  - {acknowledged.lost: 0}
+"""
+WAY_OUT = """
+import os, socket
+said = {"uid": os.getuid(), "labs": os.listdir("/run/netns"), "home": sorted(os.listdir(".")), "seen": []}
+said["capabilities"] = [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")]
+for folder in ("/root", "/var/lib/opensearch-chaos", os.path.dirname(os.getcwd())):
+    said["seen"] += os.listdir(folder) if os.access(folder, os.R_OK) else []
+try:
+    socket.create_connection(("127.0.0.1", PORT), 2.0)
+    said["out"] = True
+except OSError:
+    said["out"] = False
+import json; print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def boxed() -> Iterator[Boxed]:
+    made = Boxed()
+    code, output = made.does("up", timeout=600)
+    try:
+        assert code == 0, output
+        yield made
+    finally:
+        code, output = made.does("down")
+    assert code == 0, output
+    assert network.namespaces(f"{PREFIX}{made.box.name}-") == [] and not made.box.folder.exists()
+
+
+@pytest.fixture
+def before(boxed: Boxed, tmp_path: Path) -> Iterator[Path]:
+    """A picture of all that is not ours; when the test is over nothing of it may be another, and no order lost."""
+    file = tmp_path / "before.json"
+    assert boxed.picture(file)["of the suite"] == []
+    yield file
+    assert boxed.differs(file) == ""
+    code, output = boxed.does("lost")
+    assert code == 0, output
+
+
+def written(boxed: Boxed, name: str, text: str) -> Path:
+    from box.office import give
+
+    file = boxed.box.home(1) / "experiments" / f"{name}.yaml"
+    give(file, text, 1)
+    return file
+
+
+def held(boxed: Boxed, name: str) -> tuple[Program, Path]:
+    """A run that has changed settings, weights and a proxy, and holds them."""
+    out = boxed.box.home(1) / "reports" / name
+    file = written(boxed, "held", HELD)
+    running = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out)
+    await_event(running, out, lambda event: in_effect(event) and event["fault"] == "f2", 180)
+    return running, out
+
+
+def keepers(running: Program) -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process(running.process.pid).children()
+        if "chaos.commands.keeping" in " ".join(child.cmdline())
+    ]
+
+
+def test_who_tests_has_urls_and_nothing_else(boxed: Boxed, before: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        script = WAY_OUT.replace("PORT", str(listener.getsockname()[1]))
+        code, output = boxed.inside("python", "-c", script).end(60)
+    assert code == 0, output
+    said = json.loads(output)
+    assert said["uid"] > 0 and said["capabilities"] == ["0000000000000000"] and said["out"] is False
+    assert said["labs"] == [] and set(said["seen"]) <= {".pyenv", "office-1"}, said
+    code, output = boxed.chaos("target", "check", boxed.target)
+    assert code == 0, output
+    code, output = boxed.chaos("plan", "experiments/zone-out.yaml", "--on", boxed.target)
+    assert code == 0, output
+    code, output = boxed.chaos("observe", "--on", boxed.target, "--for", "15s", "--out", "observed")
+    assert code == 0, output
+    code, output = boxed.does("up")
+    assert code == 0 and "is up already" in output, output
+    assert nothing_left() == []  # the suite on this machine takes it for nobody's leftover
+
+
+def test_others_have_traffic_through_their_load_balancers(boxed: Boxed, before: Path):
+    since = time.time()
+
+    def zones() -> set[str]:
+        good = [each for each in traffic.lines(boxed.box.traffic, since) if each["ok"]]
+        return {each["id"].rpartition("-")[0] for each in good if each["op"] == "write"}
+
+    assert wait_until(lambda: len(zones()) == 3, 60, every=0.5), traffic.lines(boxed.box.traffic, since)[-5:]
+
+
+def test_a_zone_goes_and_comes_back_and_all_that_is_not_ours_is_as_before(boxed: Boxed, before: Path):
+    since, out = time.time(), boxed.box.home(1) / "reports" / "zone-out"
+    code, output = boxed.chaos("run", "experiments/zone-out.yaml", "--on", boxed.target, "--out", out)
+    assert code in (0, 1, 3), output  # what it is for others and for us while a zone goes, the report says
+    found = findings(out)
+    assert found["clean"] is True, found["reasons"]
+    lost = next(each for each in found["findings"] if each["title"].startswith("acknowledged.lost"))
+    assert lost["counts_as"] == "pass", lost
+    gone = {event["node"] for event in events(out) if event["kind"] == "cluster.node_left"}
+    assert gone == {"eu-west-1c-manager", "eu-west-1c-data"}
+    theirs = traffic.lines(boxed.box.traffic, since)
+    assert {each["op"] for each in theirs if each["ok"]} == {"search", "write"}
+
+
+def test_a_slow_zone_by_their_toxiproxies_is_proven_from_the_office(boxed: Boxed, before: Path):
+    out = boxed.box.home(1) / "reports" / "zone-slow"
+    code, output = boxed.chaos("run", "experiments/zone-slow.yaml", "--on", boxed.target, "--out", out)
+    assert code in (0, 1, 3), output
+    found = findings(out)
+    assert found["clean"] is True, found["reasons"]
+    assert_proven(found)
+
+
+def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_again(boxed: Boxed, before: Path):
+    running, out = held(boxed, "cut-off")
+    keeper = keepers(running)
+    log = run_folder(out) / "logs" / "keeper.log"
+    assert len(keeper) == 1 and boxed.differs(before) != ""
+    assert boxed.does("cut") == (0, "")
+    try:
+        running.process.kill()
+        running.process.wait()
+        assert wait_until(lambda: log.read_text().count("\n") >= 3, 60), log.read_text()
+        assert keeper[0].is_running() and boxed.differs(before) != ""
+    finally:
+        assert boxed.does("mend") == (0, "")
+    assert wait_until(lambda: boxed.differs(before) == "", 120, every=1.0), (boxed.differs(before), log.read_text())
+    code, output = boxed.chaos("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before: Path):
+    running, _ = held(boxed, "both-dead")
+    for each in keepers(running):
+        each.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    assert boxed.does("cut") == (0, "")
+    try:
+        assert boxed.differs(before) != ""
+        code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
+        assert code == 0 and "undone of run" in output, output
+        assert boxed.differs(before) == ""
+    finally:
+        assert boxed.does("mend") == (0, "")
+    code, output = boxed.chaos("recover")
+    assert code == 0, output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_box_that_is_half_made_goes_whole(number: signal.Signals):
+    made = Boxed()
+    running = made.begin("up")
+    started = lambda: len(network.namespaces(f"{PREFIX}{made.box.name}-")) > 3  # noqa: E731
+    assert wait_until(started, 120), running.end()
+    running.signal(number)
+    code, output = running.end(120)
+    assert code == (4 if number == signal.SIGINT else -9), output
+    if number == signal.SIGINT:
+        assert network.namespaces(f"{PREFIX}{made.box.name}-") == [] and not made.box.folder.exists()
+    else:
+        assert made.box.is_left() and nothing_left() == []
+    code, output = made.does("down")
+    assert code == 0, output
+    assert network.namespaces(f"{PREFIX}{made.box.name}-") == [] and not made.box.folder.exists()
+    assert not Path(plan.office_path(made.box.name, 1)).exists()

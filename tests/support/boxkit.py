@@ -1,0 +1,75 @@
+"""A box for tests: by its commands, as readers use it, and what is left of those whose tests were killed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from box.making import Box
+from clusterkit import ROOT, Cli, kept_lab_id
+
+BOXES = Path("/var/lib")
+MADE = re.compile(r"opensearch-chaos-(test(\d+)-[0-9a-f]{4})")
+
+
+class Program(Cli):
+    """``python tests/box --name NAME ...`` in a process of its own; of ``exec`` it becomes the command itself."""
+
+    def __init__(self, name: str, *arguments: str | Path) -> None:
+        self.started.append(self)
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "box"), "--name", name, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+
+
+class Boxed:
+    """One box."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.box = Box(name or kept_lab_id())
+        self.target = self.box.file.relative_to(self.box.home(1))
+
+    def begin(self, *arguments: str | Path) -> Program:
+        return Program(self.box.name, *arguments)
+
+    def does(self, *arguments: str | Path, timeout: float = 300) -> tuple[int, str]:
+        return self.begin(*arguments).end(timeout)
+
+    def inside(self, *command: str | Path, office: int = 1) -> Program:
+        """A command in an office, by the office's user."""
+        return self.begin("exec", "--office", str(office), "--", *command)
+
+    def chaos(self, *arguments: str | Path, office: int = 1, timeout: float = 600) -> tuple[int, str]:
+        return self.inside("opensearch-chaos", *arguments, office=office).end(timeout)
+
+    def picture(self, file: Path) -> dict[str, Any]:
+        """What is on the cluster now and is no run's; kept in ``file``."""
+        code, output = self.does("picture")
+        assert code == 0, output
+        file.write_text(output)
+        return dict(json.loads(output))
+
+    def differs(self, file: Path) -> str:
+        """From the picture in ``file``; empty: in nothing."""
+        code, output = self.does("compare", file)
+        assert code in (0, 1), output
+        return output
+
+
+def tidy() -> None:
+    """Take away boxes of earlier tests that were killed."""
+    for folder in BOXES.glob("opensearch-chaos-test*"):
+        made = MADE.fullmatch(folder.name)
+        if made and not Path(f"/proc/{made[2]}").exists():
+            code, output = Boxed(made[1]).does("down")
+            assert code == 0, output
