@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ def target(topology: Topology, ways: Ways, identity: Mapping[str, str], today: d
         "apiVersion": "opensearch-chaos/v1",
         "kind": "existing",
         "name": "staging",
-        "description": "A staging cluster in a box",
+        "description": "a staging cluster in a box",
         "endpoints": [_url(ways.nodes[first[zone]]) for zone in topology.zones],
         "access": {"user": CHAOS, "password": "file:password", "ca": "ca.pem"},
         "identity": {key: identity[key] for key in ("cluster_uuid", "cluster_name")},
@@ -163,8 +164,16 @@ def written(target: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+PLAIN = re.compile(r"[A-Za-z0-9./][A-Za-z0-9._/*-]*(:[A-Za-z0-9._/*-]+)*( [a-z]+)*")
+
+
 def _flow(value: Any) -> str:
-    return json.dumps(value)
+    """In one line of YAML, with as few quotes as it takes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return value if isinstance(value, str) and PLAIN.fullmatch(value) else json.dumps(value)
 
 
 def balancer(nodes: Sequence[tuple[str, str]], uid: int, ca: Path, user: str, password: str) -> str:

@@ -13,7 +13,7 @@ from box.making import TOPOLOGY
 from cryptography import x509
 
 from chaos.definitions import load_topology
-from chaos.definitions.existing import load_existing
+from chaos.definitions.existing import ExistingFile, load_existing
 from chaos.registry import load_experiment
 from chaos.target.existing import passages, rights
 from chaos.target.security import make
@@ -34,6 +34,8 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_file_is_one_that_runs_may_go_by(file: Path):
     target = load_existing(file)
+    said = plan.target(BOX, WAYS, IDENTITY, date(2026, 11, 25))
+    assert target.written == ExistingFile.model_validate(said)  # however it is written
     assert set(target.written.zones.names.values()) == set(BOX.zones)
     assert not set(target.written.zones.names) & set(BOX.zones)  # so nothing goes well by chance
     assert target.rung_on(date(2026, 12, 9)) == "zone" and target.rung_on(date(2026, 12, 10)) == "observe"
