@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     command("lost", _lost, "name acknowledged writes of others that are not there; exit code 1 where there are some")
     relay = command("_relay", _relay)
     traffic = command("_traffic", _traffic)
-    for name in ("office", "home", "ways"):
+    for name in ("office", "ways"):
         relay.add_argument(name)
     for name in ("zone", "searches", "writes", "access", "log"):
         traffic.add_argument(name)
@@ -155,7 +155,7 @@ def _lost(given: argparse.Namespace) -> int:
 def _relay(given: argparse.Namespace) -> None:
     from box.relay import relay
 
-    relay(Path(given.office), Path(given.home), json.loads(Path(given.ways).read_text()))
+    relay(Path(given.office), json.loads(Path(given.ways).read_text()))
 
 
 def _traffic(given: argparse.Namespace) -> None:

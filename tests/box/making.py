@@ -264,14 +264,14 @@ class Box:
     def _relay(self, lab: LocalLab, number: int, ways: plan.Ways) -> ProcessIdentity:
         file = self.folder / f"ways-{number}.json"
         write_json(file, [way.to_json() for way in ways])
-        home = NETNS_FOLDER / lab.wiring.bridge_namespace
-        return self._program("relay", str(number), None, str(plan.office_path(self.name, number)), str(home), str(file))
+        beside = Namespace(NETNS_FOLDER / lab.wiring.bridge_namespace)
+        return self._program("relay", str(number), beside, str(plan.office_path(self.name, number)), str(file))
 
     def _shop(self, lab: LocalLab, zone: str) -> list[str]:
         access = Access(tls=True, ca=lab.access.ca, user=plan.SHOP, password=f"file:{self.folder / 'shop-password'}")
         return [json.dumps(access.to_json()), str(self.traffic / f"{zone}.jsonl")]
 
-    def _program(self, what: str, which: str, there: Namespace | None, *given: str) -> ProcessIdentity:
+    def _program(self, what: str, which: str, there: Namespace, *given: str) -> ProcessIdentity:
         """Start a program of the box's own, and wait until it says that it is ready."""
         name = f"{what}-{which}"
         command = [sys.executable, str(PROGRAM), f"_{what}", *given]
@@ -290,8 +290,9 @@ class Box:
             raise LabError(f"{name} did not start: {_last_line(self.folder / f'{name}.log')}") from None
 
     def _spawn(
-        self, name: str, there: Namespace | None, command: Sequence[str], stdout: int | None
+        self, name: str, there: Namespace, command: Sequence[str], stdout: int | None
     ) -> subprocess.Popen[bytes]:
+        """In a namespace of the lab from its first moment on, so that it is found there whatever dies when."""
         with open(self.folder / f"{name}.log", "ab") as log:
             options: dict[str, Any] = {
                 "stdin": subprocess.DEVNULL,
@@ -301,8 +302,6 @@ class Box:
                 "cwd": "/",
                 "env": {**os.environ, "PYTHONPATH": str(office.SUITE)},
             }
-            if there is None:
-                return subprocess.Popen(list(command), **options)
             with there.entered():
                 return subprocess.Popen(list(command), **options)
 

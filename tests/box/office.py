@@ -61,7 +61,10 @@ def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], com
     ``hidden``: folders whose content is not to be seen. Raises InvalidInput when there is no such program.
     """
     needed = [SUITE, *_interpreter(), home]
-    space.entered().__enter__()  # for good: exec keeps the namespace of the thread that calls it
+    for file in (Path(chaos.__file__), Path(sys.executable).resolve()):
+        if not file.stat().st_mode & stat.S_IROTH:
+            raise InvalidInput(f"an office could not read {file}", remedy=f"chmod -R o+rX {file.parent}")
+    space.join()  # exec keeps the namespace of the thread that calls it
     _see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
     os.setgroups([])
     os.setgid(uid(number))

@@ -75,9 +75,8 @@ def _to(way: dict[str, Any]) -> Endpoint:
     return Endpoint(host, port, Namespace(way["namespace"]))
 
 
-def relay(office: Path, home: Path, ways: list[dict[str, Any]]) -> None:
-    """Serve for ever. ``office``: the namespace in which the ports are; ``home``: where this process lives."""
-    Namespace(home).entered().__enter__()  # for good
+def relay(office: Path, ways: list[dict[str, Any]]) -> None:
+    """Serve for ever. ``office``: the namespace in which the ports are."""
     listeners = []
     for way in ways:
         listener = Namespace(office).socket()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import socket
 import time
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from box import plan, traffic
-from boxkit import Boxed, Program
+from box import traffic
+from boxkit import Boxed, Program, left
 from clusterkit import (
     assert_proven,
     await_event,
@@ -71,7 +72,7 @@ def boxed() -> Iterator[Boxed]:
     finally:
         code, output = made.does("down")
     assert code == 0, output
-    assert network.namespaces(f"{PREFIX}{made.box.name}-") == [] and not made.box.folder.exists()
+    assert left(made.box.name) == []
 
 
 @pytest.fixture
@@ -198,6 +199,46 @@ def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before:
     assert code == 0, output
 
 
+SHORT = HELD.replace("for: 10m", "for: 3s").replace(
+    "expect:", "  over: {undo: all, until: {green: true, stable: 1s, within: 1m}}\nexpect:"
+)
+MOMENTS = [
+    *(("stage", name) for name in ("notes", "preload", "warm-up")),
+    *(("phase.start", name) for name in ("out", "held", "over")),
+]
+WAYS_TO_DIE = ("runner", "runner, cut off", "both, cut off")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_killed_at_a_random_moment_it_is_undone(boxed: Boxed, before: Path, seed: int):
+    """By the keeper, or from a second office when that died too."""
+    drawn = random.Random(seed)
+    (kind, name), how = MOMENTS[seed % len(MOMENTS)], WAYS_TO_DIE[seed // len(MOMENTS) % len(WAYS_TO_DIE)]
+    out = boxed.box.home(1) / "reports" / f"killed-{seed}"
+    file = written(boxed, "short", SHORT)
+    running = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out)
+    await_event(
+        running, out, lambda event: event["kind"] == kind and name in (event.get("name"), event.get("phase")), 180
+    )
+    time.sleep(drawn.uniform(0.0, 3.0))
+    dying = [*(keepers(running) if how.startswith("both") and running.process.poll() is None else [])]
+    if how.endswith("cut off"):
+        assert boxed.does("cut") == (0, "")
+    try:
+        running.process.kill()
+        for each in dying:
+            each.kill()
+        running.process.wait()
+        if how.startswith("both"):
+            code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
+            assert code == 0, output
+    finally:
+        assert boxed.does("mend") == (0, "")
+    assert wait_until(lambda: boxed.differs(before) == "", 120, every=1.0), boxed.differs(before)
+    code, output = boxed.chaos("recover")
+    assert code == 0 and "could not" not in output, output
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_box_that_is_half_made_goes_whole(number: signal.Signals):
     made = Boxed()
@@ -208,10 +249,9 @@ def test_a_box_that_is_half_made_goes_whole(number: signal.Signals):
     code, output = running.end(120)
     assert code == (4 if number == signal.SIGINT else -9), output
     if number == signal.SIGINT:
-        assert network.namespaces(f"{PREFIX}{made.box.name}-") == [] and not made.box.folder.exists()
+        assert left(made.box.name) == []
     else:
         assert made.box.is_left() and nothing_left() == []
     code, output = made.does("down")
     assert code == 0, output
-    assert network.namespaces(f"{PREFIX}{made.box.name}-") == [] and not made.box.folder.exists()
-    assert not Path(plan.office_path(made.box.name, 1)).exists()
+    assert left(made.box.name) == []

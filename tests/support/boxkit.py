@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 from box.making import Box
 from clusterkit import ROOT, Cli, kept_lab_id
+
+from chaos.base.paths import PREFIX
+from chaos.target.labs import network
 
 BOXES = Path("/var/lib")
 MADE = re.compile(r"opensearch-chaos-(test(\d+)-[0-9a-f]{4})")
@@ -64,6 +68,20 @@ class Boxed:
         code, output = self.does("compare", file)
         assert code in (0, 1), output
         return output
+
+
+def left(name: str) -> list[str]:
+    """All of a box that is still on this machine, in words."""
+    box = Box(name)
+    found = [f"namespace {each}" for each in network.namespaces(f"{PREFIX}{name}-")]
+    found += [f"process {each.pid}: {' '.join(each.info['cmdline'])}" for each in _processes(str(box.folder))]
+    return found + [f"file {path}" for path in (box.folder, box.lock()) if path.exists()]
+
+
+def _processes(folder: str) -> list[psutil.Process]:
+    """Those whose command line names something in a folder, or that stand in it."""
+    asked = psutil.process_iter(["cmdline", "cwd"])
+    return [each for each in asked if folder in " ".join([*(each.info["cmdline"] or []), each.info["cwd"] or ""])]
 
 
 def tidy() -> None:
