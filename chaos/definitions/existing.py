@@ -392,7 +392,8 @@ def load_existing(path: str | Path) -> Existing:
         source.add(_check(file, path))
     source.raise_if_wrong()
     assert file is not None
-    return Existing(file=shown(path), folder=path.parent, written=file)
+    # absolute: the load driver stands in another folder, and has to read a password there
+    return Existing(file=shown(path), folder=path.parent.absolute(), written=file)
 
 
 def is_existing(path: str | Path) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+from box import witness
 from clusterkit import DATA, Cli, await_event, cli, command, events, findings, in_effect, run_folder
 from relays import Doors, doors
 
@@ -109,25 +110,7 @@ class There:
 
     def theirs(self) -> dict[str, Any]:
         """All that could be changed on the cluster and is not the state of shards, votes or versions."""
-        state = administer(self.lab, "GET", "/_cluster/state/metadata?expand_wildcards=all")[1]["metadata"]
-        return {
-            "settings": administer(self.lab, "GET", "/_cluster/settings?flat_settings=true")[1],
-            "indices": {
-                name: {key: index[key] for key in ("settings", "mappings", "aliases", "state")}
-                for name, index in state["indices"].items()
-            },
-            "templates": [
-                state["templates"],
-                (state.get("index_template") or {}).get("index_template") or {},
-                (state.get("component_template") or {}).get("component_template") or {},
-            ],
-            "zones": [
-                state.get("decommissionedAttribute"),
-                (state.get("weighted_shard_routing") or {}).get("awareness"),
-            ],
-            "votes": state["cluster_coordination"]["voting_config_exclusions"],
-            "proxies": {host.name: self.lab.proxies(host.name) for host in self.lab.wiring.hosts},
-        }
+        return witness.picture(self.lab, ".opensearch-chaos")
 
     def as_before(self) -> bool:
         return self.theirs() == self.before

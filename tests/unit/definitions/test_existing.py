@@ -47,6 +47,14 @@ def test_a_target_knows_how_it_is_reached_and_files_are_beside_it(tmp_path: Path
     assert relative.access.password == f"file:{tmp_path / 'other' / 'secret'}"
 
 
+def test_whoever_stands_in_another_folder_finds_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, ("env:STAGING_PASSWORD", "file:secret"))
+    monkeypatch.chdir(tmp_path)
+    target = load_existing("staging.yaml")
+    monkeypatch.chdir("/")
+    assert target.access.password == f"file:{tmp_path / 'secret'}" and target.access.ca == str(tmp_path / "ca.pem")
+
+
 def test_a_rung_ends_with_its_last_day(tmp_path: Path) -> None:
     target = load_existing(written(tmp_path))
     assert target.rung_on(date(2027, 1, 31)) == "node" and target.rung_on(date(2027, 2, 1)) == "observe"
