@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -115,6 +116,7 @@ def _exec(given: argparse.Namespace) -> None:
 
     box = _box(given)
     space = box.space(given.office)
+    box.lab().instrument(os.getpid())  # an office is a machine of its own: nodes must take no time from it
     office.enter(space, given.office, box.home(given.office), office.hidden(box.folder), given.command)
 
 

@@ -47,7 +47,7 @@ def picture(lab: BaseLab, notes: str | None = None) -> dict[str, Any]:
         "of the suite": sorted(name for name in _names(lab) if is_ours(name, notes)),
         "nodes": sorted(([node[key] for key in OF_NODE] for node in state["nodes"].values()), key=str),
         "votes": coordination["voting_config_exclusions"],
-        "weights": weights.get("awareness"),
+        "weights": weights.get("awareness") or None,  # once some were set, none is {}
         "other metadata": {key: value for key, value in metadata.items() if key not in OF_ITSELF},
         "proxies": {host.name: lab.proxies(host.name) for host in lab.wiring.hosts},
     }
