@@ -83,14 +83,15 @@ class Ways:
             for n, host in enumerate(wiring.hosts)
         }
         pairs = [(client, node) for client in wiring.clients for node in wiring.nodes if node.name in data]
+        pairs += [(one, other) for one in wiring.nodes for other in wiring.nodes if one != other]
         self.passages = {
-            (client.name, node.name): self._to(client, node, ("127.0.0.1", PASSAGE_PORT + n))
-            for n, (client, node) in enumerate(pairs)
+            (opener.name, node.name): self._to(opener, node, ("127.0.0.1", PASSAGE_PORT + n), wiring.port(opener.name))
+            for n, (opener, node) in enumerate(pairs)
         }
 
     @staticmethod
-    def _to(seen_by: Host, node: Host, listen: tuple[str, int]) -> Way:
-        return Way(listen, Endpoint(node.loopback, HTTP, seen_by.namespace))
+    def _to(seen_by: Host, node: Host, listen: tuple[str, int], port: int = HTTP) -> Way:
+        return Way(listen, Endpoint(node.loopback, port, seen_by.namespace))
 
     def __iter__(self) -> Any:
         for kind in (self.nodes, self.balancers, self.apis, self.passages):
@@ -137,13 +138,10 @@ def _proxies(host: Host, ways: Ways, zone_of: Mapping[str, str]) -> dict[str, An
     """The proxies of one host's Toxiproxy: those on the way of connections that it opens."""
     found: dict[str, Any] = {}
     for peer in ways.wiring.nodes:
-        if host.kind == "node" and peer != host:
-            passage = {"from": host.name, "to": peer.name}
-        elif (host.name, peer.name) in ways.passages:
-            url = _url(ways.passages[host.name, peer.name])
-            passage = {"from": f"clients of zone {zone_of[host.zone]}", "to": peer.name, "url": url}
-        else:
+        if (way := ways.passages.get((host.name, peer.name))) is None:
             continue
+        opener = host.name if host.kind == "node" else f"clients of zone {zone_of[host.zone]}"
+        passage = {"from": opener, "to": peer.name, "url": _url(way)}
         found[ways.wiring.toxified(host.name, peer.name)[0].proxy] = passage
     return found
 
