@@ -205,7 +205,7 @@ backend nodes
     option httpchk
     http-check send meth GET uri {HEALTHY} ver HTTP/1.1 hdr Host staging hdr Authorization "Basic {basic}"
     http-check expect status 200
-    default-server check check-ssl verify required ca-file {ca} inter 1s fall 2 rise 2
+    default-server check check-ssl verify required ca-file {ca} inter 2s fall 2 rise 2
 {servers}
 """
 
@@ -258,7 +258,7 @@ load:
   documents: 200
 phases:
   healthy:  {for: 15s}
-  slow:     {for: 30s, inject: {network.latency: {links: to zone c, delay: 300ms}}}
+  slow:     {for: 30s, inject: {network.latency: {links: to zone c, delay: 500ms}}}
   returned: {undo: all, until: {green: true, stable: 5s, within: 2m}}
 expect:
   - {phase: all, read.good: ">= 99%"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import shutil
 import signal
 import socket
 import time
@@ -86,6 +88,16 @@ def before(boxed: Boxed, tmp_path: Path) -> Iterator[Path]:
     assert code == 0, output
 
 
+@pytest.fixture
+def out(boxed: Boxed, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Where the office's user has his runs go; kept where pytest keeps things, for the box goes."""
+    name = re.sub(r"[^a-z0-9-]+", "-", request.node.name)
+    folder = boxed.box.home(1) / "reports" / name
+    yield folder
+    if folder.exists():
+        shutil.copytree(folder, tmp_path / "reports")
+
+
 def written(boxed: Boxed, name: str, text: str) -> Path:
     from box.office import give
 
@@ -94,13 +106,12 @@ def written(boxed: Boxed, name: str, text: str) -> Path:
     return file
 
 
-def held(boxed: Boxed, name: str) -> tuple[Program, Path]:
+def held(boxed: Boxed, out: Path) -> Program:
     """A run that has changed settings, weights and a proxy, and holds them."""
-    out = boxed.box.home(1) / "reports" / name
     file = written(boxed, "held", HELD)
     running = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out)
     await_event(running, out, lambda event: in_effect(event) and event["fault"] == "f2", 180)
-    return running, out
+    return running
 
 
 def keepers(running: Program) -> list[psutil.Process]:
@@ -140,8 +151,8 @@ def test_others_have_traffic_through_their_load_balancers(boxed: Boxed, before: 
     assert wait_until(lambda: len(zones()) == 3, 60, every=0.5), traffic.lines(boxed.box.traffic, since)[-5:]
 
 
-def test_a_zone_goes_and_comes_back_and_all_that_is_not_ours_is_as_before(boxed: Boxed, before: Path):
-    since, out = time.time(), boxed.box.home(1) / "reports" / "zone-out"
+def test_a_zone_goes_and_comes_back_and_all_that_is_not_ours_is_as_before(boxed: Boxed, before: Path, out: Path):
+    since = time.time()
     code, output = boxed.chaos("run", "experiments/zone-out.yaml", "--on", boxed.target, "--out", out)
     assert code in (0, 1, 3), output  # what it is for others and for us while a zone goes, the report says
     found = findings(out)
@@ -154,8 +165,7 @@ def test_a_zone_goes_and_comes_back_and_all_that_is_not_ours_is_as_before(boxed:
     assert {each["op"] for each in theirs if each["ok"]} == {"search", "write"}
 
 
-def test_a_slow_zone_by_their_toxiproxies_is_proven_from_the_office(boxed: Boxed, before: Path):
-    out = boxed.box.home(1) / "reports" / "zone-slow"
+def test_a_slow_zone_by_their_toxiproxies_is_proven_from_the_office(boxed: Boxed, before: Path, out: Path):
     code, output = boxed.chaos("run", "experiments/zone-slow.yaml", "--on", boxed.target, "--out", out)
     assert code in (0, 1, 3), output
     found = findings(out)
@@ -163,8 +173,10 @@ def test_a_slow_zone_by_their_toxiproxies_is_proven_from_the_office(boxed: Boxed
     assert_proven(found)
 
 
-def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_again(boxed: Boxed, before: Path):
-    running, out = held(boxed, "cut-off")
+def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_again(
+    boxed: Boxed, before: Path, out: Path
+):
+    running = held(boxed, out)
     keeper = keepers(running)
     log = run_folder(out) / "logs" / "keeper.log"
     assert len(keeper) == 1 and boxed.differs(before) != ""
@@ -181,8 +193,8 @@ def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_agai
     assert code == 0 and "could not" not in output, output
 
 
-def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before: Path):
-    running, _ = held(boxed, "both-dead")
+def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before: Path, out: Path):
+    running = held(boxed, out)
     for each in keepers(running):
         each.send_signal(signal.SIGKILL)
     running.process.kill()
@@ -210,11 +222,10 @@ WAYS_TO_DIE = ("runner", "runner, cut off", "both, cut off")
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_killed_at_a_random_moment_it_is_undone(boxed: Boxed, before: Path, seed: int):
+def test_killed_at_a_random_moment_it_is_undone(boxed: Boxed, before: Path, out: Path, seed: int):
     """By the keeper, or from a second office when that died too."""
     drawn = random.Random(seed)
     (kind, name), how = MOMENTS[seed % len(MOMENTS)], WAYS_TO_DIE[seed // len(MOMENTS) % len(WAYS_TO_DIE)]
-    out = boxed.box.home(1) / "reports" / f"killed-{seed}"
     file = written(boxed, "short", SHORT)
     running = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out)
     await_event(
