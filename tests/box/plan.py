@@ -29,8 +29,8 @@ BALANCER_PORT, API_PORT, PASSAGE_PORT = 9301, 8501, 9401
 """The first of each kind in an office."""
 BALANCED = ("127.0.0.1", HTTP)
 """Where a zone's load balancer listens, in the host of its clients."""
-HEALTHY = "/_cluster/health?local=true"
-"""What load balancers ask of a node."""
+HEALTHY = "/_cluster/health?local=true&ensure_node_weighed_in=true"
+"""What load balancers ask of a node: one whose zone has a weight of 0 takes no clients, as on labs."""
 DAYS = 14
 """How long certificates are good, and so the target's rung."""
 CHAOS, SHOP, CHECKS = "chaos", "shop", "checks"
