@@ -84,6 +84,7 @@ class Box:
         return LocalLab.attach(self.name)
 
     def lock(self) -> Path:
+        """Held while it comes up or goes. It stays until the machine is started anew: somebody may wait for it."""
         return Path("/run") / f"{paths.APP}-{self.name}.lock"
 
     # ---- is it there ---------------------------------------------------------------------------------
@@ -171,10 +172,7 @@ class Box:
         """Take all of it away, a half-made one too; what would not go."""
         network.require_root()
         with paths.locked(self.lock()):
-            problems = self._away()
-        if not problems:
-            self.lock().unlink(missing_ok=True)
-        return problems
+            return self._away()
 
     def _away(self) -> list[str]:
         problems = sweep.destroy(self.name)

@@ -253,12 +253,12 @@ apiVersion: opensearch-chaos/v1
 name: zone-slow
 topology: 3az
 load:
-  read:  {rate: 20/s, good: ok within 2s}
-  write: {rate: 10/s, good: ok within 2s}
+  read:  {rate: 20/s, good: ok within 5s}
+  write: {rate: 10/s, good: ok within 5s}
   documents: 200
 phases:
   healthy:  {for: 15s}
-  slow:     {for: 30s, inject: {network.latency: {links: to zone c, delay: 500ms}}}
+  slow:     {for: 30s, inject: {network.latency: {links: to zone c, delay: 1s}}}
   returned: {undo: all, until: {green: true, stable: 5s, within: 2m}}
 expect:
   - {phase: all, read.good: ">= 99%"}

@@ -44,8 +44,8 @@ phases:
   held:
     for: 10m
     inject:
-      - settings.change: {scope: cluster, settings: {cluster.routing.allocation.enable: none}}
-      - network.latency: {links: to zone c, delay: 200ms}
+      settings.change: {scope: cluster, settings: {cluster.routing.allocation.enable: none}}
+      network.latency: {links: to zone c, delay: 1s}
 expect:
   - {acknowledged.lost: 0}
 """
@@ -211,8 +211,10 @@ def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before:
     assert code == 0, output
 
 
-SHORT = HELD.replace("for: 10m", "for: 3s").replace(
-    "expect:", "  over: {undo: all, until: {green: true, stable: 1s, within: 1m}}\nexpect:"
+SHORT = (
+    HELD.replace("name: held", "name: short")
+    .replace("for: 10m", "for: 3s")
+    .replace("expect:", "  over: {undo: all, until: {green: true, stable: 1s, within: 1m}}\nexpect:")
 )
 MOMENTS = [
     *(("stage", name) for name in ("notes", "preload", "warm-up")),

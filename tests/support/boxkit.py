@@ -75,7 +75,7 @@ def left(name: str) -> list[str]:
     box = Box(name)
     found = [f"namespace {each}" for each in network.namespaces(f"{PREFIX}{name}-")]
     found += [f"process {each.pid}: {' '.join(each.info['cmdline'])}" for each in _processes(str(box.folder))]
-    return found + [f"file {path}" for path in (box.folder, box.lock()) if path.exists()]
+    return found + ([f"folder {box.folder}"] if box.folder.exists() else [])
 
 
 def _processes(folder: str) -> list[psutil.Process]:
