@@ -107,7 +107,8 @@ def reached(
                 fault = plan.preview(each, experiment, seed, wiring, offers)
             except Lacking as error:  # who is hit is known all the same: its links, on a lab
                 fault = plan.preview(each, experiment, seed, plainly, offers)
-                lacking = (Row(each.params.kind, Sign.BLOCKS, error.message, error.remedy or ""),)
+                if not offers.reasons(each.params.kind):  # else that nobody can do it is told once, of the kind
+                    lacking = (Row(each.params.kind, Sign.BLOCKS, error.message, error.remedy or ""),)
             if fault is not None and fault.links:
                 held.setdefault(each.params.label, []).append(fault)
             step = _of_fault(each.params, fault, experiment, target)

@@ -196,6 +196,11 @@ def test_what_could_not_be_seen_to_hold_with_its_zone_out_is_refused(
     assert said == ([] if shown else ["with zone c decommissioned nothing would show whether it still holds"])
 
 
+def test_where_the_file_names_no_toxiproxies_that_is_told_once(tmp_path: Path) -> None:
+    made = plan(tmp_path, LATE)
+    assert refused(made) == ["faults: no provider"] and "names no Toxiproxies" in made.refused[0][1].says
+
+
 @pytest.mark.parametrize(
     ("seen", "says"),
     [
