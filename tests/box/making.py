@@ -90,7 +90,7 @@ class Box:
     # ---- is it there ---------------------------------------------------------------------------------
 
     def is_up(self) -> bool:
-        """Whether all of it is there, and its cluster is whole."""
+        """Whether all of its processes live. Its cluster may be anything but green: somebody may be trying things."""
         try:
             noted = json.loads((self.folder / "box.json").read_text())["processes"]
             lab = LocalLab.attach(self.name)
@@ -98,11 +98,15 @@ class Box:
             processes += [each.identity for each in lab.residents()]
         except (OSError, ValueError, KeyError, InvalidInput):
             return False
-        return all(each.alive() for each in processes) and await_green(lab, 20)[0]
+        return all(each.alive() for each in processes)
 
     def is_left(self) -> bool:
         """Whether anything of it is here."""
         return self.folder.exists() or bool(network.namespaces(f"{paths.PREFIX}{self.name}-"))
+
+    def working(self) -> list[int]:
+        """The processes in its offices: somebody's runs, and their keepers."""
+        return sorted(network.processes_in([plan.office_namespace(self.name, number) for number in plan.OFFICES]))
 
     # ---- up and away ---------------------------------------------------------------------------------
 
@@ -117,6 +121,12 @@ class Box:
         with paths.locked(self.lock()):
             if self.is_up():
                 return False
+            if working := self.working():
+                raise InvalidInput(
+                    f"something of box '{self.name}' has died, and processes {', '.join(map(str, working))} are in its "
+                    "offices",
+                    remedy="end them, or take it away with them: make staging-down",
+                )
             if self.is_left():
                 reporter.line("taking away what is left of an earlier one")
                 _raise_if(self._away())

@@ -61,9 +61,9 @@ def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], com
     ``hidden``: folders whose content is not to be seen. Raises InvalidInput when there is no such program.
     """
     needed = [SUITE, *_interpreter(), home]
-    for file in (Path(chaos.__file__), Path(sys.executable).resolve()):
-        if not file.stat().st_mode & stat.S_IROTH:
-            raise InvalidInput(f"an office could not read {file}", remedy=f"chmod -R o+rX {file.parent}")
+    for place in (*needed[:-1], Path(chaos.__file__), Path(sys.executable).resolve()):
+        if not place.stat().st_mode & (stat.S_IXOTH if place.is_dir() else stat.S_IROTH):
+            raise InvalidInput(f"an office could not read {place}", remedy=f"chmod -R o+rX {place}")
     space.join()  # exec keeps the namespace of the thread that calls it
     _see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
     os.setgroups([])
