@@ -22,6 +22,7 @@ from chaos.base.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.run import commanding
+from chaos.target.existing.target import unreached
 
 BEAT_SECONDS = 0.5
 SILENCE_SECONDS = 5.0
@@ -113,23 +114,34 @@ def heard(descriptor: int, silence: float) -> bool:
 
 def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
     """Undo what stands; True when nothing is left."""
-    from chaos.target.labs import kinds
-
     for failure in commanding.end_commands(ledger, says):  # it needs no cluster, and must not go on
         says(failure)
     deadline = time.monotonic() + PATIENCE_SECONDS
+    told: str | None = None
     while True:
-        try:
-            book = Ledger(ledger)
-            try:
-                failed = undo_entries(kinds.attach(target), book, standing(ledger))
-            finally:
-                book.close()
-        except (ChaosError, OSError) as error:
-            failed = [str(error)]
+        began = time.monotonic()
+        failed = _undone_once(ledger, target)
         if not failed:
             return True
-        says(failed[0])
-        if time.monotonic() > deadline:
+        if failed[0] != told:
+            says(told := failed[0])
+        if began > deadline:  # one that took long, and was cut off in between, is followed by another
             return False
         time.sleep(1.0)
+
+
+def _undone_once(ledger: Path, target: str) -> list[str]:
+    """What failed. Each inverse waits for each node, for minutes where this machine is cut off: so none is begun while
+    nobody is there, and all are begun soon after somebody is again."""
+    from chaos.target.labs import kinds
+
+    if (silence := unreached(target)) is not None:
+        return [silence]
+    try:
+        book = Ledger(ledger)
+        try:
+            return undo_entries(kinds.attach(target), book, standing(ledger))
+        finally:
+            book.close()
+    except (ChaosError, OSError) as error:
+        return [str(error)]

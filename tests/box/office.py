@@ -47,7 +47,7 @@ def _route(space: Namespace) -> Iterator[tuple[IPRoute, int]]:
 
 
 def link(space: Namespace, *, up: bool) -> None:
-    """Join an office to the network, or cut it off: then nothing comes or goes, and who connects is told so."""
+    """Join an office to the network, or cut it off, as by a cable: then nothing comes or goes, and nobody is told."""
     with _route(space) as (route, device):
         route.link("set", index=device, state="up" if up else "down")
 

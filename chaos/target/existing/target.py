@@ -11,11 +11,13 @@ import json
 import socket
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
 from chaos.base import paths
 from chaos.base.access import Access
+from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
@@ -45,6 +47,28 @@ def folder_of(name: str) -> Path:
 def is_target(id: str) -> bool:
     """Whether an id is one of a cluster that exists and that a run was on."""
     return id.startswith(PREFIX) and (folder_of(id.removeprefix(PREFIX)) / "target.json").is_file()
+
+
+def unreached(id: str, seconds: float = 3.0) -> str | None:
+    """Why there is no use in asking a run's cluster anything: in words where nobody takes a connection at any of its
+    nodes' addresses within so many seconds. None where somebody does, or where its file does not say them."""
+    try:
+        said = json.loads((folder_of(id.removeprefix(PREFIX)) / "target.json").read_text())
+        nodes = load_existing(said["file"]).written.of_nodes
+    except (InvalidInput, OSError, ValueError, KeyError, TypeError):
+        return None
+
+    def taken(address: Address) -> bool:
+        try:
+            Endpoint(address.host, address.port).connect(seconds).close()
+        except OSError:
+            return False
+        return True
+
+    if not nodes:
+        return None
+    with ThreadPoolExecutor(min(len(nodes), 32)) as pool:
+        return None if any(pool.map(taken, nodes.values())) else f"none of its {len(nodes)} nodes takes a connection"
 
 
 class ExistingTarget(BaseLab):

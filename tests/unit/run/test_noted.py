@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -15,11 +16,13 @@ from fake_cluster import FakeCluster
 from making import block
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
+from chaos.base.paths import STATE_VARIABLE, write_json
 from chaos.faults.ledger import standing
 from chaos.faults.moves import Move, Reversible
 from chaos.run import commanding, keeper, recovering_on
 from chaos.run.noted import FORGET, NotedLedger, Notes, opening
 from chaos.run.on_target import refused_beside
+from chaos.target.existing.target import folder_of, unreached
 
 INDEX = ".opensearch-chaos"
 
@@ -234,12 +237,60 @@ def test_the_keeper_tries_again_until_nothing_stands(
     monkeypatch.setattr(keeper.time, "sleep", lambda _: None)
     said: list[str] = []
     assert keeper.undo(ledger.path, "existing-staging", said.append)
-    assert len(said) == 2 and cluster.effects == set() and standing(ledger.path) == []
+    assert failing == [] and len(said) == 1  # what is said twice is one line
+    assert cluster.effects == set() and standing(ledger.path) == []
     assert cluster.documents == {}
     monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
     ledger = opened(cluster, tmp_path, "run-2")
     monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
     assert keeper.undo(ledger.path, "existing-staging", said.append) is False
+
+
+def test_the_keeper_begins_nothing_while_nobody_is_there_and_tries_once_more_after_a_try_that_took_long(
+    cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A try on a machine that is cut off takes longer than all of its patience, and would be the only one."""
+    ledger = opened(cluster, tmp_path)
+    ledger.intend("f1", [block("a-data", "b-data")])
+    Move("neighbour.block", {"host": "a-data", "peer": "b-data"}).apply(cluster)  # type: ignore[arg-type]
+    now, silent, cut = [0.0], ["nobody"] * 3, [True]
+    tries: list[float] = []
+
+    def fails(call: str, arguments: Any) -> None:
+        if call == "restore":
+            tries.append(now[0])
+            if cut and cut.pop():
+                now[0] += 10 * keeper.PATIENCE_SECONDS
+                raise FaultError("timed out")
+
+    cluster.fails = fails
+    monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: cluster)
+    monkeypatch.setattr(keeper, "unreached", lambda id: silent.pop() if silent else None)
+    monkeypatch.setattr(keeper.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(keeper.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    said: list[str] = []
+    assert keeper.undo(ledger.path, "existing-staging", said.append)
+    assert tries == [3.0, 3.0 + 10 * keeper.PATIENCE_SECONDS + 1.0]
+    assert len(said) == 2 and said[0] == "nobody" and "timed out" in said[1]
+    assert cluster.effects == set() and standing(ledger.path) == []
+
+
+def test_whether_anybody_is_there_is_asked_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    file, port = tmp_path / "staging.yaml", 0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        file.write_text(
+            "apiVersion: opensearch-chaos/v1\nkind: existing\nname: staging\nendpoints: [http://127.0.0.1:1]\n"
+            "identity: {cluster_uuid: u, cluster_name: n}\nopensearch: 3.8.0\nzones: {names: {a: a}}\n"
+            f"nodes: {{x: {{zone: a, roles: [data], url: 'http://127.0.0.1:{port}'}}}}\n"
+        )
+        assert unreached("existing-staging") is None  # nothing is written down, so nothing is known
+        write_json(folder_of("staging") / "target.json", {"file": str(file)})
+        assert unreached("existing-staging") is None
+    assert unreached("existing-staging") == "none of its 1 nodes takes a connection"
+    file.write_text("kind: existing\n")
+    assert unreached("existing-staging") is None
 
 
 # ---- before anything is changed --------------------------------------------------------------------------------
