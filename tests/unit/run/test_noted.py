@@ -233,6 +233,7 @@ def test_the_keeper_tries_again_until_nothing_stands(
             raise FaultError("no answer")
 
     cluster.fails = fails
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))  # no cluster of that name is written down
     monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: cluster)
     monkeypatch.setattr(keeper.time, "sleep", lambda _: None)
     said: list[str] = []
