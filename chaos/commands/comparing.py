@@ -153,12 +153,12 @@ def _made(
     from chaos.campaign import repeat as making
     from chaos.commands.common import print_verdict
     from chaos.commands.repeating import ended, judged
-    from chaos.observe import slis
     from chaos.registry import PROVIDERS, load_experiment
-    from chaos.run import commanding, guards, space
+    from chaos.run import space
     from chaos.run.execution import refuse_lacking
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
+    from chaos.run.ready import refuse_unready
     from chaos.statistics.store import planned_group, refuse_incomparable
     from chaos.target.labs import kinds as labs_of
 
@@ -166,9 +166,7 @@ def _made(
     # before an hour of runs that cannot be compared
     refuse_incomparable(*(planned_group(each, label) for each, label in zip(loaded, (a, b), strict=True)))
     for experiment in loaded:
-        guards.refuse_unready(experiment.guards)
-        slis.refuse_unready(experiment)
-        commanding.refuse_absent(experiment)
+        refuse_unready(experiment)
         refuse_lacking(experiment, PROVIDERS, kind=kind)
     labs_of.refuse_home(kind, opensearch_home)
     labs_of.require(kind)

@@ -34,20 +34,18 @@ def repeated(
     """Make and judge a series of each experiment; the worst exit code."""
     from chaos.base.console import Reporter
     from chaos.campaign import repeat as making
-    from chaos.observe import slis
     from chaos.registry import PROVIDERS
-    from chaos.run import commanding, guards, space
+    from chaos.run import space
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.pool import LabPool
+    from chaos.run.ready import refuse_unready
     from chaos.target.labs.kinds import require
 
     if lab is None:
         require(kind)
     refuse_leftovers()
     for experiment in experiments:
-        guards.refuse_unready(experiment.guards)
-        slis.refuse_unready(experiment)
-        commanding.refuse_absent(experiment)
+        refuse_unready(experiment)
     space.refuse_scarce(space.wanted(experiments, folder, kind=kind, own_lab=lab is None, times=repeat))
     codes: list[Exit] = []
     for experiment in experiments:

@@ -28,8 +28,8 @@ def runs_on(
 ) -> Exit:
     """Run them one after the other; the worst outcome. Raises InvalidInput, before anything is changed there, with
     everything that forbids one of them."""
-    from chaos.observe import slis
     from chaos.run.leftovers import refuse_leftovers
+    from chaos.run.ready import refuse_unready
 
     runs = Runs(file, out, seed, controlled=controlled)
     every = runs.plans(experiments)
@@ -41,7 +41,7 @@ def runs_on(
     refuse_leftovers()
     codes: list[Exit] = []
     for experiment in experiments:
-        slis.refuse_unready(experiment)
+        refuse_unready(experiment)
     for experiment in experiments:
         try:
             result = runs.run(experiment, quiet=quiet)
@@ -87,9 +87,9 @@ class Runs:
 
         Raises InvalidInput with everything that forbids others than the first kind, before anything is changed.
         """
-        from chaos.observe import slis
         from chaos.run import space
         from chaos.run.leftovers import refuse_leftovers
+        from chaos.run.ready import refuse_unready
 
         every = self.plans(experiments)
         whys = [lacks(made) if made.never else None for made in every]
@@ -103,7 +103,7 @@ class Runs:
         refuse(able)
         refuse_leftovers()
         for made in able:
-            slis.refuse_unready(made.experiment)
+            refuse_unready(made.experiment)
         space.refuse_scarce(space.wanted([made.experiment for made in able], self.out, own_lab=False))
         return whys
 

@@ -318,6 +318,9 @@ class LinkEvidence:
             if pair not in held and not self._nodes & set(pair) and pair[1] not in self._silent_nodes
         ]
 
+    def _look_who_is_apart(self, lab: Lab) -> None:
+        self._apart = apart(lab, [*self.touched, *self._candidates])
+
     def _lines(self, touched: list[Pair]) -> list[Line]:
         """The connections that exist since before, of these pairs."""
         return [line for line in self._existing if line.pair in touched]
@@ -332,7 +335,7 @@ class LinkEvidence:
         return max(alike or [seconds for _, seconds in known], default=0.0)
 
     def before(self, lab: Lab) -> Look:
-        self._apart = apart(lab, [*self.touched, *self._candidates])
+        self._look_who_is_apart(lab)
         self.touched = self._free(self.touched)
         self.control_pairs = spread(self._free(self._candidates), CONTROLS)
         if not self.touched:
@@ -371,7 +374,8 @@ class LinkEvidence:
     def in_effect(self, lab: Lab) -> Look:
         touched = self._free(self.touched)
         there = self._lines(touched)
-        fresh = [line for pair in touched if (line := between(lab, pair)).lasts]
+        lines = {pair: between(lab, pair) for pair in touched}
+        fresh = [line for line in lines.values() if line.lasts]
         with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
             waiting = pool.submit(together, there, self._silence, pings=3)
             new = together(fresh, self._silence, pings=3)
@@ -383,9 +387,9 @@ class LinkEvidence:
             base = self._baseline.get(pair)
             a, b = pair
             if pair not in new:  # there is no connection of ours that lasts
-                probes.append(self._new(pair, existing[pair], between(lab, pair).what))
+                probes.append(self._new(pair, existing[pair], lines[pair].what))
                 continue
-            probes.append(self._new(pair, new[pair]))
+            probes.append(self._new(pair, new[pair], lines[pair].what))
             shows = self._shows_existing(pair, base, existing[pair])
             if self._holding and not shows and existing[pair].reply in (*ENDED, Reply.UNREACHABLE):
                 continue  # it ended at some time, as connections do: the new one tells what holds now
@@ -408,14 +412,14 @@ class LinkEvidence:
             probes + controls,
         )
 
-    def _new(self, pair: Pair, echo: Echo, what: str | None = None) -> Probe:
+    def _new(self, pair: Pair, echo: Echo, what: str) -> Probe:
         (a, b), base = pair, self._baseline.get(pair)
-        what, shows = what or f"new connection {a} → {b}", self._shows(pair, base, echo)
+        shows = self._shows(pair, base, echo)
         return Probe(what, self._expected(pair, base), str(echo), shows, about=f"{a} → {b}")
 
     def held(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = silent_nodes(lab), True
-        self._apart = apart(lab, [*self.touched, *self._candidates])
+        self._look_who_is_apart(lab)
         if not self._free(self.touched):
             return Look(False, UNANSWERABLE)
         self._glance_around(lab)
@@ -459,7 +463,8 @@ class LinkEvidence:
             self._few_now, self._doubts = [], []
 
     def still(self, lab: Lab) -> Look | None:
-        silent, self._apart = silent_nodes(lab), apart(lab, [*self.touched, *self._candidates])
+        self._look_who_is_apart(lab)
+        silent = silent_nodes(lab)
         touched = [pair for pair in self._free(self.touched) if pair[1] not in silent]
         around = [pair for pair in self._free(self._candidates) if pair[1] not in silent]
         if not touched:
@@ -486,7 +491,7 @@ class LinkEvidence:
 
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False
-        self._apart = apart(lab, [*self.touched, *self._candidates])
+        self._look_who_is_apart(lab)
         lines = [between(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
@@ -517,7 +522,7 @@ def apart(lab: Lab, pairs: Iterable[Pair]) -> frozenset[Pair]:
     It is in nobody's cluster then, whatever its links do. What clients get from it can still be seen. Where the cluster
     does not say which zones are out, none is left out.
     """
-    asked = [pair for pair in pairs if isinstance(between(lab, pair), Asked)]
+    asked = [pair for pair in pairs if isinstance(between(lab, pair), Asked)] if lab.asks else []
     if not asked:
         return frozenset()
     try:

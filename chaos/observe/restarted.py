@@ -12,9 +12,8 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import LabError
-from chaos.opensearch.administration import reading
+from chaos.opensearch.administration import asked, reading
 from chaos.opensearch.cluster import Cluster
-from chaos.opensearch.views import administer
 
 SECONDS = 5.0
 IDS = (
@@ -42,12 +41,12 @@ Processes = Mapping[str, Process]
 
 def read(cluster: Cluster) -> Processes:
     """Who is there now. Raises LabError where nobody says, or only one who knows no elected manager."""
-    ids = _asked(cluster, IDS)
+    ids = asked(cluster, IDS, "who the nodes are", None, SECONDS)
     with reading("who the nodes' processes are"):
         if not ids.get("cluster_manager_node"):
             raise LabError("no cluster manager is elected")
         known = {str(node["name"]): str(node["ephemeral_id"]) for node in (ids.get("nodes") or {}).values()}
-    jvms = _asked(cluster, JVMS)
+    jvms = asked(cluster, JVMS, "since when the nodes run", None, SECONDS)
     found: dict[str, Process] = {}
     with reading("since when the nodes' processes run"):
         for node in (jvms.get("nodes") or {}).values():
@@ -55,13 +54,6 @@ def read(cluster: Cluster) -> Processes:
             if name in known and "start_time_in_millis" in jvm:
                 found[name] = Process(known[name], str(node["version"]), int(jvm["start_time_in_millis"]))
     return found
-
-
-def _asked(cluster: Cluster, path: str) -> Any:
-    status, answer = administer(cluster, "GET", path, timeout=SECONDS)
-    if status != 200:
-        raise LabError(f"GET {path.partition('?')[0]} answered {status}: {str(answer)[:200]}")
-    return answer
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,11 @@ def reading(what: str) -> Iterator[None]:
         raise LabError(f"{what} cannot be read: {type(error).__name__} {error}") from error
 
 
-def _asked(
-    cluster: Cluster, path: str, doing: str, through: str | None, timeout: float, *, absent: bool = False
-) -> Any:
-    """The answer to a question; ``absent``: None where what is asked for is not there. Raises LabError."""
+def asked(cluster: Cluster, path: str, doing: str, through: str | None, timeout: float, *, absent: bool = False) -> Any:
+    """The answer to a question. ``doing``: what it is, for an error; ``absent``: None where that is not there.
+
+    Raises LabError.
+    """
     status, answer = administer(cluster, "GET", path, timeout=timeout, through=through)
     if absent and status == 404:
         return None
@@ -92,7 +93,7 @@ def certain(cluster: Cluster, ask: Callable[[], T], *, through: str | None = Non
 
 def _term(cluster: Cluster, through: str | None, timeout: float) -> int | None:
     """The term of the elected manager; None while it has not read its state. Raises LabError."""
-    answer = _asked(cluster, KNOWN_TERM, "reading the term", through, timeout)
+    answer = asked(cluster, KNOWN_TERM, "reading the term", through, timeout)
     with reading("the answer with the term"):
         known = NOT_RECOVERED not in answer.get("blocks", {}).get("global", {})
         return int(answer["metadata"]["cluster_coordination"]["term"]) if known else None
@@ -102,7 +103,7 @@ def weights(
     cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS
 ) -> tuple[dict[str, int] | None, int]:
     """The zones' weights (None when unset) and the version that the next change must name."""
-    answer = _asked(cluster, weights_path(cluster.zoning.attribute), "reading the weights", through, timeout)
+    answer = asked(cluster, weights_path(cluster.zoning.attribute), "reading the weights", through, timeout)
     with reading("the answer with the weights"):
         values, version = weights_of(answer)
         return {cluster.zoning.zone(value): weight for value, weight in values.items()} or None, version
@@ -135,7 +136,7 @@ def restore_weights(cluster: Cluster, made: Mapping[str, int] | None, before: Ma
 def decommission_status(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
     """Zone → INIT, DRAINING, IN_PROGRESS, SUCCESSFUL or FAILED; empty when nothing is decommissioned."""
     path = decommission_status_path(cluster.zoning.attribute)
-    answer = _asked(cluster, path, "the decommission's status", through, timeout)
+    answer = asked(cluster, path, "the decommission's status", through, timeout)
     return {cluster.zoning.zone(value): state for value, state in decommissions_of(answer).items()}
 
 
@@ -172,7 +173,7 @@ def recommission(cluster: Cluster, zone: str) -> None:
 
 def excluded(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
     """The names of the nodes whose votes are excluded."""
-    answer = _asked(cluster, EXCLUDED, "reading the exclusions of votes", through, timeout)
+    answer = asked(cluster, EXCLUDED, "reading the exclusions of votes", through, timeout)
     with reading("the answer with the exclusions of votes"):
         return without_vote(answer)
 
@@ -242,7 +243,7 @@ def cluster_settings(
 
     A transient one outweighs its persistent twin.
     """
-    answer = _asked(cluster, _settings_of(None), "reading the settings", through, timeout)
+    answer = asked(cluster, _settings_of(None), "reading the settings", through, timeout)
     with reading(SETTINGS):
         return {layer: dict(answer[layer]) for layer in ("persistent", "transient")}
 
@@ -256,7 +257,7 @@ def explicit_settings(
     """
     if index is None:
         return cluster_settings(cluster, through=through, timeout=timeout)["persistent"]
-    answer = _asked(cluster, _settings_of(index), "reading the settings", through, timeout, absent=True)
+    answer = asked(cluster, _settings_of(index), "reading the settings", through, timeout, absent=True)
     if answer is None:
         return None
     with reading(SETTINGS):
@@ -269,7 +270,7 @@ def _settings_of(index: str | None) -> str:
 
 def cluster_uuid(cluster: Cluster, *, through: str | None = None, timeout: float = ASK_SECONDS) -> str:
     """Which cluster it is: one that formed anew, without what it knew, has another UUID. Raises LabError."""
-    answer = _asked(cluster, WHICH, "reading the cluster's UUID", through, timeout)
+    answer = asked(cluster, WHICH, "reading the cluster's UUID", through, timeout)
     with reading("the answer with the cluster's UUID"):
         return str(answer["metadata"]["cluster_uuid"])
 
@@ -280,7 +281,7 @@ def deleted(cluster: Cluster, uuid: str, *, through: str | None = None, timeout:
     An index that a cluster lost has none. OpenSearch keeps the last 500 (``cluster.indices.tombstones.size``). Raises
     LabError.
     """
-    answer = _asked(cluster, GRAVEYARD, "reading the deleted indices", through, timeout)
+    answer = asked(cluster, GRAVEYARD, "reading the deleted indices", through, timeout)
     with reading("the answer with the deleted indices"):
         buried = answer.get("metadata", {}).get("index-graveyard", {}).get("tombstones", [])
         return any(each["index"]["index_uuid"] == uuid for each in buried)

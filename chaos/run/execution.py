@@ -22,15 +22,15 @@ from chaos.definitions import objectives as overriding
 from chaos.faults.offers import Offers, Providers
 from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
-from chaos.observe import slis
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
-from chaos.run import commanding, guards, plan, space
+from chaos.run import guards, plan, space
 from chaos.run.closing import Closing
 from chaos.run.leftovers import refuse_leftovers, sole_run
 from chaos.run.loading import Loading
 from chaos.run.options import RunOptions, RunResult, new_folder
 from chaos.run.phases import Phases
+from chaos.run.ready import refuse_unready
 from chaos.run.stopping import Stop, Unasked, Unproven, signals
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
@@ -59,9 +59,7 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
     if options.lab is None:
         kinds.require(options.kind)
-    guards.refuse_unready(experiment.guards)
-    slis.refuse_unready(experiment, reporter)
-    commanding.refuse_absent(experiment)
+    refuse_unready(experiment, reporter)
     refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()
     space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))

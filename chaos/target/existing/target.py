@@ -50,11 +50,12 @@ def is_target(id: str) -> bool:
 
 
 def unreached(id: str, seconds: float = 3.0) -> str | None:
-    """Why there is no use in asking a run's cluster anything: in words where nobody takes a connection at any of its
-    nodes' addresses within so many seconds. None where somebody does, or where its file does not say them."""
+    """Why there is no use in asking a run's cluster anything: in words where nobody takes a connection within so many
+    seconds, none of its nodes and none of its Toxiproxies, which can be told to let go while all nodes are dead. None
+    where somebody does, or where its file does not say them."""
     try:
         said = json.loads((folder_of(id.removeprefix(PREFIX)) / "target.json").read_text())
-        nodes = load_existing(said["file"]).written.of_nodes
+        file = load_existing(said["file"]).written
     except (InvalidInput, OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -65,10 +66,12 @@ def unreached(id: str, seconds: float = 3.0) -> str | None:
             return False
         return True
 
-    if not nodes:
+    nodes = list(file.of_nodes.values())
+    addresses = [*nodes, *(server.address for server in file.toxiproxies)]
+    if not addresses:
         return None
-    with ThreadPoolExecutor(min(len(nodes), 32)) as pool:
-        return None if any(pool.map(taken, nodes.values())) else f"none of its {len(nodes)} nodes takes a connection"
+    with ThreadPoolExecutor(min(len(addresses), 32)) as pool:
+        return None if any(pool.map(taken, addresses)) else f"none of its {len(nodes)} nodes takes a connection"
 
 
 class ExistingTarget(BaseLab):

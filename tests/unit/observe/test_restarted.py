@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.errors import LabError
-from chaos.observe import restarted
 from chaos.observe.restarted import Process, read, shown
+from chaos.opensearch import administration
 
 ONE = {"name": "a-data", "ephemeral_id": "x"}
 JVM = {"name": "a-data", "version": "3.8.0", "jvm": {"start_time_in_millis": 7}}
@@ -23,7 +23,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, Any]]:
         "/_cluster/state/cluster_manager_node,nodes": (200, {"cluster_manager_node": "n1", "nodes": {"n1": ONE}}),
         "/_nodes/jvm": (200, {"nodes": {"n1": JVM}}),
     }
-    monkeypatch.setattr(restarted, "administer", lambda cluster, method, path, timeout: given[path.partition("?")[0]])
+    monkeypatch.setattr(administration, "administer", lambda c, method, path, **_: given[path.partition("?")[0]])
     return given
 
 

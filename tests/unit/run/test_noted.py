@@ -290,6 +290,12 @@ def test_whether_anybody_is_there_is_asked_of_its_nodes(tmp_path: Path, monkeypa
         write_json(folder_of("staging") / "target.json", {"file": str(file)})
         assert unreached("existing-staging") is None
     assert unreached("existing-staging") == "none of its 1 nodes takes a connection"
+    with socket.create_server(("127.0.0.1", 0)) as toxiproxy:  # where toxics are, though every node be dead
+        api = f"http://127.0.0.1:{toxiproxy.getsockname()[1]}"
+        passing = f"toxiproxies: [{{api: '{api}', proxies: {{p: {{from: clients of zone a, to: x}}}}}}]\n"
+        file.write_text(file.read_text() + passing)
+        assert unreached("existing-staging") is None
+    assert unreached("existing-staging") == "none of its 1 nodes takes a connection"
     file.write_text("kind: existing\n")
     assert unreached("existing-staging") is None
 
