@@ -76,7 +76,7 @@ def plan(
     from chaos.run.execution import refuse_lacking
 
     if for_change:
-        _refuse_for_change(on, topology, as_json=as_json)
+        _refuse_for_change(on, as_json=as_json)
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
@@ -85,12 +85,15 @@ def plan(
     if on is not None:
         from chaos.commands.planning_on import plans_on
 
-        raise typer.Exit(int(plans_on(on, loaded, seed, as_json=as_json, for_change=for_change, controlled=controlled)))
+        done = plans_on(
+            on, loaded, seed, as_json=as_json, for_change=for_change, controlled=controlled, topology=topology
+        )
+        raise typer.Exit(int(done))
     print_plans(loaded, seed, as_json=as_json)
     for_each(lambda experiment: refuse_lacking(experiment, PROVIDERS), loaded)
 
 
-def _refuse_for_change(on: Path | None, topology: str | None, *, as_json: bool) -> None:
+def _refuse_for_change(on: Path | None, *, as_json: bool) -> None:
     if on is None:
         raise InvalidInput(
             "--for-change is of a cluster that exists: of a lab nobody has to decide",
@@ -98,11 +101,6 @@ def _refuse_for_change(on: Path | None, topology: str | None, *, as_json: bool) 
         )
     if as_json:
         raise InvalidInput("--for-change is a page, and --json is for programs", remedy="leave one of them out")
-    if topology is not None:
-        raise InvalidInput(
-            "--topology and --for-change: run --on FILE, which the page is about, takes no other topology",
-            remedy="name it in the experiment",
-        )
 
 
 def _kind(file: Path) -> str | None:

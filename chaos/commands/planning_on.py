@@ -99,10 +99,11 @@ def plans_on(
     as_json: bool,
     for_change: bool = False,
     controlled: bool = True,
+    topology: str | None = None,
 ) -> Exit:
     """Print the plan of each on the target of ``file``. USAGE where one of them could not begin today.
 
-    ``for_change``: as pages for a change board.
+    ``for_change``: as pages for a change board. ``topology``: what they were loaded with instead of their own.
     Raises InvalidInput where the file cannot be read or its cluster cannot be reached.
     """
     from chaos.definitions.existing import load_existing, today
@@ -121,7 +122,8 @@ def plans_on(
     elif for_change:
         from chaos.commands.for_change import page
 
-        print("\n---\n\n".join(page(each, carries_out(each, controlled=controlled)) for each in made), end="")
+        commands = [carries_out(each, controlled=controlled, topology=topology) for each in made]
+        print("\n---\n\n".join(map(page, made, commands)), end="")
     else:
         for each in made:
             show(each)
@@ -157,18 +159,20 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     if rung.sign is not compare.Sign.SAME:
         refused.append((THE_FILE, rung))
     refused += [(THE_FILE, row) for row in on_target.refused_ways(there, target)]
+    refused += [(THE_CLUSTER, row) for row in on_target.refused_copies(target, seen)]
     refused += [(THE_FILE, row) for row in on_target.refused_caps(there, target)]
     rungs = reaching.at_rungs(reached if mapped.known else None, there, target)
     return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused, rungs, seed, today)
 
 
-def carries_out(made: Planned, *, controlled: bool = True) -> str:
+def carries_out(made: Planned, *, controlled: bool = True, topology: str | None = None) -> str:
     """The command that carries it out."""
     from chaos.definitions import objectives
     from chaos.run.plan import again
 
     experiment = made.experiment
-    command = again(experiment.file, made.seed, controlled=controlled, good=objectives.options(experiment))
+    good = objectives.options(experiment)
+    command = again(experiment.file, made.seed, topology, controlled=controlled, good=good)
     return f"{command} --on {shlex.quote(made.target.file)}"
 
 

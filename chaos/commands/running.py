@@ -88,16 +88,14 @@ def run(
     if on is not None and is_existing(on):
         from chaos.commands.running_on import runs_on
 
-        if topology is not None:
-            raise InvalidInput("--topology and --on FILE", remedy="leave --topology out")
         if repeat is not None or retries is not None:
             raise InvalidInput(
                 "on a cluster that exists each experiment runs once",
                 remedy="leave --repeat and --retry-inconclusive out",
             )
-        raise typer.Exit(
-            int(runs_on(Path(on), loaded, seed, out_folder, dry_run=dry_run, quiet=quiet, controlled=controlled))
-        )
+        there = Path(on), loaded, seed, out_folder
+        done = runs_on(*there, dry_run=dry_run, quiet=quiet, controlled=controlled, topology=topology)
+        raise typer.Exit(int(done))
     lab = None
     if on is None:
         kinds.refuse_home(kind, opensearch_home)

@@ -25,13 +25,16 @@ def runs_on(
     dry_run: bool,
     quiet: bool,
     controlled: bool,
+    topology: str | None = None,
 ) -> Exit:
-    """Run them one after the other; the worst outcome. Raises InvalidInput, before anything is changed there, with
-    everything that forbids one of them."""
+    """Run them one after the other; the worst outcome. ``topology``: what they were loaded with instead of their own.
+
+    Raises InvalidInput, before anything is changed there, with everything that forbids one of them.
+    """
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.ready import refuse_unready
 
-    runs = Runs(file, out, seed, controlled=controlled)
+    runs = Runs(file, out, seed, controlled=controlled, topology=topology)
     every = runs.plans(experiments)
     refuse(every)
     if dry_run:
@@ -62,8 +65,10 @@ class Runs:
     ``over``: why no further one begins there; None while they may.
     """
 
-    def __init__(self, file: Path, out: Path, seed: int | None, *, controlled: bool = True) -> None:
-        self.file, self.out, self.seed, self.controlled = file, out, seed, controlled
+    def __init__(
+        self, file: Path, out: Path, seed: int | None, *, controlled: bool = True, topology: str | None = None
+    ) -> None:
+        self.file, self.out, self.seed, self.controlled, self.topology = file, out, seed, controlled, topology
         self.over: str | None = None
 
     def plans(self, experiments: Sequence[Experiment]) -> list[Planned]:
@@ -127,7 +132,7 @@ class Runs:
                 raise Lacking(lacks(made))
             refuse([made])
             there = ExistingTarget.of(made.target, made.experiment.topology)
-            command = carries_out(made, controlled=self.controlled)
+            command = carries_out(made, controlled=self.controlled, topology=self.topology)
             reporter = Reporter(quiet=quiet)
             reporter.line(f"experiment {experiment.name} on {made.target.written.name}")
             try:

@@ -124,7 +124,6 @@ SAMPLE = ROOT / "reports" / "sample"
         (["plan", EXPERIMENT, "--for-change"], "name its file: --on topologies/existing/NAME.yaml"),
         (["plan", EXPERIMENT, "--for-change", "--on", NOTHING], "there is no such file"),
         (["plan", EXPERIMENT, "--for-change", "--on", NOTHING, "--json"], "--for-change is a page"),
-        (["plan", EXPERIMENT, "--for-change", "--on", NOTHING, "--topology", "3az"], "--topology and --for-change"),
         (["faults", "--markdown", "--json"], "the same page everywhere"),
         (["faults", "--markdown", "--lab", "local"], "the same page everywhere"),
         (["nemesis", "3az", "--budget", "3"], "--budget: it is of --shrink"),

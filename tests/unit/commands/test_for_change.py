@@ -104,6 +104,11 @@ def test_what_where_and_until_when(tmp_path: Path) -> None:
     assert "2 of 3 nodes of the voting configuration stay" in text
 
 
+def test_the_command_has_the_topology_that_was_asked_for(tmp_path: Path) -> None:
+    assert "--topology" not in carries_out(made(tmp_path))
+    assert " --topology 3az " in carries_out(made(tmp_path), topology="3az")
+
+
 def test_every_change_stands_with_what_takes_it_back(tmp_path: Path) -> None:
     asked = made(tmp_path)
     text = told(asked)
