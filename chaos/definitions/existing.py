@@ -144,7 +144,10 @@ class Member(Strict):
 
     zone: Name = Field(description="as experiments call it")
     roles: tuple[str, ...] = Field(description="as the cluster says, for example [data, ingest]")
-    url: Url | None = Field(default=None, description="where the node itself is reached; runs need it of every node")
+    url: Url | None = Field(
+        default=None,
+        description="where the node itself is reached; where no node has one, runs go through the endpoints",
+    )
 
 
 class Reads(Strict):
@@ -303,7 +306,7 @@ class ExistingFile(Strict):
     load_balancers: dict[Name, Url] = Field(
         default={},
         description="zone → where its clients reach the cluster, for example {a: https://lb-a.example:9200}; "
-        "without them the load goes to the nodes themselves",
+        "without them the load goes to the nodes themselves, or where none has a url to the first endpoint",
     )
     toxiproxies: tuple[TheirToxiproxy, ...] = Field(
         default=(), description="of yours, between nodes or before them: faults on links need them"
@@ -337,6 +340,18 @@ class ExistingFile(Strict):
     def of_balancers(self) -> dict[str, Address]:
         """Zone → where its clients reach the cluster."""
         return {zone: Address.parse(url) for zone, url in self.load_balancers.items()}
+
+    @property
+    def by_doors(self) -> bool:
+        """Whether no node is reached by itself: then all that is asked of one goes through the endpoints."""
+        return all(node.url is None for node in self.nodes.values())
+
+    @property
+    def ways_in(self) -> dict[str, Address]:
+        """Zone → where its clients reach the cluster, where they do not go to the nodes themselves."""
+        if self.by_doors and not self.load_balancers:
+            return dict.fromkeys(self.zones.names, self.addresses[0])
+        return self.of_balancers
 
     @property
     def of_nodes(self) -> dict[str, Address]:

@@ -1,5 +1,7 @@
 """The cluster sampler: every second it asks the leader, every fifth all nodes, for their view; writes down changes.
 
+Where nodes are not reached by themselves, each address of the cluster is asked every second instead.
+
 Its path is the direct one (a socket in the node's own namespace), which no fault touches. What it writes are events;
 they explain a run and date its ladder of recovery, to the second of its period. How long each node took to answer and
 how late the sampler itself woke are written down too: by these the checks judge path and runner. So is when the whole
@@ -44,7 +46,9 @@ class Sampler:
     def __init__(self, lab: Lab, events: Events, index: str, counted: Counts = everything) -> None:
         self._lab, self._events, self._index, self._counted = lab, events, index, counted
         self._zones = {node.name: node.zone for node in lab.topology.nodes}
-        self._managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+        self._viewers = lab.viewers
+        managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
+        self._managers = [name for name in managers if name in self._viewers]
         self._data = [node.name for node in lab.topology.nodes if node.is_data]
         self._weighted = lab.topology.weights is not None
         self._stop = threading.Event()
@@ -79,11 +83,11 @@ class Sampler:
         self._ticks.stop()
 
     def _run(self) -> None:
-        names = list(self._zones)
+        names = self._viewers
         work: Future[None] | None = None
         due = time.monotonic()
         # room for those that hang: whoever is asked beside the views must not keep a view waiting
-        with ThreadPoolExecutor(3 * len(names)) as pool:
+        with ThreadPoolExecutor(3 * len(self._zones)) as pool:
             pool.submit(self._routing)
             pool.submit(self._processors)
             for turn in count():
@@ -94,8 +98,9 @@ class Sampler:
                 if turn % WORK_EVERY == 0 and (work is None or work.done()):
                     work = pool.submit(self._work)  # nobody waits for it: a paused node answers nothing
                 try:
-                    alone = self._leader is not None and turn % ALL_NODES_EVERY != 0 and not self._contested(pool)
-                    whom = [self._leader] if alone and self._leader else names
+                    known = self._leader if self._leader in names else None
+                    alone = known is not None and turn % ALL_NODES_EVERY != 0 and not self._contested(pool)
+                    whom = [known] if alone and known else names
                     counting = [] if alone else self._count(pool)
                     answers: Answers = {}
                     seen = self._ask(pool, whom, answers)
@@ -177,8 +182,8 @@ class Sampler:
 
         False when no node answered: what is not known stays unknown, and is asked for the next time.
         """
-        asked = [self._leader] if self._leader else []
-        for name in [*asked, *(name for name in self._managers if name not in asked)]:
+        asked = [self._leader] if self._leader in self._viewers else []
+        for name in [*asked, *(name for name in self._managers or self._viewers if name not in asked)]:
             if self._stop.is_set():
                 return False
             found = counters.recoveries(self._lab, name, self._index, self._since, RECOVERIES_SECONDS)

@@ -34,5 +34,10 @@ class Cluster(Protocol):
     @property
     def zoning(self) -> Zoning: ...
 
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        """Who can be asked how the cluster is: its nodes, each for itself; or addresses at which any of them answers
+        with what the elected manager knows. :meth:`client` takes these names too."""
+
     def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
         """HTTP to one node. ``timeout`` in seconds, for each request."""

@@ -69,7 +69,8 @@ class View:
 
 
 def view(cluster: Cluster, node: str, timeout: float = 2.0) -> View | None:
-    """What ``node`` believes; None when it does not answer in time, or nothing that can be read."""
+    """What ``node`` believes, which is one of those that can be asked; None when it does not answer in time, or nothing
+    that can be read."""
     client = cluster.client(node, timeout=timeout)
     try:
         status, state = client.request("GET", STATE)
@@ -113,8 +114,8 @@ def _fresh(copy: dict[str, Any]) -> bool:
 
 
 def views(cluster: Cluster, timeout: float = 2.0) -> list[View]:
-    """Every node's view, those that answer in time."""
-    names = [node.name for node in cluster.topology.nodes]
+    """The view of everybody who can be asked, those that answer in time."""
+    names = cluster.viewers
     with ThreadPoolExecutor(len(names)) as pool:
         return [seen for seen in pool.map(lambda name: view(cluster, name, timeout), names) if seen is not None]
 
@@ -126,10 +127,14 @@ def newest(seen: list[View]) -> View | None:
 
 
 def elected(cluster: Cluster) -> str | None:
-    """The elected cluster manager by the word of most cluster managers that answer; None when most see none."""
+    """The elected cluster manager by the word of most cluster managers that answer; None when most see none.
+
+    Where they cannot be asked, by the word of those who can.
+    """
     names = [node.name for node in cluster.topology.nodes if node.is_cluster_manager]
-    with ThreadPoolExecutor(len(names)) as pool:
-        votes = Counter(said for said in pool.map(lambda name: _leader_seen_by(cluster, name), names) if said)
+    asked = [name for name in names if name in cluster.viewers] or list(cluster.viewers)
+    with ThreadPoolExecutor(len(asked)) as pool:
+        votes = Counter(said for said in pool.map(lambda name: _leader_seen_by(cluster, name), asked) if said)
     if not votes:
         return None
     leader = votes.most_common(1)[0][0]
@@ -157,8 +162,8 @@ def another_leader(cluster: Cluster, node: str, leader: str) -> bool:
 
 
 def leaders(cluster: Cluster) -> dict[str, str | None]:
-    """Whom each node takes for the leader: a name, NOBODY, or None when it does not answer."""
-    names = [node.name for node in cluster.topology.nodes]
+    """Whom each that can be asked takes for the leader: a name, NOBODY, or None when it does not answer."""
+    names = cluster.viewers
     with ThreadPoolExecutor(len(names)) as pool:
         return dict(zip(names, pool.map(lambda name: _leader_seen_by(cluster, name), names), strict=True))
 
@@ -253,7 +258,7 @@ def await_green(
     while True:
         now = time.monotonic()
         # one question to the known leader; all nodes only while there is none: the lab's processors are scarce
-        seen = view(cluster, seen.leader) if seen is not None and seen.leader is not None else None
+        seen = view(cluster, seen.leader) if seen is not None and seen.leader in cluster.viewers else None
         if stopped():
             return False, now - began
         if seen is None or seen.leader != seen.seen_by:

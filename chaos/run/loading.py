@@ -113,7 +113,7 @@ class Loading(RunState):
     @property
     def balancers(self) -> Mapping[str, Address]:
         """Zone → its load balancer, where that is not ours to play."""
-        return {} if self.there is None else self.there.lab.target.written.of_balancers
+        return {} if self.there is None else self.there.lab.ways_in
 
     def through(self, zone: str) -> str | None:
         return on_target.balancer(zone) if zone in self.balancers else None

@@ -93,16 +93,15 @@ def refused_ways(experiment: Experiment, target: Existing) -> list[Row]:
     """What a run needs of the file beyond what a plan does, and what no run there can have yet."""
     file = target.written
     rows = []
-    if without := [name for name, node in file.nodes.items() if node.url is None]:
+    without = [name for name, node in file.nodes.items() if node.url is None]
+    if without and not file.by_doors:
         says = f"{', '.join(without[: compare.LISTED])} {'has' if len(without) == 1 else 'have'} no url"
-        rows.append(Row("addresses", Sign.BLOCKS, says, "write under nodes where each node itself is reached"))
+        remedy = "write under nodes where each node itself is reached, or of none, to go through the endpoints"
+        rows.append(Row("addresses", Sign.BLOCKS, says, remedy))
     if file.notes is None:
         says = "the file names no index for notes of what is about to be changed"
         rows.append(Row("notes", Sign.BLOCKS, says, "agree on one with the cluster's owners: notes: .opensearch-chaos"))
-    if file.access.sigv4 is not None:
-        says = "nodes of a managed domain are not reached by themselves"
-        rows.append(Row("addresses", Sign.BLOCKS, says, "observe and plan are what can be done there"))
-    if file.load_balancers:
+    if file.ways_in:
         rows += _refused_past_balancers(experiment, file)
     if experiment.controller is not None:
         says = "failover controllers of an experiment run on labs alone"
@@ -111,18 +110,31 @@ def refused_ways(experiment: Experiment, target: Existing) -> list[Row]:
 
 
 def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[Row]:
-    """What clients that go through the cluster's own load balancers cannot do."""
+    """What clients that go through the cluster's own load balancers, or its endpoints, cannot do."""
     rows, load = [], experiment.load
-    if without := [zone for zone in experiment.client_zones if zone not in file.load_balancers]:
+    what = "load balancers" if file.load_balancers else "endpoints"
+    past = "leave them out of the file" if file.load_balancers else "give each node its url"
+    if without := [zone for zone in experiment.client_zones if zone not in file.ways_in]:
         says = f"clients of zone {', '.join(without)} have no load balancer in the file"
-        rows.append(Row("load balancers", Sign.BLOCKS, says, "name one for each zone that has clients, or none at all"))
+        rows.append(Row(what, Sign.BLOCKS, says, "name one for each zone that has clients, or none at all"))
     if load.client.kind == "pinned":
-        says = "a client that is pinned to a node goes past the load balancers"
-        rows.append(Row("load balancers", Sign.BLOCKS, says, "leave them out of the file, or choose another client"))
+        says = f"a client that is pinned to a node goes past the {what}"
+        rows.append(Row(what, Sign.BLOCKS, says, f"{past}, or choose another client"))
     if load.visibility is not None:
-        says = "visibility is looked for on each node, past the load balancers"
-        rows.append(Row("load balancers", Sign.BLOCKS, says, "leave visibility out, or them out of the file"))
+        says = f"visibility is looked for on each node, past the {what}"
+        rows.append(Row(what, Sign.BLOCKS, says, f"{past}, or leave visibility out"))
     return rows
+
+
+STRICT = "cluster.routing.weighted.strict"
+
+
+def refused_copies(target: Existing, seen: Seen) -> list[Row]:
+    """Whether copies could not be read one by one in the end: without that nobody knows what was lost."""
+    if not target.written.by_doors or not seen.weights or (seen.settings or {}).get(STRICT) == "false":
+        return []
+    says = "while zones have weights the cluster lets nobody name the node that is to answer, so no copy could be read"
+    return [Row("read-back", Sign.BLOCKS, says, "give each node its url, or take the weights away")]
 
 
 def refused_templates(target: ExistingTarget, index: str) -> list[Row]:

@@ -268,13 +268,16 @@ def again(
 
 def there(target: Existing) -> list[str]:
     """What a reader must know of a run on a cluster that exists."""
-    access = target.written.access
+    file, access = target.written, target.written.access
     ways = "to the nodes themselves, past its load balancers"
-    if target.written.load_balancers:
-        ways = "through its load balancers, so that which node answered is not known"
+    if file.ways_in:
+        what = "load balancers" if file.load_balancers else "first endpoint"
+        ways = f"through its {what}, so that which node answered is not known"
+    alone = "no node is reached by itself: what each one knows and holds is what the others, or the manager, say of it"
     return [
-        f"a cluster that exists ({target.written.name}): of others only searches and indexing are counted",
+        f"a cluster that exists ({file.name}): of others only searches and indexing are counted",
         f"requests go {ways}, from one machine in none of its zones",
+        *([alone] if file.by_doors else []),
         *(["no certificate is checked (verify: false)"] if not access.verify else []),
     ]
 

@@ -151,6 +151,10 @@ class Target(Protocol):
 
     def node(self, name: str) -> NodeSpec: ...
 
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        """Who can be asked how the cluster is (:class:`chaos.opensearch.cluster.Cluster`)."""
+
     def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
         """HTTP to a node over a path of its own, that no fault touches."""
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from box import traffic
 from box.office import SUITE, give
@@ -24,6 +23,7 @@ from clusterkit import (
     events,
     findings,
     in_effect,
+    keepers_of,
     nothing_left,
     run_folder,
 )
@@ -116,14 +116,6 @@ def held(boxed: Boxed, out: Path) -> Program:
     return running
 
 
-def keepers(running: Program) -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process(running.process.pid).children()
-        if "chaos.commands.keeping" in " ".join(child.cmdline())
-    ]
-
-
 def test_who_tests_has_urls_and_nothing_else(boxed: Boxed, before: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         script = WAY_OUT.replace("PORT", str(listener.getsockname()[1]))
@@ -180,7 +172,7 @@ def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_agai
     boxed: Boxed, before: Path, out: Path
 ):
     running = held(boxed, out)
-    keeper = keepers(running)
+    keeper = keepers_of(running.process.pid)
     log = run_folder(out) / "logs" / "keeper.log"
     assert len(keeper) == 1 and boxed.differs(before) != ""
     code, output = boxed.does("up")
@@ -200,7 +192,7 @@ def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_agai
 
 def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before: Path, out: Path):
     running = held(boxed, out)
-    for each in keepers(running):
+    for each in keepers_of(running.process.pid):
         each.send_signal(signal.SIGKILL)
     running.process.kill()
     running.process.wait()
@@ -239,7 +231,7 @@ def test_killed_at_a_random_moment_it_is_undone(boxed: Boxed, before: Path, out:
         running, out, lambda event: event["kind"] == kind and name in (event.get("name"), event.get("phase")), 180
     )
     time.sleep(drawn.uniform(0.0, 3.0))
-    dying = [*(keepers(running) if how.startswith("both") and running.process.poll() is None else [])]
+    dying = [*(keepers_of(running.process.pid) if how.startswith("both") and running.process.poll() is None else [])]
     if how.endswith("cut off"):
         assert boxed.does("cut") == (0, "")
     try:

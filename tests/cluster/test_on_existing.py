@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 import pytest
 from box import witness
-from clusterkit import DATA, Cli, await_event, cli, command, events, findings, in_effect, run_folder
+from clusterkit import DATA, Cli, await_event, cli, command, events, findings, in_effect, keepers_of, run_folder
 from relays import Doors, doors
 
 from chaos.base.paths import STATE_VARIABLE
@@ -255,9 +255,8 @@ def test_another_machine_undoes_it_when_the_keeper_died_too_and_not_before(there
     assert code == 2 and "is alive" in output, output
     code, output = there.run("  healthy: {for: 2s}\n")
     assert code == 2, output  # on this machine by the lock of the target's folder, elsewhere by the notes
-    for child in psutil.Process(running.process.pid).children():
-        if "chaos.commands.keeping" in " ".join(child.cmdline()):
-            child.send_signal(signal.SIGKILL)
+    for child in keepers_of(running.process.pid):
+        child.send_signal(signal.SIGKILL)
     running.process.kill()
     running.process.wait()
     assert not there.as_before()
@@ -304,9 +303,8 @@ def test_toxics_of_a_dead_runner_are_taken_back(with_links: There, tmp_path: Pat
     await_event(running, there.out, in_effect)
     assert not there.as_before()
     if both:
-        for child in psutil.Process(running.process.pid).children():
-            if "chaos.commands.keeping" in " ".join(child.cmdline()):
-                child.send_signal(signal.SIGKILL)
+        for child in keepers_of(running.process.pid):
+            child.send_signal(signal.SIGKILL)
     running.process.kill()
     running.process.wait()
     if both:

@@ -6,18 +6,22 @@ stopped and started again serves what its disk holds by now.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from relays import doors
 
 from chaos.base.ids import cas_id, preload_id
+from chaos.definitions.existing import load_existing
 from chaos.load.workloads.documents import MAPPING, WORKLOAD, check_value, content, source
 from chaos.observe.readback import read_back
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, view
+from chaos.target.existing.target import ExistingTarget
 from chaos.target.labs.processes import wait_until
 
 DOCUMENTS, KEYS, INDEX = 300, 3, "damaged"
@@ -44,6 +48,24 @@ def damaged(tiny):
         for each in tiny.topology.nodes:
             tiny.start_node(each.name)
         administer(tiny, "DELETE", f"/{INDEX}?ignore_unavailable=true")
+
+
+def by_one_door(lab, url: str, folder: Path) -> ExistingTarget:
+    """The same cluster, of whose nodes no address is known."""
+    who = administer(lab, "GET", "/")[1]
+    said = {
+        "apiVersion": "opensearch-chaos/v1",
+        "kind": "existing",
+        "name": "staging",
+        "endpoints": [url],
+        "identity": {"cluster_uuid": who["cluster_uuid"], "cluster_name": who["cluster_name"]},
+        "opensearch": lab.topology.version,
+        "zones": {"names": {zone: zone for zone in lab.topology.zones}},
+        "nodes": {node.name: {"zone": node.zone, "roles": list(node.roles)} for node in lab.topology.nodes},
+    }
+    file = folder / "staging.yaml"
+    file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items()))
+    return ExistingTarget(load_existing(file), lab.topology)
 
 
 def found(lab) -> dict[str, Any]:
@@ -99,7 +121,7 @@ def flipped(at: int) -> Callable[[bytes], bytes]:
     return flip
 
 
-def test_one_byte_on_one_copys_disk_is_found_in_the_source_the_index_or_the_doc_values_of_that_copy(damaged):
+def test_one_byte_on_one_copys_disk_is_found_in_the_source_the_index_or_the_doc_values_of_that_copy(damaged, tmp_path):
     before = found(damaged)
     assert before["complete"] and before["wrong_content_count"] == 0
     assert before["content"] == before["content"] | {"documents": len(IDS), "of": len(IDS), "copies": 3, "reason": None}
@@ -128,3 +150,11 @@ def test_one_byte_on_one_copys_disk_is_found_in_the_source_the_index_or_the_doc_
         assert each["on"] == [node] and set(each["right_on"]) == others, each
     assert after["wrong_content_count"] == len({last, COLUMN, POINT} | by_word)
     assert after["lost_count"] == after["diverged_count"] == 0 and after["complete"]
+
+    # and through one address, behind which any node answers, it is the same
+    with doors(damaged) as opened:
+        url = opened.door(*(damaged.administration(each.name) for each in damaged.topology.nodes))
+        through = found(by_one_door(damaged, url, tmp_path))
+    assert {key: value for key, value in through.items() if key != "seconds"} == {
+        key: value for key, value in after.items() if key != "seconds"
+    }

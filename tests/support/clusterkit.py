@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
+import psutil
+
 from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter
@@ -31,6 +33,13 @@ DATA = ROOT / "tests" / "cluster" / "data"
 
 
 KEPT = re.compile(r"test(\d+)-[0-9a-f]{4}")
+
+
+def keepers_of(runner: int) -> list[psutil.Process]:
+    """The keepers of a run on a cluster that exists, by its process."""
+    return [
+        child for child in psutil.Process(runner).children() if "chaos.commands.keeping" in " ".join(child.cmdline())
+    ]
 
 
 def kept_lab_id() -> str:

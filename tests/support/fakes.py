@@ -129,6 +129,10 @@ class FakeLab:
     def node(self, name: str) -> Any:
         return self.topology.node(name)
 
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        return tuple(node.name for node in self.topology.nodes)
+
     def process_state(self, node: str) -> str | None:
         return self.states.get(node, "S")
 

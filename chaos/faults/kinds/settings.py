@@ -128,7 +128,7 @@ class SettingsEvidence(Simple):
         self._nodes = nodes
 
     def _asked(self, lab: Lab) -> list[str]:
-        return [node.name for node in lab.topology.nodes if node.name not in self._nodes]
+        return [name for name in lab.viewers if name not in self._nodes]
 
     def _held(self, lab: Lab) -> dict[str, dict[str, tuple[Text, bool]] | None]:
         return {name: effective(lab, name, self._index) for name in self._asked(lab)}

@@ -27,6 +27,8 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
     """Capability of :data:`chaos.target.protocol.CAPABILITIES` → None, or why it cannot be had."""
 
     def lacks(capability: str) -> str | None:
+        if capability == LINKS and file.by_doors:
+            return "no node is reached by itself, so nobody could be asked what came through: a url for each node"
         if capability == LINKS and file.toxiproxies:
             return None
         what = CAPABILITIES.get(capability, capability)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,7 +24,9 @@ from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
 from chaos.opensearch.cluster import Zoning
+from chaos.opensearch.rest import NodeClient
 from chaos.target.existing import offered
+from chaos.target.existing.door import DoorClient
 from chaos.target.existing.passages import TheirWiring, openings
 from chaos.target.existing.seen import refuse_another
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
@@ -67,11 +69,10 @@ def unreached(id: str, seconds: float = 3.0) -> str | None:
         return True
 
     nodes = list(file.of_nodes.values())
-    addresses = [*nodes, *(server.address for server in file.toxiproxies)]
-    if not addresses:
-        return None
+    addresses = [*(nodes or file.addresses), *(server.address for server in file.toxiproxies)]
+    whom = f"none of its {len(nodes)} nodes takes" if nodes else "none of its endpoints takes"
     with ThreadPoolExecutor(min(len(addresses), 32)) as pool:
-        return None if any(pool.map(taken, addresses)) else f"none of its {len(nodes)} nodes takes a connection"
+        return None if any(pool.map(taken, addresses)) else f"{whom} a connection"
 
 
 class ExistingTarget(BaseLab):
@@ -92,15 +93,17 @@ class ExistingTarget(BaseLab):
         self.folder = folder_of(file.name)
         self.zoning = Zoning(file.zones.attribute, dict(file.zones.names))
         self._addresses = file.of_nodes
+        self._doors = {str(address): address for address in file.addresses} if file.by_doors else {}
         self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
         self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
 
     @classmethod
     def of(cls, target: Existing, topology: Topology) -> ExistingTarget:
-        """Written down. Raises InvalidInput where a node has no address of its own, LabError where the disk refuses."""
+        """Written down. Raises InvalidInput where only some nodes have an address of their own, LabError where
+        the disk refuses."""
         made = cls(target, topology)
-        if without := [node.name for node in topology.nodes if node.name not in made._addresses]:
+        if not made._doors and (without := [node.name for node in topology.nodes if node.name not in made._addresses]):
             raise InvalidInput(
                 f"{target.file}: {', '.join(without)} {'has' if len(without) == 1 else 'have'} no url",
                 remedy="write under nodes where each is reached, for example url: https://10.0.0.7:9200",
@@ -141,14 +144,34 @@ class ExistingTarget(BaseLab):
         node = self._by_loopback.get(address[0])
         at = None if node is None else self._proxied.get((host, node))
         if at is None and node is not None and address[1] == HTTP:
-            at = self._addresses[node]
+            at = self._addresses.get(node)
         if at is None:
             raise LabError(f"{NOT_OURS}: nothing but its nodes' REST API is reached")
         return Endpoint(at.host, at.port)
 
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        return tuple(self._doors) or super().viewers
+
+    @property
+    def ways_in(self) -> Mapping[str, Address]:
+        """Zone → where its clients reach the cluster, where they do not go to the nodes themselves."""
+        return self.target.written.ways_in
+
     def administration(self, node: str) -> Endpoint:
-        at = self._addresses[node]
+        """Of a node, or of a door by its name. Nodes that have no address share the doors out among them, so that who
+        asks one after the other comes to every door."""
+        at = self._doors.get(node) or self._addresses.get(node)
+        if at is None:
+            doors = list(self._doors.values())
+            at = doors[[each.name for each in self.topology.nodes].index(node) % len(doors)]
         return Endpoint(at.host, at.port)
+
+    def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
+        if not self._doors:
+            return super().client(node, timeout=timeout)
+        meant = None if node in self._doors else node
+        return DoorClient(self.administration(node), meant, access=self.access, timeout=timeout)
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         where = self.endpoint(host, address)

@@ -314,6 +314,10 @@ class BaseLab(Lab, ABC):
         """How nodes are spoken to over their transport protocol."""
         return security.transport(self.folder) if self.topology.security else PLAIN
 
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        return tuple(node.name for node in self.topology.nodes)
+
     def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
         return NodeClient(self.administration(node), access=self.access_to(node), timeout=timeout)
 

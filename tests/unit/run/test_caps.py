@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ LOAD = "  read: {rate: 10/s, good: ok within 1s}\n  write: {rate: 10/s, good: ok
 FOREIGN = "foreign: {search: {slower: 3x, fewer: 50%}, for: 20s}\n"
 
 
-def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "") -> Any:
+def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "", urls: int | None = None, **now: Any) -> Any:
+    """``urls``: how many nodes have one; None: all."""
     text = draft.draft(there(), [URL], {}, "staging").replace("rung: observe\n", "rung: zone\nuntil: 2027-01-31\n")
-    for node in there().nodes or ():
+    for node in (there().nodes or ())[:urls]:
         text = text.replace(f"  {node.name}: {{", f'  {node.name}: {{url: "{URL}", ')
     text += f"notes: .opensearch-chaos\ncaps: {{requests: {caps}, documents: 5000, copies: 9}}\n{more}"
     (folder / "staging.yaml").write_text(text)
@@ -32,7 +34,9 @@ def made(folder: Path, load: str = "", caps: str = "100/s", more: str = "") -> A
     )
     target = load_existing(folder / "staging.yaml")
     offers = reaching.offers_on(PROVIDERS, target.written)
-    return planned(load_experiment(folder / "asked.yaml"), target, there(), 1, offers, date(2026, 11, 25))
+    return planned(
+        load_experiment(folder / "asked.yaml"), target, replace(there(), **now), 1, offers, date(2026, 11, 25)
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,3 +68,36 @@ def test_the_plan_says_whether_others_end_a_run(tmp_path: Path, capsys: pytest.C
     show(made(tmp_path, more=FOREIGN))
     said = " ".join(capsys.readouterr().out.split())
     assert "foreign: runs end when your own traffic suffers: search 3x slower or 50% fewer, for 20s" in said
+
+
+def refusals(plan: Any) -> list[str]:
+    return [f"{row.what}: {row.says}" for _, row in plan.refused if row.what in ("addresses", "endpoints", "read-back")]
+
+
+def test_of_no_node_or_of_each_an_address_is_known(tmp_path: Path) -> None:
+    assert refusals(made(tmp_path)) == []
+    assert refusals(made(tmp_path, urls=0, weights={})) == []
+    (says,) = refusals(made(tmp_path, urls=1, weights={}))
+    assert "have no url" in says
+
+
+def test_through_the_endpoints_no_copy_can_be_read_while_zones_have_weights(tmp_path: Path) -> None:
+    weights = {"eu-west-1a": 1, "eu-west-1b": 1, "eu-west-1c": 0}
+    (says,) = refusals(made(tmp_path, urls=0, weights=weights))
+    assert says.startswith("read-back: ")
+    lax = {**(there().settings or {}), on_target.STRICT: "false"}
+    assert refusals(made(tmp_path, urls=0, weights=weights, settings=lax)) == []
+    assert refusals(made(tmp_path, weights=weights)) == []
+
+
+def test_through_the_endpoints_what_goes_past_them_is_refused(tmp_path: Path) -> None:
+    looked = refusals(made(tmp_path, "  visibility: {rate: 1/s, within: 5s}\n", urls=0, weights={}))
+    assert [each.partition(":")[0] for each in looked] == ["endpoints"] and "visibility" in looked[0]
+    pinned = refusals(made(tmp_path, "  client: {kind: pinned, node: a-data}\n", urls=0, weights={}))
+    assert [each.partition(":")[0] for each in pinned] == ["endpoints"] and "pinned" in pinned[0]
+
+
+def test_through_the_endpoints_clients_of_all_zones_take_the_first(tmp_path: Path) -> None:
+    file = made(tmp_path, urls=0).target.written
+    assert file.by_doors and {zone: str(at) for zone, at in file.ways_in.items()} == dict.fromkeys("abc", URL)
+    assert made(tmp_path).target.written.ways_in == {}

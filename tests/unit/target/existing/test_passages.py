@@ -28,7 +28,7 @@ def nodes() -> tuple[NodeSpec, ...]:
 
 def written(proxies: dict[str, Any]) -> ExistingFile:
     plain = file().model_dump(mode="json", by_alias=True)
-    members = {name: {"zone": name[-2], "roles": list(ROLES)} for name in NAMES}
+    members = {name: {"zone": name[-2], "roles": list(ROLES), "url": f"http://{name}:9200"} for name in NAMES}
     servers = [{"api": API, "proxies": proxies}] if proxies else []
     return ExistingFile.model_validate({**plain, "nodes": members, "toxiproxies": servers})
 
