@@ -277,10 +277,13 @@ class LinkEvidence:
         *,
         expected_existing: Callable[[Pair, Echo | None], str] | None = None,
         shows_existing: Callable[[Pair, Echo | None, Echo], bool] | None = None,
+        holds: tuple[Callable[[Pair, Echo | None], str], Callable[[Pair, Echo | None, Echo], bool]] | None = None,
         silence: float = SILENCE_SECONDS,
         adds: float = 0.0,
     ) -> None:
-        """``adds``: seconds that a round trip takes longer, at the least, wherever this fault is."""
+        """``holds``: what is expected of a pair, and shows it, once the fault is proven and only has to be still there;
+        None: the same as for the proof. ``adds``: seconds that a round trip takes longer, at the least, wherever this
+        fault is."""
         self.touched = touched
         self._growth = max(CONTROL_GROWTH_SECONDS, adds / 2)
         """By how much an untouched link may be slower: a leak shows more, and a busy machine mostly less."""
@@ -289,6 +292,11 @@ class LinkEvidence:
         self._expected, self._shows = expected, shows
         self._expected_existing = expected_existing or expected
         self._shows_existing = shows_existing or shows
+        self._expected_still, self._shows_still = holds or (expected, shows)
+        if holds is not None:
+            self._expected_existing_still, self._shows_existing_still = holds
+        else:
+            self._expected_existing_still, self._shows_existing_still = self._expected_existing, self._shows_existing
         self._silence = silence
         self._baseline: dict[Pair, Echo] = {}
         self._existing: list[Line] = []
@@ -387,16 +395,21 @@ class LinkEvidence:
             base = self._baseline.get(pair)
             a, b = pair
             if pair not in new:  # there is no connection of ours that lasts
-                probes.append(self._new(pair, existing[pair], lines[pair].what))
+                probes.append(self._new(pair, existing[pair], lines[pair].what, held=self._holding))
                 continue
-            probes.append(self._new(pair, new[pair], lines[pair].what))
-            shows = self._shows_existing(pair, base, existing[pair])
+            probes.append(self._new(pair, new[pair], lines[pair].what, held=self._holding))
+            expected, judge = (
+                (self._expected_existing_still, self._shows_existing_still)
+                if self._holding
+                else (self._expected_existing, self._shows_existing)
+            )
+            shows = judge(pair, base, existing[pair])
             if self._holding and not shows and existing[pair].reply in (*ENDED, Reply.UNREACHABLE):
                 continue  # it ended at some time, as connections do: the new one tells what holds now
             probes.append(
                 Probe(
                     f"existing connection {a} → {b}",
-                    self._expected_existing(pair, base),
+                    expected(pair, base),
                     str(existing[pair]),
                     shows,
                     about=f"{a} → {b}",
@@ -412,10 +425,10 @@ class LinkEvidence:
             probes + controls,
         )
 
-    def _new(self, pair: Pair, echo: Echo, what: str) -> Probe:
+    def _new(self, pair: Pair, echo: Echo, what: str, *, held: bool) -> Probe:
         (a, b), base = pair, self._baseline.get(pair)
-        shows = self._shows(pair, base, echo)
-        return Probe(what, self._expected(pair, base), str(echo), shows, about=f"{a} → {b}")
+        expected, shows = (self._expected_still, self._shows_still) if held else (self._expected, self._shows)
+        return Probe(what, expected(pair, base), str(echo), shows(pair, base, echo), about=f"{a} → {b}")
 
     def held(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = silent_nodes(lab), True
@@ -487,7 +500,7 @@ class LinkEvidence:
         echoes = together(lines, self._silence)
         for line in lines:
             line.close()
-        return [self._new(line.pair, echoes[line.pair], line.what) for line in lines]
+        return [self._new(line.pair, echoes[line.pair], line.what, held=True) for line in lines]
 
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False

@@ -146,9 +146,24 @@ class NetworkLatency(OnLinks):
             low, high = bounds(pair, base)
             return echo.seconds is not None and low <= echo.seconds <= high
 
+        def expected_still(pair: Pair, base: Echo | None) -> str:
+            return f"at least {milliseconds(bounds(pair, base)[0])}"
+
+        def shows_still(pair: Pair, base: Echo | None, echo: Echo) -> bool:
+            """What is slower than it was made has not become faster: a busy machine or a long way adds to it."""
+            return echo.seconds is not None and echo.seconds >= bounds(pair, base)[0]
+
         silence = 2 * (delay + jitter) + 2.0
         others = untouched(aim.wiring, touched)
-        return LinkEvidence(touched, others, expected, shows, silence=silence, adds=max(0.0, delay - jitter))
+        return LinkEvidence(
+            touched,
+            others,
+            expected,
+            shows,
+            holds=(expected_still, shows_still),
+            silence=silence,
+            adds=max(0.0, delay - jitter),
+        )
 
 
 class NetworkBandwidth(OnLinks):

@@ -129,6 +129,23 @@ def test_latency_is_believed_when_the_round_trip_grew_by_what_was_asked(links: s
     assert f"{ways * 255 + 2:.1f} ms" in evidence._expected(pair, base)
 
 
+def test_a_delay_that_was_proven_is_still_there_while_nothing_is_faster() -> None:
+    """A busy machine, or a long way, adds to it: that is no reason to call it gone."""
+    evidence = built("network.latency", frozenset({("a-data", "c-data")})).evidence()
+    assert isinstance(evidence, LinkEvidence)
+    pair = ("a-data", "c-data")
+    evidence._baseline[pair] = Echo(Reply.ANSWERED, 0.002)
+
+    def ok(echo: Echo, *, held: bool) -> bool:
+        return evidence._new(pair, echo, "a round trip", held=held).ok
+
+    slower = Echo(Reply.ANSWERED, 0.9)
+    assert not ok(slower, held=False) and ok(slower, held=True)
+    for echo in (Echo(Reply.ANSWERED, 0.24), Echo(Reply.ANSWERED, 0.002), Echo(Reply.SILENT), Echo(Reply.REFUSED)):
+        assert not ok(echo, held=True) and not ok(echo, held=False)
+    assert ok(Echo(Reply.ANSWERED, 0.3), held=False)
+
+
 def test_an_untouched_pair_of_a_delayed_direction_is_one_that_nothing_crosses() -> None:
     """A delay on answers alone touches the pair as well: its round trip is longer."""
     evidence = built("network.latency", frozenset({("c-data", "a-data")})).evidence()
