@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,15 @@ CLONE_NEWNET = 0x40000000
 MS_BIND, MS_REC, MS_SHARED = 4096, 16384, 1 << 20
 """sys/mount.h"""
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def discards(at_once: bool) -> tuple[int, int, bytes]:
+    """A socket's option: whether its end, its process's too, is a reset that takes back what was not delivered.
+
+    Else the kernel goes on delivering the requests of a process that is dead, minutes later, when a cut network is
+    whole again. ``socket(7)``, SO_LINGER.
+    """
+    return socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", int(at_once), 0)
 
 
 def _setns(descriptor: int) -> None:

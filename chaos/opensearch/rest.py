@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from email.errors import MultipartInvariantViolationDefect, StartBoundaryNotFoundDefect
 from http.client import HTTPException, HTTPResponse, ImproperConnectionState, RemoteDisconnected
 from typing import Any
@@ -25,7 +26,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from chaos.base.access import PLAIN, Access
 from chaos.base.addresses import Address
-from chaos.base.netsock import Endpoint, Namespace, Socket
+from chaos.base.netsock import Endpoint, Namespace, Socket, discards
 from chaos.base.sigv4 import Signer, on_wire
 from chaos.base.text import one_line
 
@@ -74,12 +75,21 @@ class _Head(HTTPResponse):
         return size
 
 
+def _discards(sock: Socket, at_once: bool) -> None:
+    with suppress(OSError):  # it is closed
+        sock.setsockopt(*discards(at_once))
+
+
 _HARMLESS = (StartBoundaryNotFoundDefect, MultipartInvariantViolationDefect)
 """Of several parts, which nobody parses: urllib3 overlooks them too."""
 
 
 def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[HTTPConnection]:
     """An urllib3 connection class whose sockets are created in ``namespace`` (None: where we are).
+
+    Where we are, what was asked and not answered is taken back when the connection goes, by whatever end: the kernel
+    would otherwise go on delivering the requests of a process that is dead, minutes later, when a network is whole
+    again (seen: a load's write made the index anew that another machine had deleted meanwhile).
 
     Answers are bounded: in bytes (:data:`LARGEST`; read in pieces, so memory is too), and where the connection has a
     timeout the body in time as well, in which all of it must have come. What is no answer raises :class:`Garbled`.
@@ -89,9 +99,20 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
     class BoundedConnection(kind):  # type: ignore[misc, valid-type]
         response_class = _Head
         _whole = True
+        _answered = True
+
+        def connect(self) -> None:
+            super().connect()
+            if namespace is None:
+                _discards(self.sock, True)
+
+        def close(self) -> None:
+            if namespace is None and self._answered and self.sock is not None:
+                _discards(self.sock, False)  # nothing is under way: the server is told in order
+            super().close()
 
         def request(self, *args: Any, preload_content: bool = True, **options: Any) -> None:
-            self._whole = preload_content
+            self._whole, self._answered = preload_content, False
             super().request(*args, preload_content=False, **options)
 
         def getresponse(self) -> urllib3.HTTPResponse:
@@ -101,6 +122,7 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
                 raise  # nothing came; our own mistake
             except (HTTPException, urllib3.exceptions.InvalidHeader) as error:
                 raise Garbled(f"no HTTP: {type(error).__name__} {str(error)[:100]}") from error
+            self._answered = True
             if not self._whole:
                 return response
             try:

@@ -190,14 +190,25 @@ def test_a_runner_that_dies_cut_off_is_undone_when_its_keeper_has_a_network_agai
     assert code == 0 and "could not" not in output, output
 
 
+def undelivered(boxed: Boxed) -> list[str]:
+    """Connections of the office whose process is dead, and whose bytes its kernel would still deliver (proc(5))."""
+    code, output = boxed.inside("cat", "/proc/net/tcp").end(60)
+    assert code == 0, output
+    rows = [line.split() for line in output.splitlines()[1:]]
+    return [row[2] for row in rows if row[9] == "0" and row[3] in ("04", "09", "0B") and int(row[4][:8], 16)]
+
+
 def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before: Path, out: Path):
+    """Cut off with requests under way: they must not arrive when the office has a network again."""
     running = held(boxed, out)
-    for each in keepers_of(running.process.pid):
-        each.send_signal(signal.SIGKILL)
-    running.process.kill()
-    running.process.wait()
     assert boxed.does("cut") == (0, "")
     try:
+        time.sleep(2.0)  # the load's requests pile up meanwhile
+        for each in keepers_of(running.process.pid):
+            each.send_signal(signal.SIGKILL)
+        running.process.kill()
+        running.process.wait()
+        assert wait_until(lambda: undelivered(boxed) == [], 10), undelivered(boxed)
         assert boxed.differs(before) != ""
         code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
         assert code == 0 and "undone of run" in output, output
@@ -206,6 +217,7 @@ def test_another_office_undoes_it_when_the_keeper_died_too(boxed: Boxed, before:
         assert boxed.does("mend") == (0, "")
     code, output = boxed.chaos("recover")
     assert code == 0, output
+    assert boxed.picture(before.with_name("after.json"))["of the suite"] == []
 
 
 SHORT = (
@@ -242,11 +254,13 @@ def test_killed_at_a_random_moment_it_is_undone(boxed: Boxed, before: Path, out:
         if how.startswith("both"):
             code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
             assert code == 0, output
+        assert wait_until(lambda: undelivered(boxed) == [], 60), undelivered(boxed)
     finally:
         assert boxed.does("mend") == (0, "")
     assert wait_until(lambda: boxed.differs(before) == "", 120, every=1.0), boxed.differs(before)
     code, output = boxed.chaos("recover")
     assert code == 0 and "could not" not in output, output
+    assert boxed.picture(before.with_name("after.json"))["of the suite"] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

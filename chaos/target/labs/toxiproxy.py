@@ -16,11 +16,13 @@ from functools import cache
 from typing import Any
 
 import requests
-from toxiproxy.api import APIConsumer
+from requests.adapters import HTTPAdapter
+from toxiproxy.api import APIConsumer, validate_response
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+from urllib3.connection import HTTPConnection
 
 from chaos.base.errors import FaultError
-from chaos.base.netsock import Endpoint
+from chaos.base.netsock import Endpoint, discards
 from chaos.target.wiring import Proxy
 
 TIMEOUT_SECONDS = 4.0
@@ -42,10 +44,43 @@ def _cause(error: BaseException) -> str:
     return type(error).__name__
 
 
+class _TakenBack(HTTPAdapter):
+    """What was not delivered when its process ends is not delivered by the kernel afterwards either."""
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> Any:
+        options["socket_options"] = [*HTTPConnection.default_socket_options, discards(True)]
+        return super().init_poolmanager(*args, **options)
+
+
+class _Remote(APIConsumer):  # type: ignore[misc]
+    """A server that others run, over a network that may be cut."""
+
+    @classmethod
+    def _sent(cls, verb: str, url: str, **options: Any) -> requests.Response:
+        with requests.Session() as session:
+            session.mount("http://", _TakenBack())
+            answer: requests.Response = validate_response(
+                session.request(verb, f"http://{cls.host}:{cls.port}{url}", **options)
+            )
+            return answer
+
+    @classmethod
+    def get(cls, url: str, params: Any = None, **options: Any) -> requests.Response:
+        return cls._sent("GET", url, params=params, **options)
+
+    @classmethod
+    def delete(cls, url: str, **options: Any) -> requests.Response:
+        return cls._sent("DELETE", url, **options)
+
+    @classmethod
+    def post(cls, url: str, data: Any = None, json: Any = None, **options: Any) -> requests.Response:
+        return cls._sent("POST", url, data=data, json=json, **options)
+
+
 @cache
-def _consumer(host: str, port: int) -> type[APIConsumer]:
+def _consumer(host: str, port: int, remote: bool) -> type[APIConsumer]:
     """The library keeps its address in class attributes: a class of its own for each address."""
-    return type("Consumer", (APIConsumer,), {"host": host, "port": port})
+    return type("Consumer", (_Remote if remote else APIConsumer,), {"host": host, "port": port})
 
 
 def environment(servers: int) -> dict[str, str]:
@@ -63,7 +98,7 @@ class ToxiproxyServer:
 
     def __init__(self, host: str, server: Endpoint) -> None:
         self._host, self._server = host, server
-        self._consumer = _consumer(*server.address)
+        self._consumer = _consumer(*server.address, server.namespace is None)
 
     def _call(self, verb: str, path: str, **options: Any) -> requests.Response:
         timeout = HUNG_TIMEOUT_SECONDS if _hung.get(self._place, 0.0) > time.monotonic() else TIMEOUT_SECONDS
