@@ -521,7 +521,9 @@ def measure_down(step: Data) -> Data:
 
 
 def make_dropin(step: Data) -> None:
-    os.makedirs(os.path.dirname(step["path"]), 0o755, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(os.path.dirname(step["path"]))
+        os.chmod(os.path.dirname(step["path"]), 0o755)
     write(step["path"], step["text"])
     os.chmod(step["path"], 0o644)
     must("systemctl", "daemon-reload")
@@ -1174,9 +1176,9 @@ def cannot(intent: str, node: Data, config: Data, lacking: Callable[[str], str |
         if intent.startswith("disk."):
             own_file_system(node)
         if intent == "cpu.limit":
-            control_group(node, "cpu")
+            plan_cpu({"processors": 0.02}, node, config)
         if intent == "memory.limit":
-            control_group(node, "memory")
+            plan_memory({"bytes": 1 << 20}, node, config)
         if intent == "disk.slow":
             plan_disk_slow({"rate": 1024}, node, config)
         if intent.startswith("node."):

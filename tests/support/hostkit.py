@@ -75,6 +75,9 @@ for line in connection.makefile():
 """
 """Run by a copy of Python with the name sshd: it is called as root's sshd calls, over a connection that it holds."""
 
+# a mount namespace has copies of the handles of other labs' networks, and would keep those alive
+HOLD = "umount -R -l /run/netns 2>/dev/null; echo up; exec sleep infinity"
+
 
 def eventually(condition: Callable[[], Any], seconds: float = 10) -> Any:
     end = time.monotonic() + seconds
@@ -152,7 +155,8 @@ class Host:
         eventually(lambda: self.reaches(self.near, PEER) and self.reaches(self.peer, NEAR))
 
     def _hold(self, *namespaces: str) -> subprocess.Popen[bytes]:
-        holder = subprocess.Popen(["unshare", *namespaces, "sh", "-c", "echo up; exec sleep infinity"], stdout=-1)
+        script = HOLD if "--mount" in namespaces else HOLD.partition("; ")[2]
+        holder = subprocess.Popen(["unshare", *namespaces, "sh", "-c", script], stdout=-1)
         assert holder.stdout is not None and holder.stdout.readline() == b"up\n"
         return holder
 
