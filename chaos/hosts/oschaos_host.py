@@ -427,8 +427,8 @@ def unit_shows(unit: str, *properties: str) -> Data:
     return dict(line.partition("=")[::2] for line in said.splitlines())
 
 
-def node_process(node: Data) -> Data | None:
-    """The node's process; None while there is none. Raises ``Refused`` where a pid file points at somebody else."""
+def node_process(node: Data, strict: bool = False) -> Data | None:
+    """The node's process; None while there is none. ``strict`` raises ``Refused`` where its pid is somebody else's."""
     if "unit" in node:
         return process(int(unit_shows(node["unit"], "MainPID").get("MainPID") or 0))
     try:
@@ -438,7 +438,9 @@ def node_process(node: Data) -> Data | None:
         return None
     # Whoever may write the pid file must not choose whom root signals: only processes of the node's own user count.
     if found is not None and found["user"] != user_of(node["user"]).pw_uid:
-        raise Refused(f"{node['pidfile']} names process {found['pid']}, which is not of user {node['user']}")
+        if strict:
+            raise Refused(f"{node['pidfile']} names process {found['pid']}, which is not of user {node['user']}")
+        return None  # at an undo: the file is stale, and others have got the pid
     return found
 
 
@@ -754,7 +756,7 @@ STEPS = {
 
 
 def running(node: Data) -> Data:
-    found = node_process(node)
+    found = node_process(node, strict=True)
     if found is None:
         raise Refused("the node does not run", "start it first")
     return {"pid": found["pid"], "start": found["start"]}
@@ -1154,7 +1156,10 @@ def lacks(feature: str) -> str | None:
     path = tool(name)
     if path is None:
         return f"{name} is not on this host"
-    done = run("unshare", "--net", "--", path, *arguments)
+    try:
+        done = run("unshare", "--net", "--", path, *arguments)
+    except Refused as error:
+        return error.why
     said = done.stderr.strip().splitlines()
     return None if done.returncode == 0 else f"the kernel has no {feature} ({said[0] if said else done.returncode})"
 
@@ -1484,7 +1489,7 @@ def state(given: Any) -> Data:
 def strays(remove_them: bool) -> list[str]:
     """What is ours by name and in no record: fillers outlive a reboot, and somebody may have emptied /run."""
     known, found = set(names()), []
-    if tool("nft") is not None:
+    if lacks("nf_tables") is None:
         for table in tables():
             if table[len("oschaos_") :] not in known:
                 found.append(f"table {table}")
@@ -1537,7 +1542,7 @@ def facts(given: Any) -> Data:
 def node_facts(node: Data, config: Data, lacking: Data) -> Data:
     told: Data = {"process": None, "data": None}
     try:
-        if (found := node_process(node)) is not None:
+        if (found := node_process(node, strict=True)) is not None:
             ticks = os.sysconf("SC_CLK_TCK")
             # by the wall, so that it can be compared with what OpenSearch says of its JVM
             started = round((time.time() - now() + found["start"] / ticks) * 1000)

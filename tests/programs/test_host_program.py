@@ -106,6 +106,13 @@ def test_a_pid_file_cannot_point_at_others(host: Host) -> None:
     victim.wait()
 
 
+def test_a_stale_pid_file_does_not_keep_the_node_down(host: Host) -> None:
+    host.begun("node.kill")
+    host.pidfile.write_text(str(os.getpid()))  # the pid was given again, to somebody else
+    assert host.undone()["steps"][0]["gone"] == "it was started"
+    assert host.pid != os.getpid() and host.reaches(host.peer, "10.77.1.1")
+
+
 def test_no_second_fault_on_the_same_process(host: Host) -> None:
     host.begun("node.pause")
     answer = host.begin("node.pause", "f2")
