@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& command -v $$p && break; done)
 
-.PHONY: help demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean
+.PHONY: help demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean host-deb
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
 	@echo "make staging    a staging cluster in a box, to try things on as if it were yours (root, haproxy); make staging-down"
+	@echo "make host-deb   the package for hosts of clusters that others own (docs/hosts.md; needs dpkg-deb)"
 	@echo "make doctor     what this machine has and lacks"
 
 setup: $(READY)
@@ -84,6 +85,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check chaos tests benchmarks
 	$(BIN)/mypy chaos
 	$(BIN)/lint-imports --no-cache
+
+# the same bytes each time; build/oschaos-host_VERSION_all.deb
+host-deb: $(READY)
+	@$(BIN)/python -m chaos.hosts.deb build
 
 # needs uv (pip install uv); hashes, no index addresses
 lock:

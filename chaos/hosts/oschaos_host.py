@@ -1605,7 +1605,7 @@ def answered(arguments: list[str]) -> Data:
         raw = sys.stdin.buffer.read(MOST_INPUT + 1)
         if len(raw) > MOST_INPUT:
             raise Refused(f"more than {MOST_INPUT} bytes")
-        return VERBS[arguments[0]](parsed(raw.decode("utf-8", "strict")))
+        return VERBS[arguments[0]](parsed(raw.decode("utf-8", "strict").strip() or "{}"))
     except UnicodeDecodeError:
         return {"ok": False, "why": "no UTF-8", "remedy": ""}
     except OSError as error:
