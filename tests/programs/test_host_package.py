@@ -48,7 +48,10 @@ step modes; stat -c '%U:%G %a %n' /usr/sbin/oschaos-host /etc/sudoers.d/oschaos-
 step sudoers; visudo -c >/dev/null; echo "$?"
 useradd --system --groups oschaos oschaos-caller
 useradd --system oschaos-other
-call() { user=$1; shift; echo '{}' | setpriv --reuid "$user" --regid nogroup --init-groups --reset-env -- sudo -n "$@" 2>&1; }
+call() {
+    user=$1; shift
+    echo '{}' | setpriv --reuid "$user" --regid nogroup --init-groups --reset-env -- sudo -n "$@" 2>&1
+}
 step unconfigured; call oschaos-caller /usr/sbin/oschaos-host facts
 cp /usr/share/doc/oschaos-host/oschaos-host.json.example /etc/oschaos-host.json
 step state; call oschaos-caller /usr/sbin/oschaos-host state

@@ -40,8 +40,14 @@ mkdir -p /run/systemd/system /run/host/etc /run/host/run /run/host/var/lib
 echo 0123456789abcdef0123456789abcdef > /run/machine-id
 mount --bind /run/machine-id /etc/machine-id
 printf '[Unit]\\nDefaultDependencies=no\\n' > /run/systemd/system/nothing.target
-printf '[Unit]\\nDefaultDependencies=no\\n[Service]\\nExecStart=/bin/sleep infinity\\nRestart=always\\nRestartSec=100ms\\n' \\
-    > /run/systemd/system/es.service
+cat > /run/systemd/system/es.service <<E
+[Unit]
+DefaultDependencies=no
+[Service]
+ExecStart=/bin/sleep infinity
+Restart=always
+RestartSec=100ms
+E
 exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
     /lib/systemd/systemd --system --unit=nothing.target --log-target=console --log-level=warning --show-status=0
 """
@@ -99,7 +105,10 @@ class Systemd:
         self._holder.kill()
         self._holder.wait()
         for _ in range(100):
-            for folder in [*sorted((path for path in self._group.rglob("*") if path.is_dir()), reverse=True), self._group]:
+            for folder in [
+                *sorted((path for path in self._group.rglob("*") if path.is_dir()), reverse=True),
+                self._group,
+            ]:
                 try:
                     folder.rmdir()
                 except OSError:
@@ -139,10 +148,15 @@ def test_kill_is_not_restarted_by_systemd_until_its_undo(systemd: Systemd) -> No
     time.sleep(1)  # RestartSec is 100 ms
     assert systemd.shows("ActiveState") == "failed" and systemd.shows("MainPID") == "0"
     answer = systemd.call("undo", run="r1", id="f1")
-    assert answer["ok"] and answer["disarmed"] and [each["gone"] for each in answer["steps"]] == [
-        "it was started",
-        "systemd restarts it as before",
-    ]
+    assert (
+        answer["ok"]
+        and answer["disarmed"]
+        and [each["gone"] for each in answer["steps"]]
+        == [
+            "it was started",
+            "systemd restarts it as before",
+        ]
+    )
     assert systemd.shows("MainPID") not in ("0", before)
 
 

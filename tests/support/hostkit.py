@@ -281,5 +281,3 @@ class Host:
                 if entry.name.isdigit() and (entry / "ns/net").stat().st_ino == inode:
                     found.append(int(entry.name))
         return found
-
-

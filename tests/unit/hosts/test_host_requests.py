@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from chaos.hosts import oschaos_host as program
 from chaos.hosts.oschaos_host import Refused
 
-SOURCE = open(program.__file__, encoding="utf-8").read()
+SOURCE = Path(program.__file__).read_text()
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -32,8 +35,6 @@ def test_it_is_one_file_of_the_oldest_python_that_hosts_have() -> None:
     tree = ast.parse(SOURCE, feature_version=(3, 9))
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    import sys
-
     assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
     assert SOURCE.startswith("#!/usr/bin/python3 -IS\n")  # nothing of the caller's is imported
 
@@ -137,7 +138,9 @@ def test_our_way_in_comes_first_and_every_rule_names_peers(
         assert "priority -300" in hook and "policy accept" in hook
         named = " ".join(line for line, kind in zip(lines, kinds, strict=True) if kind == "hit")
         assert all(peer in named for peer in peers)
-        assert all(re.search(r"ip6? [sd]addr \{", line) for line, kind in zip(lines, kinds, strict=True) if kind == "hit")
+        assert all(
+            re.search(r"ip6? [sd]addr \{", line) for line, kind in zip(lines, kinds, strict=True) if kind == "hit"
+        )
         assert everything or all(" tcp " in line for line in lines)
 
 
@@ -196,8 +199,6 @@ def test_every_intent_has_steps_that_can_be_made_undone_and_measured() -> None:
 def test_a_configuration_that_says_what_is_not_known_is_refused(
     changes: dict[str, Any], why: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import json
-
     monkeypatch.setattr(program, "ROOT", str(tmp_path))
     (tmp_path / "etc").mkdir(mode=0o755)
     path = tmp_path / "etc" / "oschaos-host.json"
