@@ -36,6 +36,8 @@ demo: $(READY)
 		3) echo "the demo is done; its verdict is inconclusive: open the report";; \
 		*) exit 1;; esac
 
+# The tests of the host program (tests/programs/test_host_*.py) are skipped, with the reason, where there is no root or
+# no nftables, iproute2 or sudo: apt-get install --no-install-recommends nftables iproute2 sudo
 # What needs no cluster is shared out among WORKERS; a cluster has the machine for itself. Both parts are run whatever
 # the first says. JUNIT=FOLDER writes unit.xml and cluster.xml there.
 WORKERS ?= 2

@@ -453,6 +453,8 @@ def start_node(node: Data) -> None:
             raise Refused(f"{node['unit']} did not start", f"systemctl status {node['unit']}")
         return
     user = user_of(node["user"])
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("0")  # a dead-man has lowered its own, and the node must not inherit that
     started = subprocess.Popen(
         node["start"], cwd="/", user=user.pw_uid, group=user.pw_gid, umask=0o022, start_new_session=True,
         extra_groups=os.getgrouplist(user.pw_name, user.pw_gid), env={**os.environ, "HOME": user.pw_dir},
@@ -812,8 +814,9 @@ def control_group(node: Data, controller: str) -> tuple[int, str]:
     """Version and folder of the node's control group, if nobody else is in it."""
     pid = running(node)["pid"]
     inside = dict(line.split(":", 2)[1:] for line in text_of(f"/proc/{pid}/cgroup").splitlines())
-    for line in text_of("/proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
+    mounts = [line.partition(" - ") for line in text_of("/proc/self/mountinfo").splitlines()]
+    # version 1 first: where both are mounted, it has the controllers
+    for before, _, after in sorted(mounts, key=lambda mount: mount[2].startswith("cgroup2")):
         kind, _, options = after.split(" ", 2)
         if before.split()[3] != "/" or kind not in ("cgroup", "cgroup2"):
             continue
@@ -1250,7 +1253,6 @@ def sleeper(name: str) -> None:
         try:
             os.setsid()
             if os.fork() == 0:
-                signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 os.chdir("/")
                 nothing = os.open(os.devnull, os.O_RDWR)
                 for descriptor in (0, 1, 2):
@@ -1572,11 +1574,12 @@ VERBS: dict[str, Callable[[Any], Data]] = {
 
 def main(arguments: list[str]) -> int:
     global ROOT
-    by_sudo = any(name.startswith("SUDO_") for name in os.environ)
+    by_sudo = any(name.startswith(("SUDO_", "DOAS_")) for name in os.environ)
     os.environ.clear()
     os.environ.update(PATH=":".join(PLACES), LC_ALL="C.UTF-8")
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, lambda *_: None)  # when ssh ends, what was begun is ended in order; TERM still ends us
+    # When ssh ends, what was begun is ended in order. Not SIG_IGN, which a node that we start would inherit.
+    signal.signal(signal.SIGHUP, lambda *_: None)
     try:
         if os.geteuid() != 0:
             raise PermissionError("oschaos-host must be run by root")

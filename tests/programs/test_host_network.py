@@ -184,7 +184,7 @@ def _seconds(source: Namespace, own: str, target: str, size: int) -> float:
 
 
 def test_bandwidth_is_shared_by_what_goes_to_the_peer(host: Host) -> None:
-    size, rate = 2_000_000, 1_000_000
+    size, rate = 2_000_000, 500_000
     free = _seconds(host.near, NEAR, PEER, size)
     host.begun("network.bandwidth", peers=[PEER], rate=rate)
     taken: list[float] = []
@@ -192,10 +192,10 @@ def test_bandwidth_is_shared_by_what_goes_to_the_peer(host: Host) -> None:
     measuring.start()
     control = _seconds(host.near, NEAR, CONTROL, size)  # meanwhile, over the same device
     measuring.join()
-    assert free < 0.8 and control < 0.8, (free, control)
-    assert 1.4 <= taken[0] <= 3.5, taken  # 2 s, less what buffers take at once
+    assert free < 2 and control < 2, (free, control)
+    assert 3 <= taken[0] <= 8, taken  # 4 s, less what buffers take at once, and what a busy machine adds
     host.undone()
-    assert _seconds(host.near, NEAR, PEER, size) < 0.8
+    assert _seconds(host.near, NEAR, PEER, size) < 2
     assert '"htb"' not in host.sh("tc", "-j", "qdisc", "show", "dev", "near")
 
 

@@ -127,6 +127,7 @@ def test_systemd_can_read_its_unit(tmp_path: Path) -> None:
     assert unit.name not in done.stderr, done.stderr
 
 
+@pytest.mark.full
 @needs_dpkg
 @pytest.mark.skipif(bool(LACKING), reason=LACKING or "never")
 def test_installed_used_through_sudo_and_purged(package: Path, tmp_path: Path) -> None:

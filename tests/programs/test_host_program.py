@@ -69,6 +69,18 @@ def test_kill_and_start(host: Host) -> None:
     assert "\nUid:\t65534\t" in status and os.getsid(host.pid) == host.pid  # as its own user, in a session of its own
 
 
+def test_what_the_dead_man_starts_inherits_nothing_of_it(host: Host) -> None:
+    before = host.pid
+    host.begun("node.kill", ttl=2)
+    eventually(lambda: host.pid != before and host.letter(host.pid))
+    eventually(lambda: not _record(host).exists())
+    process = Path(f"/proc/{host.pid}")
+    assert (process / "oom_score_adj").read_text() == "0\n"
+    ignored = next(line for line in (process / "status").read_text().splitlines() if line.startswith("SigIgn"))
+    assert int(ignored.split()[1], 16) & 1 << (signal.SIGHUP - 1) == 0
+    assert sorted(os.readlink(each) for each in (process / "fd").iterdir() if each.name in "012") == ["/dev/null"] * 3
+
+
 def test_stop_and_somebody_starts_it_meanwhile(host: Host) -> None:
     pid = host.pid
     assert host.begin("node.stop")["ok"]

@@ -209,3 +209,23 @@ def test_a_configuration_that_says_what_is_not_known_is_refused(
     path.write_text(json.dumps({**good, **changes}))
     with pytest.raises(Refused, match=re.escape(why)):
         program.configuration()
+
+
+def test_a_limit_of_a_device_is_its_line_and_what_else_stands_there_is_kept(tmp_path: Path) -> None:
+    """As version 2 writes io.max: devices without a limit have no line."""
+    unlimited = "rbps=max wbps=max riops=max wiops=max"
+    path = tmp_path / "io.max"
+    path.write_text("8:16 rbps=max wbps=1000 riops=max wiops=7\n")
+    step = program.value(str(path), "rbps=5 wbps=5 riops=max wiops=7", "8:16", unlimited)
+    assert step["before"] == "rbps=max wbps=1000 riops=max wiops=7"
+    assert program.value(str(path), "x", "8:1", unlimited)["before"] == unlimited
+    assert program.undo_value(step) == {"gone": "io.max is rbps=max wbps=1000 riops=max wiops=7 as before"}
+    path.write_text("8:16 rbps=9 wbps=9 riops=max wiops=max\n")
+    assert "somebody else changed" in program.undo_value(step)["left"]
+    path.write_text(f"8:16 {step['ours']}\n")
+    program.undo_value(step)
+    assert path.read_text() == "8:16 rbps=max wbps=1000 riops=max wiops=7"
+    path.unlink()
+    assert "control group is gone" in program.undo_value(step)["gone"]
+    with pytest.raises(Refused, match="is not there"):
+        program.value(str(path), "x")
