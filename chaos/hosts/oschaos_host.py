@@ -1365,6 +1365,7 @@ def begin(given: Any) -> Data:
             raise Refused(f"ttl: {ask['ttl']} s is longer than {config['longest']} s, which is allowed", "take less")
         if (why := cannot(ask["intent"], node, config)) is not None:
             raise Refused(f"{ask['intent']} of {ask['node']}: {why}", "see facts")
+        overdue()
         with record_lock(name):
             fresh(name)
             steps = intent.plan(ask, node, config)
@@ -1377,6 +1378,14 @@ def begin(given: Any) -> Data:
             record.update({field: ask[field] for field in ("name", "run", "id", "intent", "node", "token")})
             write(record_path(name), json.dumps(record))
             return made(record, ask)
+
+
+def overdue() -> None:
+    """Undo what nobody will: its time is over and its dead-man gone, killed by root or never armed."""
+    for record in every():
+        if record["boot"] == boot() and record["deadline"] + 5 < now() and not armed(record)["alive"]:
+            with contextlib.suppress(Refused):
+                ended(record["name"], "its time was over and its dead-man gone")
 
 
 def fresh(name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from apart import some
 from hostkit import CONTROL, PEER, PROGRAM, PYTHON, Host, eventually, needs_a_host
 
 pytestmark = needs_a_host
@@ -324,6 +326,29 @@ def test_undone_at_the_deadline_though_the_caller_was_killed(host: Host) -> None
     assert host.state()["ended"]["why"] == "its time was over"
 
 
+@pytest.mark.parametrize("seed", some(map(str, range(20))))
+def test_whenever_begin_is_killed_everything_ends(host: Host, seed: str) -> None:
+    """At moments over all of its time: before the record, between record and dead-man, in the change, after it."""
+    moments, begun = random.Random(seed), 0
+    for k in range(5):
+        caller = subprocess.Popen(host.command("begin"), stdin=-1, stdout=-1, start_new_session=True)
+        assert caller.stdin and caller.stdout
+        asked = {"run": "r1", "id": f"f{k}", "token": 1, "ttl": 2, "node": "es-1", "peers": [PEER]}
+        caller.stdin.write(json.dumps({**asked, "intent": "network.drop"}).encode())
+        caller.stdin.close()
+        time.sleep(moments.uniform(0, 0.5))
+        os.kill(caller.pid, signal.SIGKILL)
+        caller.wait()
+        begun += bool(caller.stdout.read())
+        caller.stdout.close()
+    time.sleep(3)  # the last one's ttl, and a second
+    assert "oschaos_" not in host.sh("nft", "list", "tables"), begun
+    for record in host.call("state")["active"]:  # killed before the dead-man was armed, so nothing was made
+        assert not record["dead_man"]["alive"] and not any(step["there"] for step in record["steps"])
+    assert host.call("sweep")["ok"] and host.call("state")["active"] == []
+    assert host.reaches(host.near, PEER)
+
+
 def test_undone_though_begin_was_killed_in_the_middle(host: Host) -> None:
     """SIGKILL after the dead-man was armed and while nft is at work."""
     slow = host.folder / "nft"
@@ -386,6 +411,17 @@ def test_it_tries_again_until_it_can(host: Host) -> None:
     host.sh("umount", "/usr/sbin/nft")
     eventually(lambda: host.reaches(host.near, PEER, within=0.2), 10)
     eventually(lambda: not _record(host).exists())
+
+
+def test_what_nobody_would_undo_is_undone_by_the_next_begin(host: Host) -> None:
+    """Its dead-man was killed, and nobody asked: it must not stay, nor keep others from the same thing."""
+    os.kill(_dead_man(host.begun("node.pause", ttl=2)), signal.SIGKILL)
+    time.sleep(3)
+    assert host.letter(host.pid) == "T"
+    record = json.loads(_record(host).read_text())
+    _record(host).write_text(json.dumps({**record, "deadline": record["deadline"] - 5}))
+    host.begun("network.drop", "f2", peers=[PEER])
+    assert host.letter(host.pid) != "T" and "dead-man gone" in host.state()["ended"]["why"]
 
 
 def test_its_clock_is_one_that_nobody_can_set(host: Host) -> None:
