@@ -326,7 +326,7 @@ def test_undone_at_the_deadline_though_the_caller_was_killed(host: Host) -> None
     assert host.state()["ended"]["why"] == "its time was over"
 
 
-@pytest.mark.parametrize("seed", some(map(str, range(20))))
+@pytest.mark.parametrize("seed", some(map(str, range(8))))
 def test_whenever_begin_is_killed_everything_ends(host: Host, seed: str) -> None:
     """At moments over all of its time: before the record, between record and dead-man, in the change, after it."""
     moments, begun = random.Random(seed), 0
@@ -336,7 +336,7 @@ def test_whenever_begin_is_killed_everything_ends(host: Host, seed: str) -> None
         asked = {"run": "r1", "id": f"f{k}", "token": 1, "ttl": 2, "node": "es-1", "peers": [PEER]}
         caller.stdin.write(json.dumps({**asked, "intent": "network.drop"}).encode())
         caller.stdin.close()
-        time.sleep(moments.uniform(0, 0.5))
+        time.sleep(moments.uniform(0.1, 0.8))
         os.kill(caller.pid, signal.SIGKILL)
         caller.wait()
         begun += bool(caller.stdout.read())
