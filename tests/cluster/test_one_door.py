@@ -194,23 +194,23 @@ def test_while_zones_have_weights_no_copy_could_be_read_so_it_is_refused(playgro
 
 
 @pytest.mark.full
-def test_the_keeper_undoes_it_through_the_door_and_another_machine_too(there: There, tmp_path: Path):
-    for both in (False, True):
-        running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
-        await_event(running, there.out, in_effect)
-        assert not there.as_before()
-        for keeper in keepers_of(running.process.pid) if both else ():
-            keeper.kill()
-        running.process.kill()
-        running.process.wait()
-        if both:
-            elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-            done = subprocess.run(
-                command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-        assert wait_until(there.as_before, 60), there.theirs()
-        assert cli("recover")[0] == 0
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_what_a_dead_runner_did_is_undone_through_the_door(there: There, tmp_path: Path, both: bool):
+    running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
+    await_event(running, there.out, in_effect)
+    assert not there.as_before()
+    for keeper in keepers_of(running.process.pid) if both else ():
+        keeper.kill()
+    running.process.kill()
+    running.process.wait()
+    if both:
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert wait_until(there.as_before, 60), there.theirs()
+    assert cli("recover")[0] == 0
 
 
 @pytest.mark.full
