@@ -242,8 +242,10 @@ def test_a_run_on_a_managed_domain_signs_everything_that_it_sends(domain: tuple[
     assert [fault["proven"] for fault in found["faults"]] == [True]
     assert_every_copy_was_read(there)
     assert refused == []
+    there.out = there.folder / "again"
     running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
     await_event(running, there.out, in_effect)
+    assert not there.as_before()
     running.process.kill()
     running.process.wait()
     assert wait_until(there.as_before, 60), there.theirs()
