@@ -19,6 +19,7 @@ from chaos.checks.record import Record
 from chaos.cli import app
 from chaos.load.balancer import Balancer
 from chaos.load.network import named_by_controller
+from chaos.opensearch.cluster import Zoning
 from chaos.programs.failover.cluster import CANARY, Reading, _alone, _lead, give_back_votes, pairs, took_effect
 from chaos.programs.failover.controller import PATIENCE, PAUSE_SECONDS, FailoverController, Pending, _remembered
 from chaos.programs.failover.decide import Cluster, Policy, Step
@@ -164,7 +165,7 @@ def controller(log: Path) -> FailoverController:
         Api(PLAIN),
         ["127.0.0.1:1"],
         me="test",
-        attribute="zone",
+        zoning=Zoning(),
         policy=policy,
         pace=pace,
         acts=True,
@@ -287,7 +288,7 @@ def test_canaries_are_made_when_a_zone_cannot_be_asked_and_not_when_the_cluster_
 
 
 def test_nobody_answers() -> None:
-    nodes, why = discover(Api(PLAIN), ["127.0.0.1:1"], "zone", timeout=1.0)
+    nodes, why = discover(Api(PLAIN), ["127.0.0.1:1"], Zoning(), timeout=1.0)
     assert nodes == [] and "127.0.0.1:1" in why
 
 
