@@ -56,12 +56,12 @@ def _zoning(attribute: str, given: list[str]) -> Zoning:
     return Zoning(attribute, called)
 
 
-def _until_silent(ends: Callable[[], None], silence: float | None) -> None:
-    """Returns once standard input has ended, or has said nothing for so many seconds (None: however long), with
+def listen_until(descriptor: int, ends: Callable[[], None], silence: float | None) -> None:
+    """Returns once what is read there has ended, or has said nothing for so many seconds (None: however long), with
     ``ends`` called."""
     while True:
-        ready, _, _ = select.select([0], [], [], silence)
-        if not ready or not os.read(0, 4096):
+        ready, _, _ = select.select([descriptor], [], [], silence)
+        if not ready or not os.read(descriptor, 4096):
             ends()
             return
 
@@ -176,7 +176,7 @@ def failover(
     except OSError as error:
         raise InvalidInput(f"cannot listen on {listen}: {error.strerror}", remedy="choose another --listen") from error
     if until_eof or silence is not None:
-        threading.Thread(target=_until_silent, args=(controller.stop, silence), daemon=True).start()
+        threading.Thread(target=listen_until, args=(0, controller.stop, silence), daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: controller.stop())
     doing = "acts" if act else "recommends only"

@@ -73,7 +73,7 @@ def watched(entries: Sequence[Entry]) -> float:
     return CONTROLLED_SECONDS if controlled else WATCHED_SECONDS
 
 
-def refuse_living(notes: Notes, held: Lock, seconds: float = WATCHED_SECONDS) -> None:
+def refuse_living(notes: Notes, held: Lock, seconds: float) -> None:
     """Raises InvalidInput when the lock moves within so many seconds: its run is alive. Wall clocks are not
     compared."""
     end = time.monotonic() + seconds
