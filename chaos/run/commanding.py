@@ -1,6 +1,6 @@
 """A command of the user's that a phase waits for: it begins when it is written down, and never outlives its run.
 
-Failover controllers of a run begin and end by the same means (:mod:`.controllers`).
+Failover controllers of a run begin and end by the same means (:mod:`.controllers`), and its load driver ends by them.
 
 It runs in a session of its own, which is what an end means: every process of that session, whatever groups it is in.
 What has left the session (a service manager's, a node that was started with ``setsid``) is not the command's any more.
@@ -244,7 +244,7 @@ class Command:
 
 
 def end_commands(ledger: Path, says: Callable[[str], None]) -> list[str]:
-    """End what is left of the commands and failover controllers of a dead run, wherever its lab is; ``says`` is told.
+    """End what a dead run left running here, wherever its lab is: commands, failover controllers. ``says`` is told.
     What failed, in words."""
     mine = [each for each in standing(ledger) if each.move.operation == BEGIN and each.inverse is not None]
     if not mine:

@@ -37,6 +37,8 @@ from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
+DRIVER = "driver"
+"""Under which the ledger has the end of the load driver."""
 TARGET_GUARD = "target"
 """Named as the guard where a cluster that is not ours may not be touched any more."""
 WORD_SECONDS = 5.0

@@ -480,7 +480,7 @@ def test_a_runner_that_stands_still_loses_its_controllers_before_anything_is_und
     finally:
         running.process.send_signal(signal.SIGCONT)
     code, output = running.end(180)
-    assert code in (4, 5), output
+    assert code in (3, 4, 5), output  # by who first notices what of it is gone
     assert there.as_before() and cli("recover")[0] == 0
 
 
