@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes import ROOT, FakeLab
+from unit.run.test_execution import execution
 
 from chaos.base.errors import InvalidInput
 from chaos.base.paths import ProcessIdentity
@@ -241,3 +242,13 @@ def test_a_failover_controller_begins_once_it_is_written_down_and_whoever_undoes
     assert commanding.end_commands(book.path, said.append) == []
     assert process.wait(10) != 0 and standing(book.path) == []
     assert said == ["opensearch-chaos failover --name controller-a: 1 process ended"]
+
+
+def test_the_load_driver_goes_on_while_its_own_run_undoes_and_is_ended_by_whoever_else_does(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as driver:
+        made.write_down(driver.pid)
+        (entry,) = standing(made.ledger.path)
+        assert made.remaining() == [] and entry.move.where == commanding.HERE
+        assert commanding.end_commands(made.ledger.path, lambda says: None) == []
+        assert driver.wait(10) < 0 and standing(made.ledger.path) == []
