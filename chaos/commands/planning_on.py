@@ -27,8 +27,8 @@ THE_CLUSTER, NEEDS, FAULTS, THE_FILE = "the cluster", "what the experiment needs
 """What refuses; a phase, by its name, is the fifth."""
 SHOWN = 3
 """Parts of an experiment that the line of a rung names at most."""
-NOT_THERE = ("controller", "zones hit")
-"""Rows of the file's and of phases that hold of every cluster that exists, whatever its file says."""
+NOT_THERE = ("zones hit",)
+"""Rows of phases that hold of every cluster that exists, whatever its file says."""
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,9 @@ class Caps(Strict):
 
     requests: PositiveRate = Field(description="per second, all operations together, for example 200/s")
     documents: StrictInt = Field(ge=1, description="that are there before the load begins, for example 10000")
-    copies: StrictInt = Field(ge=1, description="of shards of the run's own index, replicas too, for example 9")
+    copies: StrictInt = Field(
+        ge=1, description="of shards of the run's own index and canaries, replicas too, for example 9"
+    )
 
 
 CLIENTS = re.compile(r"clients of zone (\S+)")

@@ -25,6 +25,7 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "zone.weights": administration.set_weights,
     "zone.weights.restore": administration.restore_weights,
     "failover.away": administration.undo_failover,
+    "failover.restore": administration.restore_failover,
     "index.create": administration.create_index,
     "index.delete": administration.delete_index,
 }

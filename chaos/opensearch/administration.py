@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from chaos.base.errors import LabError
@@ -42,6 +42,9 @@ KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
 NOT_RECOVERED = "1"
 """Id of the block that a cluster has until its manager has read the state (``GatewayService``, OpenSearch 3.8.0)."""
 SETTINGS = "the answer with the settings"
+ROUNDS = 5
+IN_FLIGHT_SECONDS = 0.5
+LAST_SECONDS = 10.0
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
 
@@ -129,7 +132,7 @@ def restore_weights(cluster: Cluster, made: Mapping[str, int] | None, before: Ma
     if now == was:
         return
     if now != ours:
-        raise LabError(f"not restored, because somebody else has changed the weights since: they are {now}, were {was}")
+        raise LabError(_theirs(now, was))
     set_weights(cluster, was)
 
 
@@ -193,6 +196,66 @@ def undo_failover(
     set_weights(cluster, weights)
     for index in canaries:
         delete_index(cluster, index)
+
+
+def restore_failover(
+    cluster: Cluster,
+    before: Mapping[str, int] | None,
+    made: Sequence[Mapping[str, int]],
+    canaries: Sequence[str],
+    votes: Sequence[Sequence[str]],
+) -> None:
+    """Take back what failover controllers did to a cluster that is not ours, as far as it is still so.
+
+    ``made``: all weights that they may have set, ``votes``: all sets of nodes of which they may have taken the votes
+    (empty: none). Raises LabError with everything that somebody else has changed meanwhile: that is left as it is.
+
+    What was asked for right before they ended may still come into effect. So it is looked at again, behind all that
+    waits for the cluster manager, until nothing had to be put back.
+    """
+    problems: list[str] = []
+    for _ in range(ROUNDS):
+        _await_tasks(cluster)
+        problems = []
+        taken = sorted(excluded(cluster)) if votes else []
+        changed = taken in [sorted(names) for names in votes] and bool(taken)
+        if changed:
+            status, answer = administer(cluster, "DELETE", GIVE_BACK)
+            if status != 200:
+                raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
+        for zone in certain(cluster, lambda: decommission_status(cluster)):
+            recommission(cluster, zone)
+            changed = True
+        now, _ = certain(cluster, lambda: weights(cluster))
+        if now != (dict(before) if before else None):
+            if now is None or now not in [dict(each) for each in made]:
+                problems.append(_theirs(now, before))
+            else:
+                set_weights(cluster, before)
+                changed = True
+        if not changed:
+            break
+    else:
+        problems.append("zones, weights or votes go on being changed: somebody else does what was taken back")
+    if votes and (taken := excluded(cluster)):
+        problems.append(f"not given back, because somebody else took them: votes of {', '.join(sorted(taken))}")
+    for index in canaries:
+        delete_index(cluster, index)
+    if problems:
+        raise LabError("; ".join(problems))
+
+
+def _await_tasks(cluster: Cluster) -> None:
+    """Until the elected manager has done all that it was asked for by now, for LAST_SECONDS at most. What a process
+    that has just ended had sent is given IN_FLIGHT_SECONDS to get there."""
+    time.sleep(IN_FLIGHT_SECONDS)
+    with suppress(LabError):
+        path = f"/_cluster/health?wait_for_events=languid&timeout={LAST_SECONDS:g}s&filter_path=timed_out"
+        administer(cluster, "GET", path, timeout=2 * LAST_SECONDS)
+
+
+def _theirs(now: Mapping[str, int] | None, was: Mapping[str, int] | None) -> str:
+    return f"not restored, because somebody else has changed the weights since: they are {now}, were {was}"
 
 
 def create_index(

@@ -8,20 +8,22 @@ copy of everything stay. What is not so, or cannot be known, ends the run: undon
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
-from chaos.definitions import Experiment
+from chaos.definitions import Experiment, Topology
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.faults.holding import facts, told
 from chaos.faults.ledger import moves, standing
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
-from chaos.opensearch.foreign import OURS
+from chaos.opensearch.administration import explicit_settings
+from chaos.opensearch.foreign import CANARY, OURS
 from chaos.opensearch.views import administer
-from chaos.run import reaching
+from chaos.run import controllers, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import NotedLedger, Notes, opening
 from chaos.target.existing import compare
@@ -30,6 +32,10 @@ from chaos.target.existing.seen import Seen, elsewhere, seen_of
 from chaos.target.existing.target import ExistingTarget
 
 RENEW_SECONDS = 5.0
+LEASE_SECONDS = 45.0
+"""How long after it last said so on the cluster a run may be taken for alive there: so long its failover controllers
+go on. In a zone that is lost the notes have a copy, so saying it may take as long as the cluster needs to give that
+up."""
 LOAD_PREFIX = OURS
 LEAST_LOOKS = 5
 """Gets and searches without which it is not known when a node finds a document: two, and three."""
@@ -77,6 +83,8 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
         return [Row("caps", Sign.BLOCKS, says, "agree on them: caps: {requests: 200/s, documents: 10000, copies: 9}")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
+    if experiment.controller is not None:
+        copies += controllers.COPIES * len(controllers.canaries(topology))
     wrong = [
         Row("caps", Sign.BLOCKS, f"{what} {asked:g}, and the file allows {allowed:g}", "ask for less, or agree on more")
         for what, asked, allowed in (
@@ -101,11 +109,11 @@ def refused_ways(experiment: Experiment, target: Existing) -> list[Row]:
     if file.notes is None:
         says = "the file names no index for notes of what is about to be changed"
         rows.append(Row("notes", Sign.BLOCKS, says, "agree on one with the cluster's owners: notes: .opensearch-chaos"))
+    if experiment.controller is not None and file.by_doors:
+        says = "failover controllers ask each node itself, and none is reached by itself"
+        rows.append(Row("controller", Sign.BLOCKS, says, "give each node its url, or leave them out (--no-controller)"))
     if file.ways_in:
         rows += _refused_past_balancers(experiment, file)
-    if experiment.controller is not None:
-        says = "failover controllers of an experiment run on labs alone"
-        rows.append(Row("controller", Sign.BLOCKS, says, "leave them out (--no-controller)"))
     return rows
 
 
@@ -120,6 +128,9 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     if load.client.kind == "pinned":
         says = f"a client that is pinned to a node goes past the {what}"
         rows.append(Row(what, Sign.BLOCKS, says, f"{past}, or choose another client"))
+    if experiment.controller is not None and experiment.controller.steer:
+        says = f"no failover controller steers clients that go through the {what} of others"
+        rows.append(Row(what, Sign.BLOCKS, says, f"controller: {{steer: false}}, or {past}"))
     if load.visibility is not None:
         says = f"visibility is looked for on each node, past the {what}"
         rows.append(Row(what, Sign.BLOCKS, says, f"{past}, or leave visibility out"))
@@ -151,8 +162,22 @@ def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
         and not template.get("aliases")
     ):
         return []
-    says = f"a template of yours would catch {LOAD_PREFIX}*"
-    return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {LOAD_PREFIX}")]
+    prefix = LOAD_PREFIX if index.startswith(LOAD_PREFIX) else f"{CANARY}-"
+    says = f"a template of yours would catch {prefix}*"
+    return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {prefix}")]
+
+
+def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
+    """What keeps failover controllers of ours away: templates that would catch their canaries, as the cluster itself
+    says, and canaries that are there, which are of controllers of somebody else's. Raises LabError."""
+    rows = []
+    for name in controllers.canaries(topology):
+        if explicit_settings(target, name) is not None:
+            says, remedy = f"the index {name} is there", "end the failover controllers that made it, and delete it"
+            rows.append(Row("controller", Sign.BLOCKS, f"{says}: failover controllers of others run there", remedy))
+            break
+    first = next(iter(controllers.canaries(topology)), None)
+    return rows + (refused_templates(target, first) if first is not None else [])
 
 
 def refused_beside(target: ExistingTarget) -> list[Row]:
@@ -187,11 +212,14 @@ class OnTarget:
     offers: Offers
     ledger: NotedLedger
     stop: Callable[[str], None]
+    taken_out: Callable[[], frozenset[str]] = frozenset
+    """The zones that failover controllers of the run have asked to be decommissioned."""
     _keeper: Keeper | None = None
     _notes: Notes | None = None
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
+        self._renewed = float("-inf")
         self._thread = threading.Thread(target=self._renew, name="notes", daemon=True)
 
     # ---- before and after -----------------------------------------------------------------------
@@ -205,10 +233,15 @@ class OnTarget:
         notes = Notes(self.lab, index)
         both = opening(notes, self.ledger.run)
         self.ledger.intend("notes", [both])
+        self._renewed = time.monotonic()
         both.move.apply(self.lab)
         self.ledger.notes = self._notes = notes
         self._thread.start()
         return self._keeper
+
+    def holds(self) -> bool:
+        """Whether this run may be taken for alive on the cluster."""
+        return time.monotonic() - self._renewed <= LEASE_SECONDS
 
     def undone(self) -> None:
         """No notes are taken from here on: those that are left go with the inverse of having opened them."""
@@ -243,6 +276,7 @@ class OnTarget:
         assert self._notes is not None
         missed = 0
         while not self._over.wait(RENEW_SECONDS):
+            began = time.monotonic()
             try:
                 self._notes.renew(self.ledger.run)
             except ChaosError as error:
@@ -251,7 +285,7 @@ class OnTarget:
                     self.stop(str(error))
                     return
             else:
-                missed = 0
+                missed, self._renewed = 0, began
 
     # ---- before every step ------------------------------------------------------------------------
 
@@ -286,6 +320,8 @@ class OnTarget:
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
         before = {name for each in reached[: number + 1] for name in each.hit}
         before |= {name for each in reached[: number + 1] for step in each.steps for name in step.away}
+        taken = self.taken_out()  # one that has come back may still be on its way
+        before |= {node.name for node in self.lab.topology.nodes if node.zone in taken}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
         ours = facts(entry.move for entry in standing(self.ledger.path))
         odd = [row for row in compare.toxiproxies(target.written, seen, ours) if row.sign is not Sign.SAME]

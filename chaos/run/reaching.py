@@ -129,9 +129,7 @@ def reached(
             steps.append(step)
         gone = frozenset(node.name for node in experiment.topology.nodes if node.zone in out)
         ways = now + [hits for several in active.values() for hits in several]
-        if acting and not gone and ways == []:
-            ways = [acting]
-        worst, rows = _worst([*ways, (gone,)], target, seen, today)
+        worst, rows = _worst([*ways, (gone,)], target, seen, today, acting)
         found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows)))
     return found
 
@@ -202,8 +200,14 @@ def rung_row(target: Existing, needed: str, today: date) -> Row:
     return Row("rung", Sign.BLOCKS, says, f"agree with the cluster's owners on rung: {needed} and its last day, until")
 
 
-def _worst(ways: Sequence[Hits], target: Existing, seen: Seen, today: date) -> tuple[frozenset[str], list[Row]]:
-    """Of all that may be hit together the first that is forbidden; where none is, the one with most nodes."""
+def _worst(
+    ways: Sequence[Hits], target: Existing, seen: Seen, today: date, acting: Hits
+) -> tuple[frozenset[str], list[Row]]:
+    """Of all that may be hit together the first that is forbidden; where none is, the one with most nodes.
+
+    ``acting``: the zones that failover controllers may take out. Where one is hit it is that, and all of it: they
+    take out none beside another that is not well, and two never go. Else it may be any.
+    """
     count = 1
     for hits in ways:
         count *= len(hits)
@@ -211,6 +215,9 @@ def _worst(ways: Sequence[Hits], target: Existing, seen: Seen, today: date) -> t
         together = [frozenset().union(*(one for hits in ways for one in hits))]
     else:
         together = list({frozenset().union(*chosen): None for chosen in itertools.product(*ways)})
+    if acting:
+        wide = [hit.union(*(zone for zone in acting if zone & hit)) for hit in together if hit]
+        together = list(dict.fromkeys([*wide, *(acting if len(wide) < len(together) else ())]))
     accepted = target.accepted_on(today)
     judged = [(hit, radius.rows(hit, target.written, seen, accepted=accepted)) for hit in together]
     return max(judged, key=lambda each: (len(radius.wrong(each[1])), len(each[0])))
@@ -268,10 +275,7 @@ def _of_action(action: ActionParams) -> Step:
 
 
 def _by_controllers(experiment: Experiment) -> Hits:
-    """The zones of which failover controllers may take one out, where the experiment has some that act.
-
-    They take out the zone that fails: where something is broken, that is hit anyway.
-    """
+    """The zones of which failover controllers may take one out, where the experiment has some that act."""
     if experiment.controller is None or not experiment.controller.act:
         return ()
     nodes = experiment.topology.nodes

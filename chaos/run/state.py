@@ -37,6 +37,8 @@ from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
+DRIVER = "driver"
+"""Under which the ledger has the end of the load driver."""
 TARGET_GUARD = "target"
 """Named as the guard where a cluster that is not ours may not be touched any more."""
 WORD_SECONDS = 5.0
@@ -91,7 +93,7 @@ class RunState:
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
         self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
-        self.controllers = controllers.Controllers(experiment, self.lab, folder)
+        self.controllers = self._controllers()
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
         self.echo = echo.Echo(self.lab, folder)
@@ -103,6 +105,15 @@ class RunState:
         """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
         self.dirt: list[str] = []
         self.phases_began: float | None = None
+
+    def _controllers(self) -> controllers.Controllers:
+        if self.there is None:
+            return controllers.Controllers(self.experiment, self.lab, self.folder)
+        made = controllers.Controllers(
+            self.experiment, self.lab, self.folder, holds=self.there.holds, lost=self.there.stop
+        )
+        self.there.taken_out = made.taken_out
+        return made
 
     def cease(self) -> None:
         """Begin no request of the load any more, and wait for nothing. Idempotent; never raises."""

@@ -25,7 +25,7 @@ from clusterkit import DATA, Cli, await_event, cli, command, events, findings, i
 from relays import Doors, doors
 
 from chaos.base.paths import STATE_VARIABLE
-from chaos.opensearch.administration import create_index, delete_index
+from chaos.opensearch.administration import create_index, delete_index, set_weights, weights
 from chaos.opensearch.views import administer, await_green
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
@@ -384,6 +384,159 @@ def test_a_run_that_is_cut_off_is_undone_by_its_keeper_once_it_can(with_links: T
     there.doors.mend()
     assert wait_until(there.as_before, 90), there.theirs()
     assert cli("recover")[0] == 0
+
+
+ROTATING = "controller: {zones: [a, b], rotate_every: 5s, cool_down: 5s, lead_from_standby: %s}\n"
+"""Zones as the file calls them: its a is the lab's b."""
+
+
+def controlled(there: There, phases: str, *, lead: bool = False) -> Path:
+    """An experiment with controllers that rotate the roles, allowed by the file."""
+    copies = there.lab.topology.shards * (there.lab.topology.replicas + 1)
+    there.write(FOREVER, (f'"copies": {copies}', f'"copies": {copies + 6}'))
+    experiment = there.experiment(phases)
+    experiment.write_text(experiment.read_text() + ROTATING % json.dumps(lead))
+    return experiment
+
+
+def told_by_controllers(out: Path) -> list[dict[str, Any]]:
+    files = sorted((run_folder(out) / "history").glob("failover-*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines() if line.endswith("}")]
+
+
+def rotated(there: There) -> bool:
+    """Whether the roles are not as before now."""
+    return bool(there.theirs()["weights"] != there.before["weights"])
+
+
+def controllers_of(running: Cli) -> list[psutil.Process]:
+    children = psutil.Process(running.process.pid).children()
+    return [child for child in children if "failover" in child.cmdline()]
+
+
+@pytest.mark.full
+def test_controllers_rotate_its_zones_and_everything_is_as_before(with_standby: There):
+    there = with_standby
+    experiment = controlled(there, "  rotating: {for: 25s}\n")
+    code, output = cli("run", experiment, "--on", there.file, "--out", there.out)
+    found = findings(there.out)
+    assert code in (0, 3), output  # a busy machine may send late
+    assert found["clean"] is True and found["outcome"] in ("pass", "inconclusive"), found["reasons"]
+    told = told_by_controllers(there.out)
+    assert {event["controller"] for event in told} == {"controller-a", "controller-b"}
+    seen = [event["weights"] for event in told if event["kind"] == "failover.weights"]
+    assert seen[0] == {"a": 1, "b": 1, "c": 0}  # as the file calls zones
+    done = [event for event in told if event["kind"] == "failover.done" and event["step"] == "weights"]
+    assert len(done) >= 2 and {event["zone"] for event in done} >= {"a", "b"}, done  # c, a, b stand by in turn
+    assert [event for event in events(there.out) if event["kind"] == "configuration.changed"] == []
+    assert there.as_before(), witness.differences(there.before, there.theirs())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_what_controllers_of_a_dead_runner_did_is_taken_back(with_standby: There, tmp_path: Path, both: bool):
+    there = with_standby
+    running = Cli("run", controlled(there, "  rotating: {for: 5m}\n"), "--on", there.file, "--out", there.out)
+    assert wait_until(lambda: rotated(there) or running.process.poll() is not None, 180)
+    mine = controllers_of(running)
+    assert len(mine) == 2
+    if both:
+        for child in psutil.Process(running.process.pid).children():
+            if "chaos.commands.keeping" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    assert psutil.wait_procs(mine, 15)[1] == []
+    if both:
+        assert not there.as_before()
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=180
+        )
+        assert done.returncode == 0 and "watching for 60 s" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert wait_until(there.as_before, 60), witness.differences(there.before, there.theirs())
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+@pytest.mark.full
+def test_a_runner_that_stands_still_loses_its_controllers_before_anything_is_undone(with_standby: There):
+    there = with_standby
+    running = Cli(
+        "run", controlled(there, "  rotating: {for: 5m}\n", lead=True), "--on", there.file, "--out", there.out
+    )
+    assert wait_until(lambda: rotated(there) or running.process.poll() is not None, 180)
+    mine = controllers_of(running)
+    assert len(mine) == 2
+    mine[0].suspend()  # one that would act later
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        assert wait_until(there.as_before, 60), witness.differences(there.before, there.theirs())
+        assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in mine)
+        time.sleep(10)
+        assert there.as_before(), witness.differences(there.before, there.theirs())
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+    code, output = running.end(180)
+    assert code in (3, 4, 5), output  # by who first notices what of it is gone
+    assert there.as_before() and cli("recover")[0] == 0
+
+
+@pytest.mark.full
+def test_weights_that_somebody_else_sets_between_rotations_are_left_and_named(with_standby: There):
+    there = with_standby
+    running = Cli("run", controlled(there, "  rotating: {for: 5m}\n"), "--on", there.file, "--out", there.out)
+    assert wait_until(lambda: rotated(there) or running.process.poll() is not None, 180)
+    for each in controllers_of(running):
+        each.suspend()  # else they rotate what somebody else has set
+    set_weights(there.lab, {"a": 3, "b": 2, "c": 0})
+    try:
+        code, output = running.end(180)
+        assert code == 6 and "somebody else has changed the weights since" in output, output
+        assert weights(there.lab)[0] == {"a": 3, "b": 2, "c": 0}
+    finally:
+        set_weights(there.lab, {"a": 1, "b": 1, "c": 0})
+        assert cli("recover")[0] == 0
+    assert there.as_before(), witness.differences(there.before, there.theirs())
+
+
+@pytest.mark.full
+def test_canaries_of_others_and_balancers_that_nobody_steers_keep_controllers_away(with_links: There):
+    there, lab = with_links, with_links.lab
+    experiment = controlled(there, "  rotating: {for: 5s}\n")
+    refused = cli("run", experiment, "--on", there.file, "--out", there.out)
+    assert refused[0] == 2 and "steers clients that go through the load balancers" in refused[1], refused[1]
+    experiment.write_text(experiment.read_text().replace("controller: {", "controller: {steer: false, "))
+    create_index(lab, ".failover-canary-1", {"hidden": True, "number_of_replicas": 2})
+    try:
+        refused = cli("run", experiment, "--on", there.file, "--out", there.out)
+        assert refused[0] == 2 and "failover controllers of others run there" in refused[1], refused[1]
+    finally:
+        delete_index(lab, ".failover-canary-1")
+    assert there.as_before() and not there.out.exists()
+
+
+SLOW_ZONE = (
+    "  healthy: {for: 3s}\n"
+    "  slow: {for: 30s, inject: {network.latency: {links: around zone c, delay: 800ms}}, scripted_wait: true}\n"
+    "  returned: {undo: network.latency, until: {green: true, stable: 2s, within: 3m}}\n"
+)
+
+
+@pytest.mark.full
+def test_controllers_lead_writes_away_from_a_slow_zone_there(with_links: There):
+    there = with_links
+    experiment = controlled(there, SLOW_ZONE)
+    text = experiment.read_text().replace("rotate_every: 5s", "steer: false, return_after: 5s")
+    experiment.write_text(text)
+    code, output = cli("run", experiment, "--on", there.file, "--out", there.out)
+    assert code in (0, 3), output  # a busy machine may send late
+    assert findings(there.out)["clean"] is True
+    done = {
+        (event["step"], event["zone"]) for event in told_by_controllers(there.out) if event["kind"] == "failover.done"
+    }
+    assert ("decommission", "c") in done, done
+    assert there.as_before(), witness.differences(there.before, there.theirs())
 
 
 def rolled(lab: LocalLab, *words: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.definitions.existing import RUNGS, ExistingFile
+from chaos.opensearch.foreign import CANARY, OURS
 
 ROLE = "opensearch-chaos"
 LOOK = (
@@ -32,19 +33,28 @@ ZONES = (
     "cluster:admin/decommission/awareness/put",
     "cluster:admin/decommission/awareness/delete",
 )
+CONTROLLERS = (
+    "cluster:admin/reroute",
+    "cluster:admin/voting_config/add_exclusions",
+    "cluster:admin/voting_config/clear_exclusions",
+)
+"""What failover controllers of an experiment need beside: to try copies again that were given up, and to move the
+elected cluster manager."""
 OWN = ("indices_all",)
 """Of the run's own indices everything: it makes, fills, reads and deletes them."""
-PREFIX = "oschaos-*"
+PREFIX = f"{OURS}*"
+CANARIES = f"{CANARY}-*"
 
 
 def role(file: ExistingFile) -> dict[str, Any]:
     """The body of ``PUT _plugins/_security/api/roles/NAME``."""
     rung = RUNGS.index(file.rung)
     runs, zones = rung >= RUNGS.index("node"), rung >= RUNGS.index("zone")
-    cluster = [*LOOK, *(RUN if runs else ()), *(ZONES if zones else ()), *(SETTINGS if zones and file.settings else ())]
+    acts = (*ZONES, *CONTROLLERS) if zones else ()
+    cluster = [*LOOK, *(RUN if runs else ()), *acts, *(SETTINGS if zones and file.settings else ())]
     indices = [{"index_patterns": ["*"], "allowed_actions": list(LOOK_AT_INDICES)}]
     if runs:
-        own = [PREFIX, *([file.notes] if file.notes else [])]
+        own = [PREFIX, CANARIES, *([file.notes] if file.notes else [])]
         indices.append({"index_patterns": own, "allowed_actions": list(OWN)})
     if file.reads is not None:
         indices.append({"index_patterns": list(file.reads.indices), "allowed_actions": ["indices:data/read/search"]})

@@ -16,12 +16,13 @@ from fake_cluster import FakeCluster
 from making import block
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
-from chaos.base.paths import STATE_VARIABLE, write_json
+from chaos.base.paths import STATE_VARIABLE, ProcessIdentity, write_json
 from chaos.faults.ledger import standing
 from chaos.faults.moves import Move, Reversible
 from chaos.run import commanding, keeper, recovering_on
+from chaos.run.controllers import BEAT_SECONDS, CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import FORGET, NotedLedger, Notes, opening
-from chaos.run.on_target import refused_beside
+from chaos.run.on_target import LEASE_SECONDS, refused_beside
 from chaos.target.existing.target import folder_of, unreached
 
 INDEX = ".opensearch-chaos"
@@ -144,12 +145,25 @@ def test_a_lock_that_moves_is_of_a_run_that_lives(
     notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
     held = notes.lock()
     assert held is not None
-    monkeypatch.setattr(recovering_on, "WATCHED_SECONDS", 0.2)
     monkeypatch.setattr(recovering_on.time, "sleep", lambda _: None)
-    recovering_on.refuse_living(notes, held)
+    recovering_on.refuse_living(notes, held, 0.2)
     monkeypatch.setattr(recovering_on.time, "sleep", lambda _: notes.renew("run-1"))
     with pytest.raises(InvalidInput, match="is alive"):
-        recovering_on.refuse_living(notes, held)
+        recovering_on.refuse_living(notes, held, 0.2)
+
+
+def test_a_run_with_controllers_counts_as_dead_only_when_these_have_ended(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    """They live for as long as their runner is taken for alive, and until they notice its silence."""
+    ledger = opened(cluster, tmp_path)
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    assert recovering_on.watched(notes.standing().get("run-1", ())) == recovering_on.WATCHED_SECONDS
+    ledger.intend(CONTROLLERS, [Reversible(Move(NOTHING), Move("index.delete", {"index": ".failover-canary-0"}))])
+    ledger.intend("controller a", [commanding.ending(commanding.Session(ProcessIdentity.me(), "t"), ["failover"])])
+    (entry,) = notes.standing()["run-1"]  # their processes are nothing that another machine could end
+    assert entry.fault == CONTROLLERS
+    assert recovering_on.watched([entry]) > LEASE_SECONDS + SILENT_SECONDS + BEAT_SECONDS
 
 
 def test_notes_that_cannot_be_read_are_an_error_in_words(cluster: WithDocuments, tmp_path: Path) -> None:

@@ -146,6 +146,60 @@ def test_what_goes_past_the_load_balancers_is_refused(
     assert len(found) == (says is not None) and all(says in each for each in found if says), made.refused
 
 
+def controlled(
+    folder: Path, controller: str, phases: str = "  calm: {for: 5s}", *, copies: int = 15, more: str = "", **now: Any
+) -> Any:
+    """``copies``: what the file allows; ``copies_seen`` and whatever else is so on the cluster."""
+    plan(folder, phases)  # writes both files
+    text = (folder / "staging.yaml").read_text().replace("copies: 9", f"copies: {copies}")
+    (folder / "staging.yaml").write_text(text + more)
+    with open(folder / "asked.yaml", "a") as file:
+        file.write(f"controller: {controller}\n")
+    made = load_existing(folder / "staging.yaml")
+    offers = reaching.offers_on(PROVIDERS, made.written)
+    seen = replace(there(), **{("copies" if key == "copies_seen" else key): value for key, value in now.items()})
+    return planned(load_experiment(folder / "asked.yaml"), made, seen, 1, offers, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("controller", "options", "says"),
+    [
+        ("{}", {}, None),
+        ("{act: false}", {}, None),
+        ("{}", {"copies": 14}, "copies of shards: 15, and the file allows 14"),
+        ("{}", {"more": BALANCERS}, "no failover controller steers clients that go through the load balancers"),
+        ("{steer: false}", {"more": BALANCERS}, None),
+    ],
+)
+def test_controllers_are_allowed_where_the_file_has_room_for_them(
+    tmp_path: Path, controller: str, options: dict[str, Any], says: str | None
+) -> None:
+    made = controlled(tmp_path, controller, **options)
+    assert [row.says for _, row in made.refused if says is None or says not in row.says] == []
+    assert bool(made.refused) == (says is not None)
+    assert made.needs == ("node" if "act: false" in controller else "zone")
+
+
+def test_whichever_zone_controllers_may_take_out_must_be_dispensable(tmp_path: Path) -> None:
+    orders = tuple(ShardCopy("orders", 0, zone == "a", "STARTED", f"{zone}-data") for zone in "abc")
+    made = controlled(tmp_path, "{}", copies_seen=orders)
+    assert made.refused == [] and len({name[0] for name in made.reached[0].hit}) == 1
+    single = (*orders, ShardCopy("single", 0, True, "STARTED", "b-data"))
+    made = controlled(tmp_path, "{}", copies_seen=single)
+    assert "phase calm: shards" in refused(made) and made.reached[0].hit == ("b-cm", "b-data")
+    assert controlled(tmp_path, "{act: false}", copies_seen=single).refused == []
+
+
+def test_of_a_node_that_is_hit_controllers_may_take_out_all_of_its_zone(tmp_path: Path) -> None:
+    slow = "  slow: {inject: {network.latency: {links: between node a-data and node c-data, delay: 1s}}, for: 5s}"
+    alone = controlled(tmp_path, "{act: false}", slow)
+    assert alone.reached[0].hit in (("a-data",), ("c-data",))
+    made = controlled(tmp_path, "{}", slow)
+    assert made.reached[0].hit in (("a-cm", "a-data"), ("c-cm", "c-data"))
+    calm = controlled(tmp_path, "{}", "  calm: {for: 5s}", decommissioned={"b": "SUCCESSFUL"})
+    assert calm.reached[0].hit == ("b-cm", "b-data"), "two never go"
+
+
 API = "http://10.0.0.9:8474"
 PROXIES = {f"{a}-{b}": {"from": [a], "to": b} for a in NODES for b in NODES if a != b}
 LINKS = "between role data and zone a and role data and zone c"
@@ -536,6 +590,17 @@ def test_what_has_not_changed_is_allowed_and_what_our_own_faults_did_is_no_reaso
     c_is_out = replace(there(), decommissioned={"c": "SUCCESSFUL"})
     gone = tuple(node for node in there().nodes or () if node.zone != "c")
     assert asked(replace(c_is_out, nodes=gone, voting=("a-cm", "b-cm", "an id"))) is None
+
+
+def test_nodes_of_a_zone_that_controllers_took_out_may_be_on_their_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = beginning(tmp_path, OUT, monkeypatch)
+    some = tuple(node for node in there().nodes or () if node.name != "b-data")
+    monkeypatch.setattr(on_target, "seen_of", lambda *_, **__: replace(there(), nodes=some))
+    assert "b-data left, and that is none of our doing" in str(beside.forbids(0))
+    beside.taken_out = lambda: frozenset({"b"})
+    assert beside.forbids(0) is None
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,12 @@ def test_what_the_file_does_not_allow_is_not_in_the_role() -> None:
     node = rights.role(of(rung="node", until="2027-01-31", notes=".chaos", settings=["a.b"]))
     assert set(node["cluster_permissions"]) == {*rights.LOOK, *rights.RUN}
     assert node["index_permissions"][1] == {
-        "index_patterns": ["oschaos-*", ".chaos"],
+        "index_patterns": ["oschaos-*", ".failover-canary-*", ".chaos"],
         "allowed_actions": ["indices_all"],
     }
     zone = rights.role(of(rung="zone", until="2027-01-31", settings=["a.b"]))
-    assert set(zone["cluster_permissions"]) == {*rights.LOOK, *rights.RUN, *rights.ZONES, *rights.SETTINGS}
+    acts = {*rights.ZONES, *rights.CONTROLLERS}
+    assert set(zone["cluster_permissions"]) == {*rights.LOOK, *rights.RUN, *acts, *rights.SETTINGS}
     assert not set(rights.SETTINGS) & set(rights.role(of(rung="zone", until="2027-01-31"))["cluster_permissions"])
 
 
