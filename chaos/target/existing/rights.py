@@ -31,6 +31,8 @@ ZONES = (
     "cluster:admin/routing/awareness/weights/delete",
     "cluster:admin/decommission/awareness/put",
     "cluster:admin/decommission/awareness/delete",
+    "cluster:admin/voting_config/add_exclusions",
+    "cluster:admin/voting_config/clear_exclusions",
 )
 OWN = ("indices_all",)
 """Of the run's own indices everything: it makes, fills, reads and deletes them."""
