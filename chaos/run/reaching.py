@@ -99,7 +99,9 @@ def reached(
     held: dict[str, list[Fault]] = {}
     voteless, found = NOBODY, []
     for phase in experiment.phases:
-        votes = list(voteless) if phase.inject else []  # faults of a phase are made before its actions
+        # faults of a phase are made before its actions, and what one action takes the next may give back
+        votes = list(voteless) if phase.inject else []
+        outs = [_nodes_of(out, experiment)] if phase.inject else []
         for label in list(active) if "all" in phase.undo else phase.undo:
             active.pop(label, None)
             held.pop(label, None)
@@ -134,14 +136,20 @@ def reached(
             elif isinstance(action, IncludeVotes):
                 voteless = NOBODY
             steps.append(step)
-        gone = frozenset(node.name for node in experiment.topology.nodes if node.zone in out)
+            votes += voteless
+            outs.append(_nodes_of(out, experiment))
+        gone = _nodes_of(out, experiment)
         ways = now + [hits for several in active.values() for hits in several]
         if acting and not gone and ways == []:
             ways = [acting]
         votes = list(dict.fromkeys([*votes, *voteless]))
-        worst, without, rows = _worst([*ways, (gone,)], votes, target, seen, today)
+        worst, without, rows = _worst([*ways, tuple(dict.fromkeys([*outs, gone]))], votes, target, seen, today)
         found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows), tuple(sorted(without))))
     return found
+
+
+def _nodes_of(zones: Collection[str], experiment: Experiment) -> frozenset[str]:
+    return frozenset(node.name for node in experiment.topology.nodes if node.zone in zones)
 
 
 def _unseen(held: Mapping[str, Sequence[Fault]], zone: str, experiment: Experiment, wiring: Wiring) -> Iterator[Row]:

@@ -231,6 +231,14 @@ def test_a_second_zone_while_one_is_out_is_forbidden(tmp_path: Path) -> None:
     assert "phase out: zones hit" in refused(plan(tmp_path, out, seen=now)), "one that somebody else took out counts"
 
 
+def test_faults_come_before_a_zone_comes_back(tmp_path: Path) -> None:
+    out = "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}\n"
+    back = "  back: {inject: {node.kill: {target: node b-data}}, do: {recommission: {zone: c}}, for: 5s}"
+    made = plan(tmp_path, out + back)
+    assert "phase back: zones hit" in refused(made) and made.reached[1].hit == ("b-data", "c-cm", "c-data")
+    assert made.reached[2].hit == ()
+
+
 def test_the_last_copy_and_the_majority_are_kept(tmp_path: Path) -> None:
     kill = "  gone: {inject: {node.kill: {target: node c-data}}, for: 5s}"
     lone = replace(there(), copies=(ShardCopy("orders", 0, True, "STARTED", "c-data"),))
@@ -289,6 +297,8 @@ def test_a_manager_without_a_vote_may_go_and_another_one_may_not(tmp_path: Path)
 def test_faults_come_before_votes_are_given_back(tmp_path: Path) -> None:
     back = "  back: {inject: {node.kill: {target: node b-cm}}, do: {include_votes: {}}, for: 5s}"
     assert "phase back: votes" in refused(plan(tmp_path, TAKE % "node a-cm" + back))
+    at_once = "  back: {inject: {node.kill: {target: node b-cm}}, do: {%s, include_votes: {}}, for: 5s}"
+    assert "phase back: votes" in refused(plan(tmp_path, at_once % "exclude_votes: {target: node a-cm}"))
     later = "  then: {inject: {node.kill: {target: node b-cm}}, for: 5s}"
     made = plan(tmp_path, TAKE % "node a-cm" + GIVE + later)
     assert not any("votes" in each for each in refused(made)) and made.reached[1].voteless == ()
