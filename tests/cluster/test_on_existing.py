@@ -344,7 +344,7 @@ def test_votes_of_a_dead_runner_are_given_back(voted: There, tmp_path: Path, bot
 
 
 BLOCKED = "  %s: {for: %s, inject: {settings.change: {scope: index, settings: {%s: true}}}}\n"
-BLOCKS = ("blocks.write", "blocks.read_only", "blocks.read_only_allow_delete")
+BLOCKS = ("blocks.write", "blocks.read_only")
 
 
 @pytest.mark.full
