@@ -132,10 +132,11 @@ def _done(made: Planned) -> Iterator[str]:
         yield f"{number}. **{phase.name}**, {_lasts(phase)}."
         for says in _changes(made, phase):
             yield f"   * {says}"
-        if (each := reached.get(phase.name)) is not None and (each.steps or each.hit):
-            rows = [*(row for step in each.steps for row in step.rows), *(each.rows if each.hit else ())]
-            stays = "".join(f"; {_signed(row)}" for row in rows)
-            yield f"   * Worst case: {', '.join(each.hit) or 'no node'} hit{stays}."
+        if (each := reached.get(phase.name)) is not None and (each.steps or each.hit or each.voteless):
+            told = each.rows if each.hit or each.voteless else ()
+            stays = "".join(f"; {_signed(row)}" for row in (*(row for step in each.steps for row in step.rows), *told))
+            votes = f", {', '.join(each.voteless)} without a vote" if each.voteless else ""
+            yield f"   * Worst case: {', '.join(each.hit) or 'no node'} hit{votes}{stays}."
     yield ""
     accepted = [each for each in made.target.written.accept_unavailable if made.day <= each.until]
     for one in accepted:

@@ -1,4 +1,4 @@
-"""An operator's moves on a cluster through its REST API: weights, decommission, recommission, the load's index.
+"""An operator's moves on a cluster through its REST API: weights, decommission, votes, the load's index.
 
 All idempotent, so that they can stand in the ledger: asking for what already holds is fine. Facts of the API are
 those of OpenSearch 3.8.0: weight values are strings, ``_version`` is a number that must be current, a decommission
@@ -17,16 +17,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from chaos.base.errors import LabError
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import (
     DECOMMISSION,
     EXCLUDED,
+    EXCLUSIONS,
     GIVE_BACK,
+    VOTES,
     decommission_path,
     decommission_status_path,
     decommissions_of,
+    still_voting,
     weights_body,
     weights_of,
     weights_path,
@@ -47,6 +51,8 @@ IN_FLIGHT_SECONDS = 0.5
 LAST_SECONDS = 10.0
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
+VOTES_SECONDS = 30.0
+"""Until votes are gone; the default ``timeout`` of the request too."""
 
 
 @contextmanager
@@ -179,6 +185,59 @@ def excluded(cluster: Cluster, through: str | None = None, timeout: float = ASK_
     answer = asked(cluster, EXCLUDED, "reading the exclusions of votes", through, timeout)
     with reading("the answer with the exclusions of votes"):
         return without_vote(answer)
+
+
+def exclude_votes(cluster: Cluster, nodes: Sequence[str]) -> None:
+    """Take the votes of these cluster managers away, and wait until the state of the cluster shows it.
+
+    Raises LabError where others are excluded, and where it is not shown within :data:`VOTES_SECONDS`.
+    """
+    refuse_excluded(cluster, nodes)
+    deadline = time.monotonic() + VOTES_SECONDS
+    if _still_voting(cluster, nodes):
+        path = f"{EXCLUSIONS}?timeout={VOTES_SECONDS:g}s&node_names={quote(','.join(nodes))}"
+        status, answer = administer(cluster, "POST", path)
+        if status != 200:
+            raise LabError(f"taking the votes of {', '.join(nodes)} away answered {status}: {str(answer)[:300]}")
+    while left := _still_voting(cluster, nodes):
+        if time.monotonic() > deadline:
+            raise LabError(f"{', '.join(left)} still votes, or is away, {VOTES_SECONDS:g} s after its vote was taken")
+        time.sleep(0.2)
+
+
+def refuse_excluded(cluster: Cluster, nodes: Sequence[str] = ()) -> None:
+    """Raises LabError where any but these nodes are without a vote: votes are given back all at once, or not at all."""
+    if strange := sorted(set(certain(cluster, lambda: excluded(cluster))) - set(nodes)):
+        raise LabError(
+            f"{', '.join(strange)} has no vote already, and OpenSearch gives votes back all at once: no other is taken",
+            remedy="wait until they are given back: DELETE _cluster/voting_config_exclusions",
+        )
+
+
+def _still_voting(cluster: Cluster, nodes: Sequence[str]) -> list[str]:
+    answer = asked(cluster, VOTES, "reading who votes", None, ASK_SECONDS)
+    with reading("the answer with who votes"):
+        return still_voting(answer, nodes)
+
+
+def include_votes(cluster: Cluster, nodes: Sequence[str]) -> None:
+    """Give the votes of these nodes back. Raises LabError where somebody else has taken other votes since.
+
+    OpenSearch ends all exclusions at once, so what is not ours would end too. Nothing is left to do where none of these
+    nodes is excluded any more.
+    """
+    now = set(certain(cluster, lambda: excluded(cluster)))
+    if not now & set(nodes):
+        return
+    if strange := sorted(now - set(nodes)):
+        raise LabError(
+            f"the votes of {', '.join(sorted(now & set(nodes)))} were not given back, because somebody else has taken "
+            f"those of {', '.join(strange)} away since, and OpenSearch gives votes back all at once",
+            remedy="when theirs may be given back too: DELETE _cluster/voting_config_exclusions?wait_for_removal=false",
+        )
+    status, answer = administer(cluster, "DELETE", GIVE_BACK)
+    if status != 200:
+        raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
 
 
 def undo_failover(

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment, Topology
+from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.faults.holding import facts, told
 from chaos.faults.ledger import moves, standing
+from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
 from chaos.opensearch.administration import explicit_settings
@@ -323,10 +325,27 @@ class OnTarget:
         taken = self.taken_out()  # one that has come back may still be on its way
         before |= {node.name for node in self.lab.topology.nodes if node.zone in taken}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
-        ours = facts(entry.move for entry in standing(self.ledger.path))
+        stands = [entry.move for entry in standing(self.ledger.path)]
+        ours = facts(stands)
         odd = [row for row in compare.toxiproxies(target.written, seen, ours) if row.sign is not Sign.SAME]
         wrong += [f"{row.what}: {row.says}" for row in odd]
+        takes = any(isinstance(action, ExcludeVotes) for action in self.experiment.phases[number].do)
+        wrong += _other_votes(stands, seen, takes=takes)
         gone = set(target.written.nodes) - {node.name for node in seen.nodes} - before
         if gone:
             wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")
         return wrong
+
+
+def _other_votes(stands: Sequence[Move], seen: Seen, *, takes: bool) -> list[str]:
+    """Where votes are taken away by us, or are to be (``takes``): votes that others took, or gave back."""
+    ours = {name for move in stands if move.operation == "votes.exclude" for name in move.arguments["nodes"]}
+    if not (ours or takes):
+        return []
+    if seen.excluded is None:
+        return [f"votes: {seen.unread['votes']}"]
+    theirs, back = sorted(set(seen.excluded) - ours), sorted(ours - set(seen.excluded))
+    return [
+        *([f"votes: {', '.join(theirs)} has none, and that is none of our doing"] if theirs else []),
+        *([f"votes: {', '.join(back)} has its vote again, and that is none of our doing"] if back else []),
+    ]

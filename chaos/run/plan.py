@@ -23,7 +23,7 @@ import psutil
 import chaos
 from chaos.base.errors import Lacking
 from chaos.definitions import Duration, Experiment, Scene, objectives
-from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
+from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.existing import Existing
 from chaos.definitions.experiment import Controller
 from chaos.definitions.selectors import NodeSelector, candidates
@@ -187,7 +187,9 @@ def _inverse(action: ActionParams) -> str | None:
         return f"recommission zone {action.zone}"
     if isinstance(action, Weights):
         return "the weights that were there before"
-    assert isinstance(action, Recommission)
+    if isinstance(action, ExcludeVotes):
+        return "votes are given back, if nobody else has taken any away since"
+    assert isinstance(action, Recommission | IncludeVotes)
     return None
 
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from relays import Doors, doors
 
 from chaos.base.paths import STATE_VARIABLE
 from chaos.opensearch.administration import create_index, delete_index, set_weights, weights
-from chaos.opensearch.views import administer, await_green
+from chaos.opensearch.views import administer, await_green, elected
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
@@ -237,6 +237,139 @@ def test_a_setting_that_somebody_else_changes_meanwhile_is_left_and_named(there:
         administer(there.lab, "PUT", "/_cluster/settings", {"persistent": {ALLOCATION: None}})
         assert cli("recover")[0] == 0
     assert there.as_before()
+
+
+EXCLUSIONS = "/_cluster/voting_config_exclusions"
+WITHOUT = "  without: {for: %s, do: {exclude_votes: {target: %s}}}\n"
+
+
+def without_vote(there: There) -> list[str]:
+    return [each["node_name"] for each in there.theirs()["votes"]]
+
+
+def voting(there: There) -> set[str]:
+    state = administer(there.lab, "GET", "/_cluster/state/metadata,nodes")[1]
+    names = {id: node["name"] for id, node in state["nodes"].items()}
+    return {names[id] for id in state["metadata"]["cluster_coordination"]["last_committed_config"]}
+
+
+def done(phase: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda event: event["kind"] == "action.done" and event["ok"] and event["says"].startswith(phase)
+
+
+def exclude(there: There, node: str) -> None:
+    assert administer(there.lab, "POST", f"{EXCLUSIONS}?node_names={node}")[0] == 200
+
+
+def end_exclusions(there: There) -> None:
+    assert administer(there.lab, "DELETE", f"{EXCLUSIONS}?wait_for_removal=false")[0] == 200
+
+
+@pytest.fixture
+def voted(there: There) -> Iterator[There]:
+    """Where votes are given back, whatever a test ended in: with them away its lab would lead no further test."""
+    yield there
+    end_exclusions(there)
+
+
+@pytest.mark.full
+def test_votes_are_taken_away_for_a_phase_and_given_back(voted: There):
+    there = voted
+    running = there.begin(
+        "  healthy: {for: 2s}\n"
+        + WITHOUT.replace("without", "one") % ("8s", "node a-all")
+        + "  again: {for: 3s, do: {include_votes: {}}}\n"
+        + WITHOUT % ("8s", "elected cluster manager")
+    )
+    await_event(running, there.out, done("take the votes of node a-all away"))
+    assert without_vote(there) == ["b-all"] and "b-all" not in voting(there)  # which zone a's is there
+    await_event(running, there.out, done("give the votes back"))
+    assert without_vote(there) == []
+    await_event(running, there.out, done("take the votes of elected cluster manager away"))
+    (led,) = without_vote(there)
+    assert led not in voting(there) and elected(there.lab) not in (None, led)
+    code, output = running.end(180)
+    assert code in (0, 3), output  # a busy machine may send late
+    found = findings(there.out)
+    assert found["clean"] is True and found["outcome"] in ("pass", "inconclusive"), found["reasons"]
+    assert there.as_before() and wait_until(lambda: len(voting(there)) == 3, 10)
+
+
+@pytest.mark.full
+def test_votes_that_somebody_else_took_keep_a_run_away_and_are_left(voted: There):
+    there = voted
+    exclude(there, "c-all")
+    code, output = there.run(WITHOUT % ("2s", "node a-all"))
+    assert code == 2 and "votes: c-all" in output, output
+    assert without_vote(there) == ["c-all"] and not there.out.exists()
+    end_exclusions(there)
+    running = there.begin("  healthy: {for: 2s}\n" + WITHOUT % ("5m", "node a-all"))
+    await_event(running, there.out, done("take the votes"))
+    exclude(there, "c-all")
+    try:
+        code, output = running.end(180)
+        assert code == 6 and "left behind: " in output, output
+        said = " ".join(output.split())
+        assert "somebody else has taken those of c-all away since" in said, output
+        assert "somebody else changed which nodes have no vote from b-all to b-all, c-all" in said, output
+        assert sorted(without_vote(there)) == ["b-all", "c-all"]
+    finally:
+        end_exclusions(there)
+        assert cli("recover")[0] == 0
+    assert there.as_before()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_votes_of_a_dead_runner_are_given_back(voted: There, tmp_path: Path, both: bool):
+    there = voted
+    running = there.begin("  healthy: {for: 2s}\n" + WITHOUT % ("5m", "node a-all"))
+    await_event(running, there.out, done("take the votes"))
+    assert without_vote(there) == ["b-all"]
+    if both:
+        for child in psutil.Process(running.process.pid).children():
+            if "chaos.commands.keeping" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    if both:
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        ended = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0 and "votes.exclude" in ended.stdout + ended.stderr, ended.stdout + ended.stderr
+    assert wait_until(there.as_before, 60), there.theirs()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+BLOCKED = "  %s: {for: %s, inject: {settings.change: {scope: index, settings: {%s: true}}}}\n"
+BLOCKS = ("blocks.write", "blocks.read_only")
+
+
+@pytest.mark.full
+def test_its_own_index_is_blocked_and_free_again(there: There):
+    after = "  after_%s: {for: 2s, undo: all}\n"
+    code, output = there.run(
+        "  healthy: {for: 2s}\n"
+        + "".join(BLOCKED % (f"held_{n}", "3s", key) + after % n for n, key in enumerate(BLOCKS))
+    )
+    assert code in (0, 3), output
+    found = findings(there.out)
+    assert [fault["proven"] for fault in found["faults"]] == [True] * len(BLOCKS)
+    assert found["clean"] is True and there.as_before()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("key", BLOCKS)
+def test_a_blocked_index_of_a_dead_runner_is_taken_away(there: There, key: str):
+    running = there.begin("  healthy: {for: 2s}\n" + BLOCKED % ("held", "5m", key))
+    await_event(running, there.out, in_effect)
+    running.process.kill()
+    running.process.wait()
+    assert wait_until(there.as_before, 60), there.theirs()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
 
 
 @pytest.mark.full

@@ -37,7 +37,10 @@ load:
   documents: 50
 phases:
   held: {for: 3s, inject: {settings.change: {scope: cluster, settings: {%s: none}}}}
-  over: {undo: all, for: 2s, do: {weights: {a: 1, b: 1, c: 1}}}
+  over: {undo: all, for: 2s, do: {weights: {a: 1, b: 1, c: 0}}}
+  out: {for: 2s, do: {decommission: {zone: c, no_delay: true}}}
+  back: {do: {recommission: {zone: c}}, until: {green: true, stable: 1s, within: 2m}}
+  voteless: {for: 2s, do: {exclude_votes: {target: node a-all}}}
 expect:
   - {acknowledged.lost: 0}
 """
@@ -140,7 +143,7 @@ def test_with_it_all_goes_well(there: Secured):
     code, output = cli("audit", there.file)
     assert code in (0, 1) and "unknown" not in output.replace("unknown, ", ""), output  # its summary counts none
     code, output = cli("run", there.experiment, "--on", there.file, "--out", there.out)
-    assert code in (0, 3), output  # a busy machine may send late
+    assert code in (0, 3) and "FAILED" not in output, output  # a busy machine may send late
     found = findings(there.out)
     assert found["clean"] is True and [fault["proven"] for fault in found["faults"]] == [True], found["reasons"]
     lost = next(each for each in found["findings"] if each["title"].startswith("acknowledged.lost"))
@@ -219,5 +222,5 @@ def test_each_part_of_what_a_run_takes_is_missed(there: Secured, action: str):
     code, output = cli("run", there.experiment, "--on", there.file, "--out", there.folder / action.rpartition(":")[2])
     there.may(there.role)
     assert "Traceback" not in output, output
-    assert code not in (0, 3), f"nobody misses {action}: {output}"
+    assert code not in (0, 3) or "FAILED" in output, f"nobody misses {action}: {output}"
     assert cli("recover", "--on", there.file)[0] == 0 and cli("recover")[0] == 0

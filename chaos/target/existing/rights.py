@@ -32,6 +32,8 @@ ZONES = (
     "cluster:admin/routing/awareness/weights/delete",
     "cluster:admin/decommission/awareness/put",
     "cluster:admin/decommission/awareness/delete",
+    "cluster:admin/voting_config/add_exclusions",
+    "cluster:admin/voting_config/clear_exclusions",
 )
 CONTROLLERS = (
     "cluster:admin/reroute",

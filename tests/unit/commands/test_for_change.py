@@ -141,6 +141,19 @@ def test_controllers_stand_there_with_what_they_may_do_and_what_takes_it_back(tm
     assert "Failover controllers" not in told(made(tmp_path))
 
 
+def test_votes_that_are_taken_away_stand_with_what_gives_them_back(tmp_path: Path) -> None:
+    phases = (
+        "\n  healthy: {for: 9s}\n  take: {do: {exclude_votes: {target: node a-cm}}, for: 1m}\n"
+        "  give: {do: {include_votes: {}}, for: 1m}\n"
+    )
+    text = told(made(tmp_path, phases))
+    assert "Take the votes of node a-cm away. Taken back by: votes are given back, if nobody else has taken any" in text
+    assert "Worst case: no node hit, es-m-a without a vote; " in text
+    assert "without es-m-a 2 of 2 nodes of the voting configuration stay" in text
+    assert "Give the votes back. Taken back by: nothing, it takes something back itself." in text
+    assert "needed is rung zone" in text
+
+
 def test_the_figures_are_those_of_what_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = made(tmp_path)
     monkeypatch.setattr(keeper, "SILENCE_SECONDS", 7.0)

@@ -15,6 +15,7 @@ from chaos.base.errors import InvalidInput
 from chaos.commands.planning_on import planned, show
 from chaos.definitions import Topology
 from chaos.definitions.existing import RUNGS, Existing, load_existing
+from chaos.faults.moves import Move, Reversible
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target, reaching
@@ -284,6 +285,14 @@ def test_a_second_zone_while_one_is_out_is_forbidden(tmp_path: Path) -> None:
     assert "phase out: zones hit" in refused(plan(tmp_path, out, seen=now)), "one that somebody else took out counts"
 
 
+def test_faults_come_before_a_zone_comes_back(tmp_path: Path) -> None:
+    out = "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}\n"
+    back = "  back: {inject: {node.kill: {target: node b-data}}, do: {recommission: {zone: c}}, for: 5s}"
+    made = plan(tmp_path, out + back)
+    assert "phase back: zones hit" in refused(made) and made.reached[1].hit == ("b-data", "c-cm", "c-data")
+    assert made.reached[2].hit == ()
+
+
 def test_the_last_copy_and_the_majority_are_kept(tmp_path: Path) -> None:
     kill = "  gone: {inject: {node.kill: {target: node c-data}}, for: 5s}"
     lone = replace(there(), copies=(ShardCopy("orders", 0, True, "STARTED", "c-data"),))
@@ -319,6 +328,87 @@ def test_a_restart_is_over_when_it_has_been_made(tmp_path: Path) -> None:
     made = plan(tmp_path, first + "  second: {inject: {node.restart: {target: zone b, name: two}}, for: 5s}")
     assert not any("zones hit" in each for each in refused(made))
     assert [each.hit for each in made.reached] == [("a-cm", "a-data"), ("b-cm", "b-data"), ()]
+
+
+TAKE = "  take: {do: {exclude_votes: {target: %s}}, for: 5s}\n"
+GIVE = "  give: {do: {include_votes: {}}, for: 5s}\n"
+
+
+def test_a_manager_without_a_vote_may_go_and_another_one_may_not(tmp_path: Path) -> None:
+    made = plan(tmp_path, TAKE % "node a-cm" + WAITS % ", restarts: zone a")
+    assert made.refused == [] and made.needs == "zone"
+    assert [each.voteless for each in made.reached] == [("a-cm",)] * 3
+    made = plan(tmp_path, TAKE % "node a-cm" + WAITS % ", restarts: node b-cm")
+    assert refused(made) == ["phase roll: votes"]
+    assert made.refused[0][1].says == "without a-cm 1 of 2 nodes of the voting configuration stay: no majority"
+    assert refused(plan(tmp_path, TAKE % "node a-cm" + GIVE + WAITS % ", restarts: node b-cm")) == []
+    together = (
+        "  both: {do: {exclude_votes: {target: node a-cm}}, during: {manual: it, within: 1m, restarts: node b-cm}}"
+    )
+    assert refused(plan(tmp_path, together)) == ["phase both: votes"]
+
+
+def test_faults_come_before_votes_are_given_back(tmp_path: Path) -> None:
+    back = "  back: {inject: {node.kill: {target: node b-cm}}, do: {include_votes: {}}, for: 5s}"
+    assert "phase back: votes" in refused(plan(tmp_path, TAKE % "node a-cm" + back))
+    at_once = "  back: {inject: {node.kill: {target: node b-cm}}, do: {%s, include_votes: {}}, for: 5s}"
+    assert "phase back: votes" in refused(plan(tmp_path, at_once % "exclude_votes: {target: node a-cm}"))
+    later = "  then: {inject: {node.kill: {target: node b-cm}}, for: 5s}"
+    made = plan(tmp_path, TAKE % "node a-cm" + GIVE + later)
+    assert not any("votes" in each for each in refused(made)) and made.reached[1].voteless == ()
+
+
+def test_whoever_may_be_elected_may_be_without_a_vote(tmp_path: Path) -> None:
+    made = plan(tmp_path, TAKE % "elected cluster manager" + WAITS % ", restarts: node b-cm")
+    assert refused(made) == ["phase roll: votes"] and made.reached[1].voteless != ("b-cm",)
+    assert refused(plan(tmp_path, TAKE % "elected cluster manager" + WAITS % ", restarts: node b-data")) == []
+
+
+def test_votes_are_the_whole_cluster_s_and_need_its_rung(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(tmp_path, TAKE % "node a-cm" + GIVE, more="rung: node\nuntil: 2027-01-31\n")
+    assert refused(made) == ["the file: rung"]
+    assert list(made.rungs[1].refused) == [
+        "phase take: take the votes of node a-cm away (zone)",
+        "phase give: give the votes back (zone)",
+    ]
+    inverse = [step["inverse"] for step in made.steps if step["step"].startswith("do ")]
+    assert inverse == ["votes are given back, if nobody else has taken any away since", None]
+    show(made)
+    shown = capsys.readouterr().out
+    assert "hits at worst: no node, a-cm without a vote (rung zone)" in shown
+    assert "without a-cm 2 of 2 nodes of the voting configuration stay" in shown
+
+
+def test_votes_that_others_took_keep_a_plan_away(tmp_path: Path) -> None:
+    made = plan(tmp_path, TAKE % "node a-cm", seen=replace(there(), excluded=("c-cm",)))
+    assert refused(made) == ["the cluster: votes"]
+
+
+def test_votes_that_others_take_or_give_back_meanwhile_end_the_run_before_its_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = beginning(
+        tmp_path,
+        "  calm: {for: 5s}\n" + TAKE % "node a-cm" + GIVE + TAKE.replace("take", "anew") % "node a-cm",
+        monkeypatch,
+    )
+
+    def ask(number: int, *excluded: str, **more: Any) -> str | None:
+        now = replace(there(), **{"excluded": excluded, **more})
+        monkeypatch.setattr(on_target, "seen_of", lambda *_, **__: now)
+        return beside.forbids(number)
+
+    assert ask(1) is None
+    assert ask(1, "c-cm") == "votes: c-cm has none, and that is none of our doing"
+    assert ask(1, excluded=None, unread={"votes": "403"}) == "votes: 403"
+    taken = {"nodes": ["a-cm"]}
+    (entry,) = beside.ledger.intend("a1", [Reversible(Move("votes.exclude", taken), Move("votes.include", taken))])
+    assert ask(2, "a-cm", voting=("b-cm",)) is None
+    assert ask(2, "a-cm", "c-cm") == "votes: c-cm has none, and that is none of our doing"
+    assert ask(2) == "votes: a-cm has its vote again, and that is none of our doing"
+    beside.ledger.note(entry, "undone")
+    assert ask(2, "c-cm") is None  # it changes none; the watch over the configuration says who did
+    assert ask(3, "a-cm") == "votes: a-cm has none, and that is none of our doing"
 
 
 SET = "  set: {inject: {settings.change: {scope: %s, settings: {%s}}}, for: 5s}"
