@@ -275,7 +275,7 @@ def with_an_address(folder: Path) -> Any:
         ((WHO.cluster_uuid, "a-data"), None, False),
         (None, "cannot be reached", False),
         ((WHO.cluster_uuid, "b-data"), f"at {NODE} answers b-data", False),
-        (("other", "a-data"), f"at {NODE} is another cluster, other", True),
+        (("other", "a-data"), f"at {NODE} is another cluster: {WHO.cluster_name}, other", True),
     ],
 )
 def test_a_nodes_own_address_must_lead_to_it(
