@@ -7,10 +7,12 @@ copy of everything stay. What is not so, or cannot be known, ends the run: undon
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment
@@ -19,6 +21,7 @@ from chaos.faults.holding import facts, told
 from chaos.faults.ledger import moves, standing
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
+from chaos.opensearch.administration import reading
 from chaos.opensearch.foreign import OURS
 from chaos.opensearch.views import administer
 from chaos.run import reaching
@@ -30,6 +33,9 @@ from chaos.target.existing.seen import Seen, elsewhere, seen_of
 from chaos.target.existing.target import ExistingTarget
 
 RENEW_SECONDS = 5.0
+TEMPLATES = (
+    "/_cluster/state/metadata?filter_path=metadata.templates.*.index_patterns,metadata.index_template.index_template"
+)
 LOAD_PREFIX = OURS
 LEAST_LOOKS = 5
 """Gets and searches without which it is not known when a node finds a document: two, and three."""
@@ -126,35 +132,67 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
 
 
 def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
-    """Templates of others that would catch an index of ours, as the cluster itself says. Raises LabError."""
-    status, answer = administer(target, "POST", f"/_index_template/_simulate_index/{index}", timeout=20.0)
-    if status == 404:
-        return []
+    """Templates of others that would catch an index of ours. Raises LabError.
+
+    Of those of the new kind the one with the highest priority holds; those of the old kind (``_template``) hold where
+    none of the new kind catches the index, be it empty (``MetadataIndexTemplateService``, OpenSearch 3.8.0).
+    """
+    status, answer = administer(target, "GET", TEMPLATES, timeout=20.0)
     if status != 200:
-        raise LabError(f"asking which templates would catch {index} answered {status}: {str(answer)[:300]}")
-    template = answer.get("template") or {}
-    if (
-        not template.get("settings")
-        and not template.get("mappings", {}).get("properties")
-        and not template.get("aliases")
-    ):
+        raise LabError(f"asking which templates there are answered {status}: {str(answer)[:300]}")
+    with reading("the list of templates"):
+        known = answer.get("metadata", {})
+        new = _catching(known.get("index_template", {}).get("index_template", {}), index)
+        old = _catching(known.get("templates", {}), index)
+        if new:
+            name, holds = max(new.items(), key=lambda each: int(each[1].get("priority", 0)))
+            given = any((holds.get("template") or {}).values())
+            names = [name] if given or holds.get("composed_of") or "data_stream" in holds else []
+        else:
+            names = sorted(old)
+    if not names:
         return []
-    says = f"a template of yours would catch {LOAD_PREFIX}*"
-    return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {LOAD_PREFIX}")]
+    says = f"a template of yours would catch {LOAD_PREFIX}*: {', '.join(names[: compare.LISTED])}"
+    remedy = f"keep it from indices whose names begin with {LOAD_PREFIX}, or have an empty index template for them"
+    return [Row("templates", Sign.BLOCKS, says, remedy)]
+
+
+def _catching(templates: Mapping[str, Any], index: str) -> dict[str, Any]:
+    """Those of which a pattern is the name of this index: * is any text."""
+    return {
+        name: each
+        for name, each in templates.items()
+        if any(re.fullmatch(".*".join(map(re.escape, p.split("*"))), index) for p in each["index_patterns"])
+    }
 
 
 def refused_beside(target: ExistingTarget) -> list[Row]:
     """Another run that is under way there, or that left its notes. Raises LabError."""
-    index = target.target.written.notes
-    assert index is not None
-    notes = Notes(target, index)
-    if not notes.exists():
-        return []
-    remedy = f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
-    if (held := notes.lock()) is not None:
-        return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", remedy)]
+    if (held := under_way(target)) or (notes := _notes_of(target)) is None:
+        return held
     left = ", ".join(notes.standing())
-    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", remedy)] if left else []
+    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", _wait(target))] if left else []
+
+
+def under_way(target: ExistingTarget) -> list[Row]:
+    """Another run that is under way there; asked by GETs. Raises LabError."""
+    notes = _notes_of(target)
+    if notes is None or (held := notes.lock()) is None:
+        return []
+    return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", _wait(target))]
+
+
+def _notes_of(target: ExistingTarget) -> Notes | None:
+    """Those that there are."""
+    index = target.target.written.notes
+    if index is None:
+        return None
+    notes = Notes(target, index)
+    return notes if notes.exists() else None
+
+
+def _wait(target: ExistingTarget) -> str:
+    return f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
 
 
 def refused_foreign(target: Existing) -> list[Row]:
