@@ -55,6 +55,8 @@ class Garbled(urllib3.exceptions.HTTPError):
 
 def short(error: Exception) -> str:
     """An error of urllib3's in one line, without the objects that it names."""
+    if isinstance(error, urllib3.exceptions.ProtocolError) and len(error.args) == 2:  # "Connection aborted.", and why
+        return one_line(" ".join(map(str, error.args)))
     return one_line(re.sub(r"^<?[\w.]+\(.*?\)>?: ", "", str(error)) or type(error).__name__) or "no reason"
 
 

@@ -42,7 +42,7 @@ NODES = (
     "nodes.*.jvm.mem.heap_max_in_bytes"
 )
 LED = "/_cluster/health?local=true&filter_path=discovered_cluster_manager"
-UNREACHED = "cannot be reached"
+UNREACHED, ANOTHER = "cannot be reached", "is another cluster"
 LOCAL = "/_nodes/_local?filter_path=nodes.*.name"
 SHARDS = (
     "/_cluster/state/cluster_manager_node,nodes,routing_table,metadata,version?filter_path=version,cluster_manager_node,"
@@ -277,7 +277,7 @@ def _astray(nodes: Mapping[str, Address], access: Access, wanted: str) -> dict[s
                 return f"{address} {UNREACHED}: it answered {status}"
             there = identity_of(only_get(client), str(address))
             if there.cluster_uuid != wanted:
-                return f"at {address} is another cluster: {there.cluster_name}, {there.cluster_uuid}"
+                return f"at {address} {ANOTHER}: {there.cluster_name}, {there.cluster_uuid}"
             found = [printable(node["name"]) for node in said["nodes"].values()]
             return None if found == [name] else f"at {address} answers {', '.join(found)}"
         except urllib3.exceptions.HTTPError as error:
