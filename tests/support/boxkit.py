@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from box import plan, witness
 from box.making import Box
 from box.office import give
 from clusterkit import ROOT, Cli, kept_lab_id
@@ -83,6 +84,11 @@ class Boxed:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(STATE_VARIABLE, str(self.box.folder / "state"))
             yield self.box.lab()
+
+    def seen(self) -> dict[str, Any]:
+        """The same as :meth:`picture`, in this process: where a test needs many."""
+        with self.owned() as lab:
+            return dict(json.loads(json.dumps(witness.picture(lab, plan.NOTES))))
 
     def picture(self, file: Path) -> dict[str, Any]:
         """What is on the cluster now and is no run's; kept in ``file``."""
