@@ -334,7 +334,7 @@ def test_another_cluster_that_comes_in_mid_run_ends_it(boxed: Boxed, before: Pat
     with boxed.owned() as lab:
         leader = elected(lab)
     assert leader is not None
-    running = begun(boxed, out, HELD % "45s" + more + LAST)
+    running = begun(boxed, out, HELD % "60s" + more + LAST)
     with swapped(boxed, leader):
         code, output = running.end(240)
         tell(ended=output.strip())
