@@ -508,9 +508,13 @@ def _ways(file: ExistingFile, schemes: set[bool]) -> Iterator[Problem]:
 def _named(file: ExistingFile) -> Iterator[tuple[str, str]]:
     yield "the target", file.name
     yield "the cluster", file.identity.cluster_name
-    for address in (
+    passed = [each.url for server in file.toxiproxies for each in server.proxies.values() if each.url is not None]
+    addresses = (
         *file.addresses,
         *file.of_balancers.values(),
+        *file.of_nodes.values(),
         *(server.address for server in file.toxiproxies),
-    ):
-        yield "the host", address.host
+        *map(Address.parse, passed),
+    )
+    yield from dict.fromkeys(("the host", address.host) for address in addresses)
+    yield from (("the node", name) for name in file.nodes)

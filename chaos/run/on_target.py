@@ -7,11 +7,13 @@ copy of everything stay. What is not so, or cannot be known, ends the run: undon
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment, Topology
@@ -22,7 +24,7 @@ from chaos.faults.ledger import moves, standing
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
-from chaos.opensearch.administration import explicit_settings
+from chaos.opensearch.administration import explicit_settings, reading
 from chaos.opensearch.foreign import CANARY, OURS
 from chaos.opensearch.views import administer
 from chaos.run import controllers, reaching
@@ -38,6 +40,9 @@ LEASE_SECONDS = 45.0
 """How long after it last said so on the cluster a run may be taken for alive there: so long its failover controllers
 go on. In a zone that is lost the notes have a copy, so saying it may take as long as the cluster needs to give that
 up."""
+TEMPLATES = (
+    "/_cluster/state/metadata?filter_path=metadata.templates.*.index_patterns,metadata.index_template.index_template"
+)
 LOAD_PREFIX = OURS
 LEAST_LOOKS = 5
 """Gets and searches without which it is not known when a node finds a document: two, and three."""
@@ -151,22 +156,39 @@ def refused_copies(target: Existing, seen: Seen) -> list[Row]:
 
 
 def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
-    """Templates of others that would catch an index of ours, as the cluster itself says. Raises LabError."""
-    status, answer = administer(target, "POST", f"/_index_template/_simulate_index/{index}", timeout=20.0)
-    if status == 404:
-        return []
+    """Templates of others that would catch an index of ours. Raises LabError.
+
+    Of those of the new kind the one with the highest priority holds; those of the old kind (``_template``) hold where
+    none of the new kind catches the index, be it empty (``MetadataIndexTemplateService``, OpenSearch 3.8.0).
+    """
+    status, answer = administer(target, "GET", TEMPLATES, timeout=20.0)
     if status != 200:
-        raise LabError(f"asking which templates would catch {index} answered {status}: {str(answer)[:300]}")
-    template = answer.get("template") or {}
-    if (
-        not template.get("settings")
-        and not template.get("mappings", {}).get("properties")
-        and not template.get("aliases")
-    ):
+        raise LabError(f"asking which templates there are answered {status}: {str(answer)[:300]}")
+    with reading("the list of templates"):
+        known = answer.get("metadata", {})
+        new = _catching(known.get("index_template", {}).get("index_template", {}), index)
+        old = _catching(known.get("templates", {}), index)
+        if new:
+            name, holds = max(new.items(), key=lambda each: int(each[1].get("priority", 0)))
+            given = any((holds.get("template") or {}).values())
+            names = [name] if given or holds.get("composed_of") or "data_stream" in holds else []
+        else:
+            names = sorted(old)
+    if not names:
         return []
     prefix = LOAD_PREFIX if index.startswith(LOAD_PREFIX) else f"{CANARY}-"
-    says = f"a template of yours would catch {prefix}*"
-    return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {prefix}")]
+    says = f"a template of yours would catch {prefix}*: {', '.join(names[: compare.LISTED])}"
+    remedy = f"keep it from indices whose names begin with {prefix}, or have an empty index template for them"
+    return [Row("templates", Sign.BLOCKS, says, remedy)]
+
+
+def _catching(templates: Mapping[str, Any], index: str) -> dict[str, Any]:
+    """Those of which a pattern is the name of this index: * is any text."""
+    return {
+        name: each
+        for name, each in templates.items()
+        if any(re.fullmatch(".*".join(map(re.escape, p.split("*"))), index) for p in each["index_patterns"])
+    }
 
 
 def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
@@ -184,16 +206,31 @@ def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
 
 def refused_beside(target: ExistingTarget) -> list[Row]:
     """Another run that is under way there, or that left its notes. Raises LabError."""
-    index = target.target.written.notes
-    assert index is not None
-    notes = Notes(target, index)
-    if not notes.exists():
-        return []
-    remedy = f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
-    if (held := notes.lock()) is not None:
-        return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", remedy)]
+    if (held := under_way(target)) or (notes := _notes_of(target)) is None:
+        return held
     left = ", ".join(notes.standing())
-    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", remedy)] if left else []
+    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", _wait(target))] if left else []
+
+
+def under_way(target: ExistingTarget) -> list[Row]:
+    """Another run that is under way there; asked by GETs. Raises LabError."""
+    notes = _notes_of(target)
+    if notes is None or (held := notes.lock()) is None:
+        return []
+    return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", _wait(target))]
+
+
+def _notes_of(target: ExistingTarget) -> Notes | None:
+    """Those that there are."""
+    index = target.target.written.notes
+    if index is None:
+        return None
+    notes = Notes(target, index)
+    return notes if notes.exists() else None
+
+
+def _wait(target: ExistingTarget) -> str:
+    return f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
 
 
 def refused_foreign(target: Existing) -> list[Row]:
