@@ -146,7 +146,6 @@ def _done(made: Planned) -> Iterator[str]:
 
 def _of_its_own(made: Planned) -> Iterator[str]:
     """What every run adds to a cluster: notes, an index, load."""
-    from chaos.run import on_target
 
     file, topology, load = made.target.written, made.experiment.topology, made.experiment.load
     if file.notes is not None:
@@ -156,8 +155,9 @@ def _of_its_own(made: Planned) -> Iterator[str]:
         )
     copies = topology.shards * (topology.replicas + 1)
     yield (
-        f"An index of the test's own, `{on_target.LOAD_PREFIX}RUN-load`: {plural(copies, 'copy', 'copies')} of shards, "
-        f"{plural(load.documents, 'document')}. Taken back by: it is deleted, by exactly this name."
+        f"An index of the test's own, `{made.target.written.prefix}RUN-load`: "
+        f"{plural(copies, 'copy', 'copies')} of shards, {plural(load.documents, 'document')}. "
+        "Taken back by: it is deleted, by exactly this name."
     )
     rates = [f"{each.name} {each.rate.text}, good within {words(float(each.good_within))}" for each in load.operations]
     rates += [f"compare-and-set {load.cas.rate.text}"] if load.cas else []

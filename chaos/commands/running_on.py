@@ -198,8 +198,9 @@ def _busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
 
     made = every[0]
     cluster = ExistingTarget(made.target, made.experiment.topology)
-    index = f"{on_target.LOAD_PREFIX}0000-load"
-    rows = [*on_target.refused_templates(cluster, index), *on_target.refused_beside(cluster)]
+    prefix = made.target.written.prefix
+    rows = on_target.refused_templates(cluster, on_target.index_of("run-0000", prefix), prefix)
+    rows += on_target.refused_beside(cluster)
     if controlled := [each for each in every if each.experiment.controller is not None]:
         rows += on_target.refused_canaries(cluster, controlled[0].experiment.topology)
     rows += on_target.refused_foreign(made.target)

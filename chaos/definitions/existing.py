@@ -179,6 +179,9 @@ class Caps(Strict):
     )
 
 
+PREFIX = "oschaos-"
+"""How the names of all our indices on a cluster that exists begin where its file says nothing, but for notes and
+canaries."""
 CLIENTS = re.compile(r"clients of zone (\S+)")
 """Who opens connections and is no node, as a file says it."""
 
@@ -317,6 +320,9 @@ class ExistingFile(Strict):
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
         default=None, description="when runs end because other traffic suffers; default never, it is only shown"
+    )
+    prefix: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,60}[_-]$")] = Field(
+        default=PREFIX, description="how the names of indices that runs make begin; default oschaos-"
     )
     notes: Annotated[str, Field(pattern=r"^\.[a-z0-9][a-z0-9_-]*$")] | None = Field(
         default=None,

@@ -25,7 +25,7 @@ from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
 from chaos.opensearch.administration import explicit_settings, reading
-from chaos.opensearch.foreign import CANARY, OURS
+from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
 from chaos.run import controllers, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
@@ -43,14 +43,13 @@ up."""
 TEMPLATES = (
     "/_cluster/state/metadata?filter_path=metadata.templates.*.index_patterns,metadata.index_template.index_template"
 )
-LOAD_PREFIX = OURS
 LEAST_LOOKS = 5
 """Gets and searches without which it is not known when a node finds a document: two, and three."""
 
 
-def index_of(run: str) -> str:
-    """The load's index of a run, which has the run's name in it."""
-    return f"{LOAD_PREFIX}{run.rsplit('-', 1)[1]}-load"
+def index_of(run: str, prefix: str) -> str:
+    """The load's index of a run, which has the run's name in it. ``prefix``: as the target's file has it."""
+    return f"{prefix}{run.rsplit('-', 1)[1]}-load"
 
 
 def balancer(zone: str) -> str:
@@ -155,8 +154,8 @@ def refused_copies(target: Existing, seen: Seen) -> list[Row]:
     return [Row("read-back", Sign.BLOCKS, says, "give each node its url, or take the weights away")]
 
 
-def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
-    """Templates of others that would catch an index of ours. Raises LabError.
+def refused_templates(target: ExistingTarget, index: str, prefix: str) -> list[Row]:
+    """Templates of others that would catch an index of ours, whose name begins with ``prefix``. Raises LabError.
 
     Of those of the new kind the one with the highest priority holds; those of the old kind (``_template``) hold where
     none of the new kind catches the index, be it empty (``MetadataIndexTemplateService``, OpenSearch 3.8.0).
@@ -176,7 +175,6 @@ def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
             names = sorted(old)
     if not names:
         return []
-    prefix = LOAD_PREFIX if index.startswith(LOAD_PREFIX) else f"{CANARY}-"
     says = f"a template of yours would catch {prefix}*: {', '.join(names[: compare.LISTED])}"
     remedy = f"keep it from indices whose names begin with {prefix}, or have an empty index template for them"
     return [Row("templates", Sign.BLOCKS, says, remedy)]
@@ -201,7 +199,7 @@ def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
             rows.append(Row("controller", Sign.BLOCKS, f"{says}: failover controllers of others run there", remedy))
             break
     first = next(iter(controllers.canaries(topology)), None)
-    return rows + (refused_templates(target, first) if first is not None else [])
+    return rows + (refused_templates(target, first, f"{CANARY}-") if first is not None else [])
 
 
 def refused_beside(target: ExistingTarget) -> list[Row]:

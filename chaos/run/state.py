@@ -78,7 +78,9 @@ class RunState:
         self.ledger = noted or Ledger(book, self.broken)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
-        self.index = "chaos" if self.own_lab else f"chaos-{short}" if there is None else index_of(folder.name)
+        self.index = "chaos" if self.own_lab else f"chaos-{short}"
+        if there is not None:
+            self.index = index_of(folder.name, there.target.written.prefix)
         self.lab = options.lab or kinds.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
         target = kinds.named(self.lab.kind)
         self.offers = options.providers.on(self.lab.lacks, target.order, target.refused)

@@ -24,7 +24,7 @@ def refused(
     metadata |= {"templates": old} if old else {}
     answer = {"metadata": metadata} if metadata else {}
     monkeypatch.setattr(on_target, "administer", lambda *_, **__: (200, answer))
-    rows = on_target.refused_templates(None, INDEX)  # type: ignore[arg-type]
+    rows = on_target.refused_templates(None, INDEX, "oschaos-")  # type: ignore[arg-type]
     return rows[0].says.partition(": ")[2] if rows else None
 
 
@@ -48,4 +48,4 @@ def test_what_cannot_be_known_is_no_permission(monkeypatch: pytest.MonkeyPatch) 
     for status, answer in ((403, {}), (200, {"metadata": {"templates": {"all": {}}}})):
         monkeypatch.setattr(on_target, "administer", lambda *_, said=(status, answer), **__: said)
         with pytest.raises(LabError):
-            on_target.refused_templates(None, INDEX)  # type: ignore[arg-type]
+            on_target.refused_templates(None, INDEX, "oschaos-")  # type: ignore[arg-type]

@@ -53,6 +53,25 @@ def test_a_policy_of_iam_lets_look_and_search_what_may_be_read() -> None:
     assert len(rights.policy(of())["Statement"]) == 1
 
 
+def test_a_policy_of_iam_lets_runs_touch_their_own_indices_and_what_the_rung_allows() -> None:
+    def allowed(**more: Any) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for statement in rights.policy(of(until="2027-01-31", notes=".notes", prefix="ours-", **more))["Statement"]:
+            for resource in statement["Resource"]:
+                found.setdefault(resource.partition("DOMAIN/")[2], set()).update(statement["Action"])
+        return found
+
+    node, zone = allowed(rung="node"), allowed(rung="zone", settings=["a.b"])
+    assert set(node) == {"*", "ours-*", ".notes", ".notes/*"} and node["*"] == {"es:ESHttpGet"}
+    assert set(zone) - set(node) == {
+        "_cluster/routing/awareness/*",
+        "_cluster/decommission/awareness*",
+        "_cluster/voting_config_exclusions",
+        "_cluster/settings",
+    }
+    assert "_cluster/settings" not in allowed(rung="zone")
+
+
 def test_the_command_prints_json_alone(tmp_path: Path) -> None:
     path = tmp_path / "staging.yaml"
     path.write_text(json.dumps(of().model_dump(mode="json", by_alias=True, exclude_none=True)))
