@@ -10,6 +10,7 @@ from chaos.base.addresses import Address
 from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
+from chaos.definitions.actions import Weights
 from chaos.faults.moves import Move, Reversible
 from chaos.history import History
 from chaos.load.config import (
@@ -55,7 +56,10 @@ class Loading(RunState):
     def driver_config(self, *, planned: bool = False) -> DriverConfig:
         """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
-        probe = plan.WEIGHED_PROBE_PATH if topology.weights else plan.PROBE_PATH
+        weighed = topology.weights or any(
+            isinstance(action, Weights) for each in self.experiment.phases for action in each.do
+        )
+        probe = plan.WEIGHED_PROBE_PATH if weighed else plan.PROBE_PATH
         return DriverConfig(
             seed=self.seed,
             out=(self.folder / "history").absolute(),

@@ -282,7 +282,7 @@ class OnTarget:
 
     def undone(self) -> None:
         """No notes are taken from here on: those that are left go with the inverse of having opened them."""
-        self.ledger.notes = None
+        self.ledger.settle()
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()

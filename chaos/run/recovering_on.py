@@ -48,7 +48,7 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
             try:
                 if entry.inverse is not None:
                     entry.inverse.apply(cluster)
-                notes.undone(run, entry.number)
+                notes.undone(run, [entry.number])
             except ChaosError as error:
                 problems.append(f"{entry.inverse}: {said(error)}")
             else:

@@ -26,7 +26,7 @@ LOOK = (
 """Of the cluster, for looking and planning."""
 LOOK_AT_INDICES = ("indices:monitor/settings/get", "indices:monitor/stats")
 """Of all indices, for looking and planning: the audit reads them."""
-RUN = ("indices:data/write/bulk", "indices:data/read/msearch")
+RUN = ("indices:data/write/bulk",)
 SETTINGS = ("cluster:admin/settings/update",)
 ZONES = (
     "cluster:admin/routing/awareness/weights/put",

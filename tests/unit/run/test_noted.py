@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -51,6 +52,8 @@ class WithDocuments(FakeCluster):
             return 200, {INDEX: {}}
         if kind == "_refresh":
             return 200, {}
+        if kind == "_bulk":
+            return self._many([json.loads(line) for line in body.splitlines()])
         if kind == "_search":
             return 200, {"hits": {"hits": [{"_id": id, "_source": source} for id, source in self.documents.items()]}}
         if method == "DELETE" and kind == "":
@@ -69,6 +72,22 @@ class WithDocuments(FakeCluster):
         if id not in self.documents:
             return 404, {"found": False}
         return 200, {"_source": self.documents[id], "_seq_no": self.moved, "_primary_term": 1}
+
+    def _many(self, rows: list[dict[str, Any]]) -> tuple[int, Any]:
+        items, rest = [], iter(rows)
+        for row in rest:
+            ((what, of),) = row.items()
+            if what == "delete":
+                items.append({what: {"status": 200 if self.documents.pop(of["_id"], None) else 404}})
+                continue
+            source = next(rest)
+            status = 429 if self.full else 409 if of["_id"] in self.documents else 201
+            why = {"error": {"reason": "disk usage exceeded flood-stage watermark"}} if self.full else {}
+            if status == 201:
+                self.moved += 1
+                self.documents[of["_id"]] = source
+            items.append({what: {"status": status, **why}})
+        return 200, {"items": items}
 
 
 @pytest.fixture
@@ -94,8 +113,15 @@ def test_what_is_about_to_be_changed_stands_on_the_cluster_first_and_goes_when_i
     assert set(cluster.documents) == {"run", "run-1-1"}
     (noted,) = Notes(cluster, INDEX).standing()["run-1"]  # type: ignore[arg-type]
     assert noted == entry
-    ledger.note(entry, "undone")
-    assert set(cluster.documents) == {"run"}
+    more = ledger.intend("f2", [block("a-data", "c-data"), block("c-data", "a-data")])
+    assert set(cluster.documents) == {"run", *(f"run-1-{n}" for n in (1, 2, 3))}
+    for each in (entry, more[0]):
+        ledger.note(each, "undone")
+    ledger.settle()
+    assert set(cluster.documents) == {"run", "run-1-3"}
+    ledger.note(more[1], "undone")  # nobody forgets it any more but what closes the notes
+    ledger.settle()
+    assert set(cluster.documents) == {"run", "run-1-3"}
 
 
 def test_what_is_done_to_this_machine_is_no_note_for_others(cluster: WithDocuments, tmp_path: Path) -> None:
