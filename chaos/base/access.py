@@ -20,6 +20,7 @@ from typing import Any
 
 from chaos.base.errors import InvalidInput
 from chaos.base.sigv4 import Signer, SigV4, on_wire
+from chaos.base.text import one_line
 
 REFERENCES = "env:NAME or file:PATH"
 NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
@@ -54,12 +55,36 @@ def distrust(error: BaseException) -> str | None:
     return None
 
 
+NO_CLUSTER = "_na_"
+"""The UUID that a node says which is in no cluster yet."""
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Which cluster is meant. A copied machine keeps its UUID, so both must be right."""
+
+    uuid: str
+    name: str
+
+    def refuses(self, status: int, said: Any) -> str | None:
+        """Why what was answered to ``GET /`` is another cluster's word; None where that is not known to be so."""
+        if status == 401:
+            return "who answers there knows neither this user nor this password"
+        if status != 200 or not isinstance(said, dict):
+            return None
+        uuid, name = said.get("cluster_uuid"), said.get("cluster_name")
+        if uuid == NO_CLUSTER or (uuid, name) == (self.uuid, self.name):
+            return None
+        return f"another cluster answers there: {one_line(str(name))}, {one_line(str(uuid))}"
+
+
 @dataclass(frozen=True)
 class Access:
     """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's.
 
     ``dates`` False: a server's certificate may have expired; who signed it and whose it is must be right all the same.
-    ``sigv4``: every request is signed for AWS, instead of a user's name.
+    ``sigv4``: every request is signed for AWS, instead of a user's name. ``whose``: the only cluster that is spoken to;
+    where another one answers, that is as if nobody took a connection. None: whoever answers.
     """
 
     tls: bool = False
@@ -71,6 +96,7 @@ class Access:
     certificate: str | None = None
     key: str | None = None
     sigv4: SigV4 | None = None
+    whose: Whose | None = None
 
     def __post_init__(self) -> None:
         if (self.user is None) != (self.password is None):
@@ -174,8 +200,9 @@ class Access:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Access:
-        sigv4 = data.get("sigv4")
-        return cls(**{**data, "sigv4": None if sigv4 is None else SigV4(**sigv4)})
+        sigv4, whose = data.get("sigv4"), data.get("whose")
+        made = {"sigv4": sigv4 and SigV4(**sigv4), "whose": whose and Whose(**whose)}
+        return cls(**{**data, **made})
 
 
 PLAIN = Access()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import socket
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +17,9 @@ from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration, Malformed
 from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User, reached
 from chaos.commands.common import out
+
+if TYPE_CHECKING:
+    from chaos.opensearch.cluster import Zoning
 
 
 def _seconds(value: str, option: str) -> float:
@@ -34,6 +39,33 @@ def _mapping(given: list[str]) -> dict[str, str]:
     return found
 
 
+def _zoning(attribute: str, given: list[str]) -> Zoning:
+    """How zones are called. Raises InvalidInput where two would be called alike."""
+    from chaos.opensearch.cluster import Zoning
+
+    called: dict[str, str] = {}
+    for each in given:
+        zone, equals, value = each.partition("=")
+        if not equals or not zone or not value:
+            raise InvalidInput(
+                f"--zone-name {each}: expected ZONE=VALUE", remedy="for example --zone-name a=eu-west-1a"
+            )
+        if zone in called or value in called.values():
+            raise InvalidInput(f"--zone-name {each}: that zone has a name already", remedy="name each zone once")
+        called[zone] = value
+    return Zoning(attribute, called)
+
+
+def listen_until(descriptor: int, ends: Callable[[], None], silence: float | None) -> None:
+    """Returns once what is read there has ended, or has said nothing for so many seconds (None: however long), with
+    ``ends`` called."""
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], silence)
+        if not ready or not os.read(descriptor, 4096):
+            ends()
+            return
+
+
 def failover(
     urls: Annotated[list[str], typer.Argument(help="Nodes to learn the others from.", metavar="URL...")],
     act: Annotated[bool, typer.Option("--act", help="Change the cluster; without it, only say what would be.")] = False,
@@ -41,6 +73,10 @@ def failover(
         bool, typer.Option("--canaries", help="Make and write canary indices; --act does. Without, less is seen.")
     ] = False,
     zone_attribute: Annotated[str, typer.Option(help="The node attribute that names the zone.")] = "zone",
+    zone_name: Annotated[
+        list[str] | None,
+        typer.Option(help="ZONE=VALUE: how you call a zone whose nodes have this value; default by the value."),
+    ] = None,
     standby: Annotated[str | None, typer.Option(help="The standby zone, where no weights are set yet.")] = None,
     read_after: Annotated[str, typer.Option(help="Evidence against a zone until reads leave it.")] = "2s",
     write_after: Annotated[str, typer.Option(help="Evidence until it is decommissioned.")] = "4s",
@@ -70,6 +106,9 @@ def failover(
     sigv4: Region = None,
     aws_profile: Profile = None,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="End when standard input does.")] = False,
+    until_silent: Annotated[
+        str | None, typer.Option(help="End when standard input does, or says nothing for so long.", show_default=False)
+    ] = None,
 ) -> None:
     """Keep two zones active and one standby, and lead reads and writes away from a zone that is bad.
 
@@ -105,19 +144,25 @@ def failover(
     if not events.absolute().parent.is_dir():
         raise InvalidInput(f"--events: there is no folder {events.absolute().parent}", remedy="make it first")
     reached_at = _mapping(at or [])
+    zoning = _zoning(zone_attribute, zone_name or [])
+    silence = _seconds(until_silent, "--until-silent") if until_silent is not None else None
     api = Api(access)
     me = name or socket.gethostname()
-    nodes, why = discover(api, addresses, zone_attribute, timeout=5.0)
+    nodes, why = discover(api, addresses, zoning, timeout=5.0)
     if not nodes and not events.exists():
         raise InvalidInput(f"no node was found: {why}", remedy="name a node that answers, and how to get in")
     zones = sorted({node.zone for node in nodes if node.is_data})
+    if zone_name and (strange := [zone for zone in zones if zone not in zoning.values]):
+        raise InvalidInput(
+            f"--zone-name: no name is given for zone {', '.join(strange)}", remedy="name every zone, or none at all"
+        )
     if standby is not None and nodes and standby not in zones:
         raise InvalidInput(f"--standby {standby}: the zones are {', '.join(zones)}", remedy="name one of them")
     controller = FailoverController(
         api,
         addresses,
         me=me,
-        attribute=zone_attribute,
+        zoning=zoning,
         policy=policy,
         pace=Pace(late=_seconds(late, "--late")),
         acts=act,
@@ -130,13 +175,8 @@ def failover(
         server = serve(controller, host, int(port))
     except OSError as error:
         raise InvalidInput(f"cannot listen on {listen}: {error.strerror}", remedy="choose another --listen") from error
-    if until_eof:
-
-        def end() -> None:
-            sys.stdin.buffer.read()
-            controller.stop()
-
-        threading.Thread(target=end, daemon=True).start()
+    if until_eof or silence is not None:
+        threading.Thread(target=listen_until, args=(0, controller.stop, silence), daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: controller.stop())
     doing = "acts" if act else "recommends only"

@@ -14,7 +14,7 @@ from chaos.base.text import listed, plural, printable
 from chaos.base.units import Duration
 from chaos.checks.words import upper
 from chaos.commands.planning_on import Planned, at_rung
-from chaos.definitions.experiment import GoodFloor, GuardCommand
+from chaos.definitions.experiment import Controller, GoodFloor, GuardCommand
 from chaos.definitions.slis import INTERVALS
 from chaos.target.existing.compare import Row, Sign
 
@@ -132,10 +132,11 @@ def _done(made: Planned) -> Iterator[str]:
         yield f"{number}. **{phase.name}**, {_lasts(phase)}."
         for says in _changes(made, phase):
             yield f"   * {says}"
-        if (each := reached.get(phase.name)) is not None and (each.steps or each.hit):
-            rows = [*(row for step in each.steps for row in step.rows), *(each.rows if each.hit else ())]
-            stays = "".join(f"; {_signed(row)}" for row in rows)
-            yield f"   * Worst case: {', '.join(each.hit) or 'no node'} hit{stays}."
+        if (each := reached.get(phase.name)) is not None and (each.steps or each.hit or each.voteless):
+            told = each.rows if each.hit or each.voteless else ()
+            stays = "".join(f"; {_signed(row)}" for row in (*(row for step in each.steps for row in step.rows), *told))
+            votes = f", {', '.join(each.voteless)} without a vote" if each.voteless else ""
+            yield f"   * Worst case: {', '.join(each.hit) or 'no node'} hit{votes}{stays}."
     yield ""
     accepted = [each for each in made.target.written.accept_unavailable if made.day <= each.until]
     for one in accepted:
@@ -145,7 +146,6 @@ def _done(made: Planned) -> Iterator[str]:
 
 def _of_its_own(made: Planned) -> Iterator[str]:
     """What every run adds to a cluster: notes, an index, load."""
-    from chaos.run import on_target
 
     file, topology, load = made.target.written, made.experiment.topology, made.experiment.load
     if file.notes is not None:
@@ -155,8 +155,9 @@ def _of_its_own(made: Planned) -> Iterator[str]:
         )
     copies = topology.shards * (topology.replicas + 1)
     yield (
-        f"An index of the test's own, `{on_target.LOAD_PREFIX}RUN-load`: {plural(copies, 'copy', 'copies')} of shards, "
-        f"{plural(load.documents, 'document')}. Taken back by: it is deleted, by exactly this name."
+        f"An index of the test's own, `{made.target.written.prefix}RUN-load`: "
+        f"{plural(copies, 'copy', 'copies')} of shards, {plural(load.documents, 'document')}. "
+        "Taken back by: it is deleted, by exactly this name."
     )
     rates = [f"{each.name} {each.rate.text}, good within {words(float(each.good_within))}" for each in load.operations]
     rates += [f"compare-and-set {load.cas.rate.text}"] if load.cas else []
@@ -169,6 +170,30 @@ def _of_its_own(made: Planned) -> Iterator[str]:
         f"{plural(caps.copies, 'copy', 'copies')} of shards"
     )
     yield f"Load on that index alone, until the end: {'; '.join(rates)}. {made.target.file} allows {most}."
+    if made.experiment.controller is not None:
+        yield _controllers(made.experiment, made.experiment.controller)
+
+
+def _controllers(experiment: Experiment, controller: Controller) -> str:
+    """What they may do by themselves, at any time, and what takes it back."""
+    from chaos.run import controllers
+
+    names, every = controllers.canaries(experiment.topology), controller.rotate_every
+    may = [
+        f"set weights so that another zone stands by{f' (every {words(float(every))})' if every else ''}",
+        "decommission a zone that is not well, one at most, and take it in again",
+        *(["have a cluster manager of the standby zone elected"] if controller.lead_from_standby else []),
+    ]
+    does = f"By themselves, at any time until the end, they may {listed(may)}"
+    does = does if controller.act else "They change nothing else"
+    back = f"they end, {'weights, zones and votes are put back, ' if controller.act else ''}these indices are deleted"
+    return (
+        f"Failover controllers of the test's own, in zones {listed(list(experiment.controller_zones))}: each asks "
+        "every node some small questions a second, and writes to "
+        f"{plural(len(names), 'hidden index', 'hidden indices')} of their own "
+        f"({', '.join(f'`{name}`' for name in names)}; "
+        f"{plural(controllers.COPIES * len(names), 'copy', 'copies')} of shards). {does}. Taken back by: {back}."
+    )
 
 
 def _lasts(phase: Phase) -> str:
@@ -220,7 +245,7 @@ def _signed(row: Row) -> str:
 
 
 def _undone(made: Planned) -> Iterator[str]:
-    from chaos.run import keeper, recovering_on
+    from chaos.run import controllers, keeper, recovering_on
 
     yield "## How it is undone, and how soon"
     yield ""
@@ -231,8 +256,14 @@ def _undone(made: Planned) -> Iterator[str]:
     )
     yield (
         f"* Both are gone, with their machine: `opensearch-chaos recover --on {made.target.file}`, from any other, "
-        f"takes everything back, after {words(recovering_on.WATCHED_SECONDS)} of watching that the test is dead."
+        f"takes everything back, after {words(recovering_on.watched_of(made.experiment))} of watching that the test "
+        "is dead."
     )
+    if made.experiment.controller is not None:
+        yield (
+            "* Failover controllers end before anything is taken back: with the test's process, or "
+            f"{words(controllers.SILENT_SECONDS)} after it fell silent, or as soon as the keeper takes over."
+        )
     yield (
         "* A value is put back only if it is still the test's. What somebody else has changed meanwhile is left, and "
         "named at the end."

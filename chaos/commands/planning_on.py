@@ -27,8 +27,8 @@ THE_CLUSTER, NEEDS, FAULTS, THE_FILE = "the cluster", "what the experiment needs
 """What refuses; a phase, by its name, is the fifth."""
 SHOWN = 3
 """Parts of an experiment that the line of a rung names at most."""
-NOT_THERE = ("controller", "zones hit")
-"""Rows of the file's and of phases that hold of every cluster that exists, whatever its file says."""
+NOT_THERE = ("zones hit",)
+"""Rows of phases that hold of every cluster that exists, whatever its file says."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class Planned:
                     "phase": each.phase,
                     "steps": [{"says": step.says, "rung": step.rung} for step in each.steps],
                     "hit": list(each.hit),
+                    "voteless": list(each.voteless),
                     "rows": [row.to_json() for row in (*(r for s in each.steps for r in s.rows), *each.rows)],
                 }
                 for each in self.reached
@@ -228,10 +229,12 @@ def at_rung(each: AtRung, made: Planned) -> str:
 
 def _print_reach(reached: Reached) -> None:
     """Who is hit in the worst case, and what stays."""
-    if not reached.steps and not reached.hit:
+    if not (reached.steps or reached.hit or reached.voteless):
         return
     hit = ", ".join(reached.hit) or "no node"
     rungs = ", ".join(dict.fromkeys(step.rung for step in reached.steps))
-    out.print(f"  hits at worst: {hit}{f' (rung {rungs})' if rungs else ''}", markup=False)
-    for row in (*(r for step in reached.steps for r in step.rows), *(reached.rows if reached.hit else ())):
+    votes = f", {', '.join(reached.voteless)} without a vote" if reached.voteless else ""
+    out.print(f"  hits at worst: {hit}{votes}{f' (rung {rungs})' if rungs else ''}", markup=False)
+    told = reached.rows if reached.hit or reached.voteless else ()
+    for row in (*(r for step in reached.steps for r in step.rows), *told):
         out.print(f"    {SIGNS[row.sign.value]}  {row.what}: {row.says}", markup=False)

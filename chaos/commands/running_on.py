@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput, Lacking
 from chaos.commands.common import print_verdict, say_error
-from chaos.commands.planning_on import Planned, carries_out, planned, show
+from chaos.commands.planning_on import THE_CLUSTER, Planned, carries_out, planned, show
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
@@ -163,7 +163,9 @@ def refuse(every: Sequence[Planned]) -> None:
     target = every[0].target
     common = [each for each in every[0].refused if all(each in made.refused for made in every)]
     if not any(made.refused for made in every):
-        common = _busy(every[0])
+        common = _busy(every)
+    elif any(where == THE_CLUSTER for where, _ in every[0].refused):
+        common = [*_under_way(every[0]), *common]
     names = [f"{made.experiment.name} may not run on {target.written.name}:" for made in every]
     said = _told(names[0] if len(every) == 1 else f"no experiment may run on {target.written.name}:", common)
     for name, made in zip(names, every, strict=True):
@@ -177,14 +179,29 @@ def _told(head: str, rows: Sequence[tuple[str, Row]]) -> list[str]:
     return [head, *told] if told else []
 
 
-def _busy(made: Planned) -> list[tuple[str, Row]]:
-    """What a plan does not ask for, since it is more than a look: templates of others, and another run."""
-    from chaos.commands.planning_on import THE_CLUSTER
+def _under_way(made: Planned) -> list[tuple[str, Row]]:
+    """Another run, by which the cluster is not as its file says; nothing where that cannot be read."""
     from chaos.run import on_target
     from chaos.target.existing.target import ExistingTarget
 
+    try:
+        rows = on_target.under_way(ExistingTarget(made.target, made.experiment.topology))
+    except ChaosError:
+        return []
+    return [(THE_CLUSTER, row) for row in rows]
+
+
+def _busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
+    """What a plan does not ask for, since it is more than a look: templates of others, and another run."""
+    from chaos.run import on_target
+    from chaos.target.existing.target import ExistingTarget
+
+    made = every[0]
     cluster = ExistingTarget(made.target, made.experiment.topology)
-    index = f"{on_target.LOAD_PREFIX}0000-load"
-    rows = [*on_target.refused_templates(cluster, index), *on_target.refused_beside(cluster)]
+    prefix = made.target.written.prefix
+    rows = on_target.refused_templates(cluster, on_target.index_of("run-0000", prefix), prefix)
+    rows += on_target.refused_beside(cluster)
+    if controlled := [each for each in every if each.experiment.controller is not None]:
+        rows += on_target.refused_canaries(cluster, controlled[0].experiment.topology)
     rows += on_target.refused_foreign(made.target)
     return [(THE_CLUSTER, row) for row in rows]

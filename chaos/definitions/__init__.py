@@ -4,7 +4,15 @@ Which kinds of fault a file may name, a :class:`.grammar.Grammar` says; :mod:`ch
 """
 
 from chaos.base.units import Duration, Frequency, Percent, Rate, Size, SizeRate
-from chaos.definitions.actions import ACTIONS, ActionParams, Decommission, Recommission, Weights
+from chaos.definitions.actions import (
+    ACTIONS,
+    ActionParams,
+    Decommission,
+    ExcludeVotes,
+    IncludeVotes,
+    Recommission,
+    Weights,
+)
 from chaos.definitions.expectations import Expectation, Metric
 from chaos.definitions.experiment import Client, Experiment, Guards, Load, Operation, Phase, Until
 from chaos.definitions.loading import load_topology
@@ -26,12 +34,14 @@ __all__ = [
     "Client",
     "Decommission",
     "Duration",
+    "ExcludeVotes",
     "Expectation",
     "Experiment",
     "FaultParams",
     "Frequency",
     "Guards",
     "HostSelector",
+    "IncludeVotes",
     "LinkSelector",
     "Load",
     "Metric",

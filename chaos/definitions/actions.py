@@ -9,6 +9,7 @@ from pydantic_core import core_schema
 
 from chaos.base.units import Duration
 from chaos.definitions.base import replaced
+from chaos.definitions.selectors import NodeSelector
 from chaos.definitions.steps import Step
 
 
@@ -79,5 +80,37 @@ class Weights(ActionParams):
         return f"set the zones' weights to {listed}"
 
 
-ACTIONS: dict[str, type[ActionParams]] = {action.kind: action for action in (Decommission, Recommission, Weights)}
+class ExcludeVotes(ActionParams):
+    """Take votes away, as an operator does before cluster managers are taken out."""
+
+    kind = "exclude_votes"
+    target: NodeSelector = Field(
+        description="the cluster managers that lose their votes, for example node a-cm, or elected cluster manager"
+    )
+
+    @model_validator(mode="after")
+    def _named(self) -> ExcludeVotes:
+        if self.target.pick is not None:
+            raise ValueError(
+                f"{self.target.text!r} draws, and whose vote it is must be known: expected cluster managers by name, "
+                "zone or role, or the elected one"
+            )
+        return self
+
+    def describe(self) -> str:
+        return f"take the votes of {self.target.text} away"
+
+
+class IncludeVotes(ActionParams):
+    """Give back the votes that exclude_votes has taken away."""
+
+    kind = "include_votes"
+
+    def describe(self) -> str:
+        return "give the votes back"
+
+
+ACTIONS: dict[str, type[ActionParams]] = {
+    action.kind: action for action in (Decommission, Recommission, Weights, ExcludeVotes, IncludeVotes)
+}
 """Every kind of action that a definition can name."""

@@ -15,7 +15,7 @@ from chaos.base.errors import InvalidInput
 from chaos.base.operations import OperationKind
 from chaos.base.units import Duration
 from chaos.definitions import slis
-from chaos.definitions.actions import Decommission, Recommission, Weights
+from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import LinkSelector, NodeSelector, candidates, resolve_links
@@ -34,6 +34,10 @@ class _State:
     active: list[FaultParams] = field(default_factory=list)
     weights: dict[str, int] | None = None
     decommissioned: str | None = None
+    voteless: str | None = None
+    """Whose votes are taken away, in words."""
+    controlled: bool = False
+    """Whether failover controllers act."""
 
 
 def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterator[Problem]:
@@ -42,6 +46,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
     yield from _operations(file, grammar)
     yield from _controller(file, topology)
     state = _State(topology, grammar.faults, weights=dict(topology.weights) if topology.weights is not None else None)
+    state.controlled = file.controller is not None and file.controller.act
     for name, phase in file.phases.items():
         if name == "all":
             yield Problem(("phases", name), 'a phase cannot be named "all", which means every phase', at_key=True)
@@ -230,6 +235,12 @@ def _do(name: str, phase: PhaseFile, state: _State) -> Iterator[Problem]:
         loc: Loc = ("phases", name, "do", kind)
         if isinstance(action, Weights):
             yield from _weights(action, state, loc)
+        elif isinstance(action, ExcludeVotes):
+            yield from _exclude_votes(action, state, loc)
+        elif isinstance(action, IncludeVotes):
+            if state.voteless is None:
+                yield Problem(loc, "no vote is taken away here: expected exclude_votes before", at_key=True)
+            state.voteless = None
         elif action.zone not in state.topology.zones:
             yield Problem((*loc, "zone"), unknown_zone(action.zone, state.topology))
         elif isinstance(action, Decommission):
@@ -258,6 +269,12 @@ def _decommission(action: Decommission, state: _State, loc: Loc) -> Iterator[Pro
             f"decommission needs forced awareness of the zone, and topology {topology.name} does not set it: "
             f"expected {AWARENESS} and {FORCED} in its settings",
         )
+    if state.voteless is not None:
+        yield Problem(
+            (*loc, "zone"),
+            f"the votes of {state.voteless} are taken away here, and a decommission takes and gives back votes by the "
+            "same list: expected include_votes before",
+        )
     if state.decommissioned is not None:
         yield Problem(
             (*loc, "zone"),
@@ -277,6 +294,33 @@ def _decommission(action: Decommission, state: _State, loc: Loc) -> Iterator[Pro
             "zone whose weight is 0: expected a weights action before that sets it to 0",
         )
     state.decommissioned = zone
+
+
+def _exclude_votes(action: ExcludeVotes, state: _State, loc: Loc) -> Iterator[Problem]:
+    """Of cluster managers that there are, some keep their votes; and they can be given back, which OpenSearch does for
+    all nodes at once (``TransportClearVotingConfigExclusionsAction`` of 3.8.0)."""
+    target, topology, where = action.target, state.topology, (*loc, "target")
+    problems = list(_selector(target, topology, where))
+    yield from problems
+    if not problems:
+        managers = {node.name for node in topology.nodes if node.is_cluster_manager}
+        named = candidates(target, topology.nodes)
+        without = [name for name in named if name not in managers]
+        if without:
+            says = f"{', '.join(without)} is no cluster manager and has no vote: expected cluster managers alone"
+            yield Problem(where, f"{says}, for example 'node {min(managers)}'")
+        elif managers <= set(named) and (not target.elected or len(managers) == 1):
+            yield Problem(where, f"{target.text!r} names every cluster manager: expected one at least that votes")
+    if state.voteless is not None:
+        says = f"the votes of {state.voteless} are taken away already here, and votes are given back all at once"
+        yield Problem(loc, f"{says}: expected include_votes before", at_key=True)
+    if state.decommissioned is not None:
+        says = f"zone {state.decommissioned} is decommissioned here, and its recommission gives all votes back"
+        yield Problem(loc, f"{says}: expected a recommission before", at_key=True)
+    if state.controlled:
+        says = "failover controllers decommission zones, and what they take back gives all votes back"
+        yield Problem(loc, f"{says}: expected no controller that acts", at_key=True)
+    state.voteless = target.text
 
 
 def _recommission(action: Recommission, state: _State, loc: Loc) -> Iterator[Problem]:

@@ -174,9 +174,14 @@ class Caps(Strict):
 
     requests: PositiveRate = Field(description="per second, all operations together, for example 200/s")
     documents: StrictInt = Field(ge=1, description="that are there before the load begins, for example 10000")
-    copies: StrictInt = Field(ge=1, description="of shards of the run's own index, replicas too, for example 9")
+    copies: StrictInt = Field(
+        ge=1, description="of shards of the run's own index and canaries, replicas too, for example 9"
+    )
 
 
+PREFIX = "oschaos-"
+"""How the names of all our indices on a cluster that exists begin where its file says nothing, but for notes and
+canaries."""
 CLIENTS = re.compile(r"clients of zone (\S+)")
 """Who opens connections and is no node, as a file says it."""
 
@@ -315,6 +320,9 @@ class ExistingFile(Strict):
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
         default=None, description="when runs end because other traffic suffers; default never, it is only shown"
+    )
+    prefix: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,60}[_-]$")] = Field(
+        default=PREFIX, description="how the names of indices that runs make begin; default oschaos-"
     )
     notes: Annotated[str, Field(pattern=r"^\.[a-z0-9][a-z0-9_-]*$")] | None = Field(
         default=None,
@@ -506,9 +514,13 @@ def _ways(file: ExistingFile, schemes: set[bool]) -> Iterator[Problem]:
 def _named(file: ExistingFile) -> Iterator[tuple[str, str]]:
     yield "the target", file.name
     yield "the cluster", file.identity.cluster_name
-    for address in (
+    passed = [each.url for server in file.toxiproxies for each in server.proxies.values() if each.url is not None]
+    addresses = (
         *file.addresses,
         *file.of_balancers.values(),
+        *file.of_nodes.values(),
         *(server.address for server in file.toxiproxies),
-    ):
-        yield "the host", address.host
+        *map(Address.parse, passed),
+    )
+    yield from dict.fromkeys(("the host", address.host) for address in addresses)
+    yield from (("the node", name) for name in file.nodes)

@@ -26,6 +26,8 @@ EXPERIMENT = {
     "Decommission": "phases.NAME.do.decommission",
     "Recommission": "phases.NAME.do.recommission",
     "Weights": "phases.NAME.do.weights",
+    "ExcludeVotes": "phases.NAME.do.exclude_votes",
+    "IncludeVotes": "phases.NAME.do.include_votes",
     "Sli": "slis.NAME",
     "SliAccess": "slis.NAME.access",
     "Guards": "guards",

@@ -346,13 +346,15 @@ def _split(text: str, word: str) -> list[tuple[HostSelector, HostSelector]]:
 def candidates(selector: NodeSelector, nodes: Sequence[NodeLike]) -> tuple[str, ...]:
     """The names of all nodes that the terms can mean, before any draw, in the topology's order.
 
-    Whoever may be elected counts for ``elected cluster manager``: that is what a plan can know.
+    Whoever may be elected counts for ``elected cluster manager``: that is what a plan can know. A name that stands for
+    a node of another name means that one alone, though a node be called so.
     """
+    stands = any(selector.node in node.also for node in nodes)
     return tuple(
         node.name
         for node in nodes
         if selector.zone in (None, node.zone)
-        and selector.node in (None, node.name, *node.also)
+        and (selector.node is None or selector.node in (node.also if stands else (node.name,)))
         and selector.group in (None, node.group)
         and (selector.role is None or selector.role in node.roles)
         and (not selector.elected or "cluster_manager" in node.roles)

@@ -5,16 +5,29 @@ A run that dies between decommission and recommission must not leave a zone out 
 
 from __future__ import annotations
 
-from chaos.base.errors import ChaosError
-from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
-from chaos.faults.ledger import Ledger, standing
+from collections.abc import Sequence
+
+from chaos.base.errors import ChaosError, FaultError
+from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
+from chaos.definitions.selectors import resolve_nodes
+from chaos.faults.ledger import Entry, Ledger, standing
 from chaos.faults.moves import Events, Move, Reversible
 from chaos.opensearch import administration
+from chaos.opensearch.views import elected
 from chaos.target.protocol import Lab
 
+ENDS: dict[type[ActionParams], tuple[str, ...]] = {
+    Recommission: ("zone.decommission", "zone.recommission"),
+    IncludeVotes: ("votes.exclude", "votes.include"),
+}
+"""Actions that take an earlier one back, and the moves that are undone by them."""
 
-def reversible(action: ActionParams, lab: Lab) -> Reversible:
-    """The action's move and what takes it back; asks the cluster for the weights that hold now."""
+
+def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = ()) -> Reversible:
+    """The action's move and what takes it back; asks the cluster for what holds now. ``earlier``: moves that stand.
+
+    Raises ChaosError where it cannot be done now, or could not be taken back.
+    """
     if isinstance(action, Decommission):
         arguments: dict[str, object] = {"zone": action.zone, "no_delay": action.no_delay}
         if action.delay_timeout is not None:
@@ -22,6 +35,16 @@ def reversible(action: ActionParams, lab: Lab) -> Reversible:
         return Reversible(Move("zone.decommission", arguments), Move("zone.recommission", {"zone": action.zone}))
     if isinstance(action, Recommission):
         return Reversible(Move("zone.recommission", {"zone": action.zone}), None)
+    if isinstance(action, ExcludeVotes):
+        leader = elected(lab) if action.target.elected else None
+        taken = {"nodes": sorted(resolve_nodes(action.target, lab.topology.nodes, elected=leader))}
+        administration.refuse_excluded(lab)
+        return Reversible(Move("votes.exclude", taken), Move("votes.include", taken))
+    if isinstance(action, IncludeVotes):
+        ours = next((each.move for each in earlier if each.move.operation == "votes.exclude"), None)
+        if ours is None:
+            raise FaultError("no vote that this run has taken away is still away: there is none to give back")
+        return Reversible(Move("votes.include", ours.arguments), None)
     assert isinstance(action, Weights)
     before, _ = administration.weights(lab)
     made = dict(action.weights)
@@ -34,15 +57,15 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
     """Carry an action out and say how it went. True when it came through."""
     events.write("action.command", action=id, action_kind=action.kind, says=action.describe())
     try:
-        both = reversible(action, lab)
+        both = reversible(action, lab, standing(ledger.path))
         (entry,) = ledger.intend(id, [both])
         both.move.apply(lab)
     except ChaosError as error:
         events.write("action.done", action=id, ok=False, says=str(error))
         return False
-    if isinstance(action, Recommission):
+    if (ended := ENDS.get(type(action))) is not None:
         for earlier in standing(ledger.path):
-            if earlier.move.operation in ("zone.decommission", "zone.recommission"):
+            if earlier.move.operation in ended:
                 ledger.note(earlier, "undone")
     elif both.inverse is None:
         ledger.note(entry, "undone")

@@ -110,10 +110,22 @@ class Lifecycle:
         After a stop nothing new is made, and the effect of what is made is not awaited: False.
         Raises FaultError when a move failed, or when two would hold the same thing; what was done is undone first.
         """
+        return self.make(self.prepare(*faults)) if faults else True
+
+    def prepare(self, *faults: Fault) -> list[Active]:
+        """All but making them: how it is before is looked at, and everything is written down. Nothing after a stop.
+
+        Raises FaultError as :meth:`inject`.
+        """
         self._refuse(faults)
-        actives = self._prepare(faults)
-        if not actives:
-            return not faults
+        return self._prepare(faults)
+
+    def make(self, actives: list[Active]) -> bool:
+        """The rest of :meth:`inject`."""
+        if not actives or self._stopped():
+            for active in actives:
+                active.evidence.close()
+            return False
         with self._lock:
             self._active += actives
         for active in actives:

@@ -24,7 +24,10 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "zone.recommission": administration.recommission,
     "zone.weights": administration.set_weights,
     "zone.weights.restore": administration.restore_weights,
+    "votes.exclude": administration.exclude_votes,
+    "votes.include": administration.include_votes,
     "failover.away": administration.undo_failover,
+    "failover.restore": administration.restore_failover,
     "index.create": administration.create_index,
     "index.delete": administration.delete_index,
 }
@@ -37,9 +40,14 @@ CLUSTER = "cluster"
 
 
 Setting = tuple[str, str]
-"""(``cluster`` or ``index``, full name): one of the cluster, or of the load's index."""
+"""(``cluster`` or ``index``, full name): one of the cluster, or of the load's index; or (``zones``, ``votes``)."""
 Sets = Callable[..., Mapping[Setting, Any]]
-_SETS: dict[str, Sets] = {}
+VOTES: Setting = ("zones", "votes")
+"""The names of the nodes without a vote, in order; None: all have theirs."""
+_SETS: dict[str, Sets] = {
+    "votes.exclude": lambda nodes: {VOTES: ", ".join(sorted(nodes))},
+    "votes.include": lambda nodes: {VOTES: None},
+}
 
 
 def operation(name: str, *, sets: Sets | None = None) -> Callable[[Operation], Operation]:

@@ -21,7 +21,7 @@ from chaos.base.access import Access
 from chaos.base.netsock import Namespace
 from chaos.load.config import Target
 from chaos.load.network import connection_class
-from chaos.opensearch.rest import LibraryConnection
+from chaos.opensearch.rest import LibraryConnection, only_of
 
 
 class Trace(dict[str, str]):
@@ -50,10 +50,12 @@ class Raw(JSONSerializer):
 class ZoneHttpConnection(LibraryConnection):
     """opensearch-py's connection to one node, made in one namespace."""
 
-    def __init__(self, *, node: int, namespace: Namespace | None, use_ssl: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, node: int, namespace: Namespace | None, access: Access, use_ssl: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(use_ssl=use_ssl, **kwargs)
         self._node = node
-        self.pool.ConnectionCls = connection_class(namespace, tls=use_ssl, text=True)
+        self.pool.ConnectionCls = only_of(connection_class(namespace, tls=use_ssl, text=True), access)
 
     def perform_request(
         self,
@@ -111,6 +113,7 @@ def _client(
         hosts=[{"host": target.host, "port": target.port, "node": number} for number, target in targets],
         connection_class=ZoneHttpConnection,
         namespace=namespace,
+        access=access,
         serializer=Raw(),
         timeout=timeout,
         # not the library's 10: a stall must not also cost a new connection for each later request

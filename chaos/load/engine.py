@@ -46,6 +46,7 @@ from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
 from chaos.load.workload import Requests
+from chaos.opensearch.rest import only_of
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class _Zone:
         self.access, self.headers = config.access, config.access.headers()
         verified = config.client.probe.verify or not self.access.tls
         self.probing = self.access if verified else replace(self.access, verify=False)
-        self.connection = connection_class(self.namespace, tls=self.access.tls)
+        self.connection = only_of(connection_class(self.namespace, tls=self.access.tls), self.access)
         self.targets = [target.seen_from(host) for target in config.targets]
         numbers = [number for number, each in enumerate(self.targets) if host.through in (None, each.node)]
         self.numbers = tuple(numbers)

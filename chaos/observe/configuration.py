@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ OWN = frozenset(
 """Settings that OpenSearch sets by itself (``DiskThresholdMonitor``, ``IndexMetadataUpgrader``)."""
 STEERING = ("zone.weights", "zone.weights.restore", "zone.decommission", "zone.recommission", "failover.away")
 """Moves after which zones are steered by us; a decommission takes votes too."""
+RESTORE = "failover.restore"
+"""Takes back what failover controllers may do to a cluster that is not ours, which it names."""
 
 UUID = ("index", configuration.UUID)
 """Which index it is: one that was deleted and made anew has another."""
@@ -66,9 +68,13 @@ def read(lab: Lab, index: str, through: str) -> Facts:
     found["zones", "votes"] = ", ".join(sorted(administration.excluded(lab, **way))) or None
     if lab.topology.zone_aware:
         weights, _ = administration.weights(lab, **way)
-        found["zones", "weights"] = ", ".join(f"{zone} {n}" for zone, n in sorted((weights or {}).items())) or None
+        found["zones", "weights"] = _weights(weights)
         found["zones", "decommissioned"] = ", ".join(sorted(administration.decommission_status(lab, **way))) or None
     return found
+
+
+def _weights(weights: Mapping[str, int] | None) -> str | None:
+    return ", ".join(f"{zone} {n}" for zone, n in sorted((weights or {}).items())) or None
 
 
 def _said(value: Text) -> str | None:
@@ -81,6 +87,10 @@ def ours(made: Iterable[Move]) -> tuple[set[tuple[Fact, str | None]], set[Fact]]
     steered: set[Fact] = set()
     for move in made:
         given |= {(setting, _said(value)) for setting, value in move.sets.items()}
+        if move.operation == RESTORE:  # which names all weights that controllers set
+            weights = [*move.arguments["made"], move.arguments["before"]]
+            given |= {(("zones", "weights"), _weights(each)) for each in weights}
+            steered |= {("zones", name) for name in configuration.ZONES if name != "weights"}
         if move.operation in STEERING:
             steered |= {("zones", name) for name in configuration.ZONES}
     return given, steered

@@ -88,7 +88,7 @@ class Asking:
 
     def __init__(self, ways: Sequence[Way], target: Existing) -> None:
         self._ways, self._uuid = list(ways), target.written.identity.cluster_uuid
-        self._foreign = not_of(target.written.notes)
+        self._foreign = not_of(target.written.prefix, target.written.notes)
         self._pool = ThreadPoolExecutor(AT_ONCE, "foreign")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""An operator's moves on a cluster through its REST API: weights, decommission, recommission, the load's index.
+"""An operator's moves on a cluster through its REST API: weights, decommission, votes, the load's index.
 
 All idempotent, so that they can stand in the ledger: asking for what already holds is fine. Facts of the API are
 those of OpenSearch 3.8.0: weight values are strings, ``_version`` is a number that must be current, a decommission
@@ -15,18 +15,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from chaos.base.errors import LabError
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import (
     DECOMMISSION,
     EXCLUDED,
+    EXCLUSIONS,
     GIVE_BACK,
+    VOTES,
     decommission_path,
     decommission_status_path,
     decommissions_of,
+    still_voting,
     weights_body,
     weights_of,
     weights_path,
@@ -42,8 +46,13 @@ KNOWN_TERM = f"/_cluster/state/metadata,blocks?filter_path={TERM},blocks.global"
 NOT_RECOVERED = "1"
 """Id of the block that a cluster has until its manager has read the state (``GatewayService``, OpenSearch 3.8.0)."""
 SETTINGS = "the answer with the settings"
+ROUNDS = 5
+IN_FLIGHT_SECONDS = 0.5
+LAST_SECONDS = 10.0
 DECOMMISSION_SECONDS = 260.0
 """The state machine gives itself 120 s for the exclusion and 120 s for the removal."""
+VOTES_SECONDS = 30.0
+"""Until votes are gone; the default ``timeout`` of the request too."""
 
 
 @contextmanager
@@ -129,7 +138,7 @@ def restore_weights(cluster: Cluster, made: Mapping[str, int] | None, before: Ma
     if now == was:
         return
     if now != ours:
-        raise LabError(f"not restored, because somebody else has changed the weights since: they are {now}, were {was}")
+        raise LabError(_theirs(now, was))
     set_weights(cluster, was)
 
 
@@ -178,6 +187,59 @@ def excluded(cluster: Cluster, through: str | None = None, timeout: float = ASK_
         return without_vote(answer)
 
 
+def exclude_votes(cluster: Cluster, nodes: Sequence[str]) -> None:
+    """Take the votes of these cluster managers away, and wait until the state of the cluster shows it.
+
+    Raises LabError where others are excluded, and where it is not shown within :data:`VOTES_SECONDS`.
+    """
+    refuse_excluded(cluster, nodes)
+    deadline = time.monotonic() + VOTES_SECONDS
+    if _still_voting(cluster, nodes):
+        path = f"{EXCLUSIONS}?timeout={VOTES_SECONDS:g}s&node_names={quote(','.join(nodes))}"
+        status, answer = administer(cluster, "POST", path)
+        if status != 200:
+            raise LabError(f"taking the votes of {', '.join(nodes)} away answered {status}: {str(answer)[:300]}")
+    while left := _still_voting(cluster, nodes):
+        if time.monotonic() > deadline:
+            raise LabError(f"{', '.join(left)} still votes, or is away, {VOTES_SECONDS:g} s after its vote was taken")
+        time.sleep(0.2)
+
+
+def refuse_excluded(cluster: Cluster, nodes: Sequence[str] = ()) -> None:
+    """Raises LabError where any but these nodes are without a vote: votes are given back all at once, or not at all."""
+    if strange := sorted(set(certain(cluster, lambda: excluded(cluster))) - set(nodes)):
+        raise LabError(
+            f"{', '.join(strange)} has no vote already, and OpenSearch gives votes back all at once: no other is taken",
+            remedy="wait until they are given back: DELETE _cluster/voting_config_exclusions",
+        )
+
+
+def _still_voting(cluster: Cluster, nodes: Sequence[str]) -> list[str]:
+    answer = asked(cluster, VOTES, "reading who votes", None, ASK_SECONDS)
+    with reading("the answer with who votes"):
+        return still_voting(answer, nodes)
+
+
+def include_votes(cluster: Cluster, nodes: Sequence[str]) -> None:
+    """Give the votes of these nodes back. Raises LabError where somebody else has taken other votes since.
+
+    OpenSearch ends all exclusions at once, so what is not ours would end too. Nothing is left to do where none of these
+    nodes is excluded any more.
+    """
+    now = set(certain(cluster, lambda: excluded(cluster)))
+    if not now & set(nodes):
+        return
+    if strange := sorted(now - set(nodes)):
+        raise LabError(
+            f"the votes of {', '.join(sorted(now & set(nodes)))} were not given back, because somebody else has taken "
+            f"those of {', '.join(strange)} away since, and OpenSearch gives votes back all at once",
+            remedy="when theirs may be given back too: DELETE _cluster/voting_config_exclusions?wait_for_removal=false",
+        )
+    status, answer = administer(cluster, "DELETE", GIVE_BACK)
+    if status != 200:
+        raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
+
+
 def undo_failover(
     cluster: Cluster, weights: Mapping[str, int] | None, canaries: Sequence[str], *, votes: bool = False
 ) -> None:
@@ -193,6 +255,66 @@ def undo_failover(
     set_weights(cluster, weights)
     for index in canaries:
         delete_index(cluster, index)
+
+
+def restore_failover(
+    cluster: Cluster,
+    before: Mapping[str, int] | None,
+    made: Sequence[Mapping[str, int]],
+    canaries: Sequence[str],
+    votes: Sequence[Sequence[str]],
+) -> None:
+    """Take back what failover controllers did to a cluster that is not ours, as far as it is still so.
+
+    ``made``: all weights that they may have set, ``votes``: all sets of nodes of which they may have taken the votes
+    (empty: none). Raises LabError with everything that somebody else has changed meanwhile: that is left as it is.
+
+    What was asked for right before they ended may still come into effect. So it is looked at again, behind all that
+    waits for the cluster manager, until nothing had to be put back.
+    """
+    problems: list[str] = []
+    for _ in range(ROUNDS):
+        _await_tasks(cluster)
+        problems = []
+        taken = sorted(excluded(cluster)) if votes else []
+        changed = taken in [sorted(names) for names in votes] and bool(taken)
+        if changed:
+            status, answer = administer(cluster, "DELETE", GIVE_BACK)
+            if status != 200:
+                raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
+        for zone in certain(cluster, lambda: decommission_status(cluster)):
+            recommission(cluster, zone)
+            changed = True
+        now, _ = certain(cluster, lambda: weights(cluster))
+        if now != (dict(before) if before else None):
+            if now is None or now not in [dict(each) for each in made]:
+                problems.append(_theirs(now, before))
+            else:
+                set_weights(cluster, before)
+                changed = True
+        if not changed:
+            break
+    else:
+        problems.append("zones, weights or votes go on being changed: somebody else does what was taken back")
+    if votes and (taken := excluded(cluster)):
+        problems.append(f"not given back, because somebody else took them: votes of {', '.join(sorted(taken))}")
+    for index in canaries:
+        delete_index(cluster, index)
+    if problems:
+        raise LabError("; ".join(problems))
+
+
+def _await_tasks(cluster: Cluster) -> None:
+    """Until the elected manager has done all that it was asked for by now, for LAST_SECONDS at most. What a process
+    that has just ended had sent is given IN_FLIGHT_SECONDS to get there."""
+    time.sleep(IN_FLIGHT_SECONDS)
+    with suppress(LabError):
+        path = f"/_cluster/health?wait_for_events=languid&timeout={LAST_SECONDS:g}s&filter_path=timed_out"
+        administer(cluster, "GET", path, timeout=2 * LAST_SECONDS)
+
+
+def _theirs(now: Mapping[str, int] | None, was: Mapping[str, int] | None) -> str:
+    return f"not restored, because somebody else has changed the weights since: they are {now}, were {was}"
 
 
 def create_index(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-OURS = "oschaos-"
-"""How the names of all our indices on a cluster that exists begin."""
+CANARY = ".failover-canary"
+"""How those of failover controllers begin."""
 WHO = "/_cluster/state/cluster_manager_node?local=true&filter_path=cluster_uuid,cluster_manager_node,master_node"
 """Whether who answers is in the cluster: a node that was put out of it has no cluster manager, and old counters."""
 _OF_A_COPY = "nodes.*.indices.shards.*.*."
@@ -65,9 +65,10 @@ class Grown:
     copies: int
 
 
-def not_of(notes: str | None) -> Callable[[str], bool]:
-    """Whether an index, by its name, is not ours. ``notes``: the index of notes."""
-    return lambda index: not index.startswith(OURS) and index != notes
+def not_of(prefix: str, notes: str | None) -> Callable[[str], bool]:
+    """Whether an index, by its name, is not ours. ``prefix``: how the names of ours begin; ``notes``: the index of
+    notes. Canaries are nobody's traffic."""
+    return lambda index: not index.startswith((prefix, f"{CANARY}-")) and index != notes
 
 
 def counted(answer: Any, foreign: Callable[[str], bool]) -> Counted:

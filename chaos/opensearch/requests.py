@@ -6,13 +6,16 @@ number that the next change must name; a decommission answers before it is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 DECOMMISSION = "/_cluster/decommission/awareness"
 EXCLUSIONS = "/_cluster/voting_config_exclusions"
 GIVE_BACK = f"{EXCLUSIONS}?wait_for_removal=false"
 EXCLUDED = "/_cluster/state/metadata?filter_path=metadata.cluster_coordination.voting_config_exclusions"
+VOTES = f"{EXCLUDED},metadata.cluster_coordination.last_committed_config"
+ABSENT = "_absent_"
+"""The id in an exclusion of a node that is not there (``VotingConfigExclusion.MISSING_VALUE_MARKER``)."""
 NO_VERSION = -1
 """What a first change of weights must name."""
 
@@ -51,3 +54,16 @@ def without_vote(state: Any) -> list[str]:
     """The names of the nodes without a vote, from an answer to :data:`EXCLUDED`."""
     coordination = ((state or {}).get("metadata") or {}).get("cluster_coordination") or {}
     return [str(each.get("node_name")) for each in coordination.get("voting_config_exclusions") or ()]
+
+
+def still_voting(state: Any, nodes: Collection[str]) -> list[str]:
+    """Of these nodes those that an answer to :data:`VOTES` does not show to be without a vote, in order.
+
+    Shown is a node whose exclusion stands by its id, and whose id is out of the last committed voting configuration. A
+    node that is away when it is excluded has no id there (``_absent_``), so of it nothing is shown. Raises what reading
+    something of another shape raises.
+    """
+    coordination = state["metadata"]["cluster_coordination"]
+    voting = set(coordination["last_committed_config"])
+    ids = {each["node_name"]: each["node_id"] for each in coordination.get("voting_config_exclusions") or ()}
+    return sorted(name for name in nodes if ids.get(name, ABSENT) in {ABSENT, *voting})

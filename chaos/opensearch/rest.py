@@ -24,7 +24,7 @@ from opensearchpy.connection import Urllib3HttpConnection
 from opensearchpy.exceptions import TransportError
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from chaos.base.access import PLAIN, Access
+from chaos.base.access import PLAIN, Access, Whose
 from chaos.base.addresses import Address
 from chaos.base.netsock import Endpoint, Namespace, Socket, discards
 from chaos.base.sigv4 import Signer, on_wire
@@ -55,6 +55,8 @@ class Garbled(urllib3.exceptions.HTTPError):
 
 def short(error: Exception) -> str:
     """An error of urllib3's in one line, without the objects that it names."""
+    if isinstance(error, urllib3.exceptions.ProtocolError) and len(error.args) == 2:  # "Connection aborted.", and why
+        return one_line(" ".join(map(str, error.args)))
     return one_line(re.sub(r"^<?[\w.]+\(.*?\)>?: ", "", str(error)) or type(error).__name__) or "no reason"
 
 
@@ -200,6 +202,54 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
     return NamespacedConnection
 
 
+def only_of(kind: type[HTTPConnection], access: Access) -> type[HTTPConnection]:
+    """The same connections, which are none where another cluster than the access is for answers: that is asked first.
+
+    A connection leads to one server for as long as it lives, so what is sent over it is for the cluster that is meant.
+    """
+    if access.whose is None:
+        return kind
+    whose: Whose = access.whose
+
+    class KnownConnection(kind):  # type: ignore[misc, valid-type]
+        def connect(self) -> None:
+            super().connect()
+            try:
+                why, ends = self._refused()
+            except TimeoutError as error:
+                self.close()
+                raise urllib3.exceptions.ConnectTimeoutError(self, f"{self.host} did not say whose it is") from error
+            except (OSError, HTTPException) as error:
+                self.close()
+                raise urllib3.exceptions.NewConnectionError(self, f"it does not say whose it is: {error}") from error
+            except BaseException:
+                self.close()
+                raise
+            if why is not None or ends:
+                self.close()
+                raise urllib3.exceptions.NewConnectionError(self, why or "it keeps no connection")
+
+        def _refused(self) -> tuple[str | None, bool]:
+            """Why it is not the one, and whether it ends the connection after an answer."""
+            server = str(Address(access.tls, self.host, self.port))
+            target, headers = access.signed("GET", server, "/", None, access.headers())
+            lines = [f"GET {target} HTTP/1.1", *(f"{key}: {value}" for key, value in headers.items())]
+            if "host" not in map(str.lower, headers):
+                lines.append(f"host: {self.host}:{self.port}")
+            self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            answer = HTTPResponse(self.sock, method="GET")
+            try:
+                answer.begin()
+                said = answer.read(_AT_ONCE)
+                with suppress(ValueError, RecursionError):
+                    return whose.refuses(answer.status, json.loads(said)), answer.will_close
+                return whose.refuses(answer.status, None), answer.will_close
+            finally:
+                answer.close()
+
+    return KnownConnection
+
+
 class NodeClient:
     """JSON over HTTP with one server: each request has a deadline, none is repeated, no redirect is followed.
 
@@ -229,7 +279,7 @@ class NodeClient:
             timeout=urllib3.Timeout(connect=connect or timeout, read=timeout),
             **access.of_pool(),
         )
-        self._pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
+        self._pool.ConnectionCls = only_of(connection_class(server.namespace, tls=access.tls), access)
 
     def request(
         self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None
@@ -306,7 +356,7 @@ def opensearch(server: Endpoint, *, access: Access = PLAIN, timeout: float = 60.
     class DirectConnection(LibraryConnection):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
-            self.pool.ConnectionCls = connection_class(server.namespace, tls=access.tls)
+            self.pool.ConnectionCls = only_of(connection_class(server.namespace, tls=access.tls), access)
 
     return OpenSearch(
         hosts=[{"host": server.host, "port": server.port}],

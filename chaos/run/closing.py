@@ -20,7 +20,7 @@ from chaos.observe.written import Written
 from chaos.opensearch.views import await_green, newest, views
 from chaos.run.options import RunResult, Unreported
 from chaos.run.recovery import mend
-from chaos.run.state import RunState
+from chaos.run.state import DRIVER, RunState
 from chaos.run.stopping import Unasked
 from chaos.target.labs import sweep, traces
 from chaos.target.labs.processes import wait_until
@@ -85,8 +85,9 @@ class Closing(RunState):
         self.check_late_stop()
 
     def remaining(self) -> list[Entry]:
-        """What the ledger still has that can be taken back, but for the run's own indices."""
-        return [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault not in ("index", "notes")]
+        """What the ledger still has that can be taken back, but for the run's own indices and its load."""
+        own = ("index", "notes", DRIVER)
+        return [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault not in own]
 
     def mend(self) -> None:
         """Start anew what does not do as told, as ``recover`` would: what it holds goes with it, and so do connections.

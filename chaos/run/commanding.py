@@ -1,5 +1,7 @@
 """A command of the user's that a phase waits for: it begins when it is written down, and never outlives its run.
 
+Failover controllers of a run begin and end by the same means (:mod:`.controllers`), and its load driver ends by them.
+
 It runs in a session of its own, which is what an end means: every process of that session, whatever groups it is in.
 What has left the session (a service manager's, a node that was started with ``setsid``) is not the command's any more.
 
@@ -49,15 +51,32 @@ import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 if os.getppid() != int(sys.argv[1]) or os.read(0, 1) != b".":
     os._exit(0)
-os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+if sys.argv[2] == "alone":
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 for number in (signal.SIGPIPE, signal.SIGXFSZ):
     signal.signal(number, signal.SIG_DFL)
 try:
-    os.execvp(sys.argv[2], sys.argv[2:])
+    os.execvp(sys.argv[3], sys.argv[3:])
 except OSError as error:
-    os.write(2, f"{sys.argv[2]}: {error.strerror}\\n".encode())
+    os.write(2, f"{sys.argv[3]}: {error.strerror}\\n".encode())
     os._exit(126)
 """
+
+
+GO = b"."
+"""What the gate waits for."""
+
+
+def gate(words: Sequence[str], *, heard: bool = False) -> list[str]:
+    """What is started instead of ``words``, and becomes them at :data:`GO`. ``heard``: they go on to read what is said
+    to the gate, and its end; else they read nothing."""
+    return [sys.executable, "-I", "-S", "-c", _GATE, str(os.getpid()), "heard" if heard else "alone", *words]
+
+
+def ending(session: Session, words: Sequence[str]) -> Reversible:
+    """For the ledger: that ``words`` are begun in a session, and what ends it. ``words`` are for people."""
+    move = Move(BEGIN, {"host": HERE, "command": list(words)})
+    return Reversible(move, Move(END, {"host": HERE, **session.to_json()}))
 
 
 def refuse_absent(experiment: Experiment) -> None:
@@ -159,11 +178,10 @@ class Command:
     def __init__(self, words: Sequence[str], log: Path, ledger: Ledger, more: Mapping[str, str], token: str) -> None:
         self.log = log
         self._ledger, self._ended = ledger, False
-        gate = [sys.executable, "-I", "-S", "-c", _GATE, str(os.getpid()), *words]
         with open(log, "ab") as output:
             try:
                 self._process = subprocess.Popen(
-                    gate,
+                    gate(words),
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -178,11 +196,9 @@ class Command:
             raise ChaosError(f"{words[0]} ended before it had begun") from error
         assert self._process.stdin is not None
         with self._process.stdin as gate_pipe:  # closed unsaid, the gate ends by itself
-            move = Move(BEGIN, {"host": HERE, "command": list(words)})
-            inverse = Move(END, {"host": HERE, **self.session.to_json()})
-            (self._entry,) = self._written(ledger, Reversible(move, inverse))
+            (self._entry,) = self._written(ledger, ending(self.session, words))
             with suppress(BrokenPipeError):
-                gate_pipe.write(b".")
+                gate_pipe.write(GO)
                 gate_pipe.flush()
 
     def _written(self, ledger: Ledger, both: Reversible) -> list[Entry]:
@@ -228,7 +244,8 @@ class Command:
 
 
 def end_commands(ledger: Path, says: Callable[[str], None]) -> list[str]:
-    """End what is left of the commands of a dead run, wherever its lab is; ``says`` is told. What failed, in words."""
+    """End what a dead run left running here, wherever its lab is: commands, failover controllers. ``says`` is told.
+    What failed, in words."""
     mine = [each for each in standing(ledger) if each.move.operation == BEGIN and each.inverse is not None]
     if not mine:
         return []

@@ -2,45 +2,105 @@
 
 They are the program that users run, started as users start it, and reach nodes by the same links as the zone's clients.
 A controller ends when the pipe on its standard input does, so none outlives its runner; what it did to the cluster is
-taken back from the ledger.
+taken back from the ledger. It stands there itself before it begins, so that whoever undoes a dead or silent run on this
+machine ends it first.
+
+On a cluster that is not ours others may undo too, from other machines. So there a controller ends as well when its
+runner says nothing for SILENT_SECONDS; and the runner goes silent when it has not been able to say on the cluster that
+it lives (``holds``), before anybody there may believe that it is dead.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from chaos.base.access import Access
 from chaos.base.errors import ChaosError
+from chaos.base.paths import ProcessIdentity
 from chaos.definitions.experiment import Controller, Experiment
-from chaos.faults.ledger import Ledger
+from chaos.definitions.topology import Topology
+from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Move, Reversible
 from chaos.observe.ends import Ours
 from chaos.opensearch import administration
+from chaos.opensearch.cluster import Zoning
 from chaos.programs.failover.cluster import pairs
+from chaos.run import commanding
 from chaos.target.labs.base import BaseLab
 from chaos.target.wiring import HTTP
 
+CONTROLLERS = "failover"
+"""Under which the ledger has what takes back what they do."""
+NOTHING = "nothing"
 PORT = 9280
 """Of a controller that has a loopback of its own."""
 READY_SECONDS = 90.0
 STOP_SECONDS = 10.0
+BEAT_SECONDS = 0.5
+SILENT_SECONDS = 5.0
+"""After so long without a word of its runner a controller ends, on a cluster that is not ours."""
+COPIES = 2
+"""Of each canary index."""
+
+
+def canaries(topology: Topology) -> list[str]:
+    """The indices that controllers make and write to, on any cluster with these zones."""
+    return sorted(pairs(sorted({node.zone for node in topology.data_nodes})))
+
+
+def rotations(zones: Sequence[str]) -> list[dict[str, int]]:
+    """All weights that a controller may set: one zone stands by, the others serve."""
+    return [{zone: int(zone != standby) for zone in zones} for standby in zones]
+
+
+def options(access: Access, zoning: Zoning) -> list[str]:
+    """How ``opensearch-chaos failover`` is told to get in, and what zones are called; secrets stay references."""
+    given = {"user": access.user, "password": access.password, "certificate": access.certificate, "key": access.key}
+    given |= {"ca": access.ca if access.verify else None}
+    found = [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]
+    found += [] if access.verify else ["--insecure"]
+    found += [] if zoning == Zoning() else ["--zone-attribute", zoning.attribute]
+    return found + [word for zone, value in zoning.values.items() for word in ("--zone-name", f"{zone}={value}")]
+
+
+def _at(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Controllers:
-    """All of them. ``start`` before the load, ``check`` while it runs, ``stop`` before faults are undone for good."""
+    """All of them. ``start`` before the load, ``check`` while it runs, ``stop`` before faults are undone for good.
 
-    def __init__(self, experiment: Experiment, lab: BaseLab, folder: Path) -> None:
+    ``holds``: on a cluster that is not ours, whether this run may still be taken for alive there. Once it is not,
+    ``lost`` is told why, in words, and they are left to end.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        lab: BaseLab,
+        folder: Path,
+        *,
+        holds: Callable[[], bool] | None = None,
+        lost: Callable[[str], None] = lambda says: None,
+    ) -> None:
         self._wanted: Controller | None = experiment.controller
         self._zones, self._topology = experiment.controller_zones, experiment.topology
         self._lab, self._folder = lab, folder
+        self._holds, self._lost = holds, lost
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._begun: dict[str, tuple[Ledger, Entry]] = {}
+        self._over = threading.Event()
+        self._beating: threading.Thread | None = None
         self.ports: dict[str, int] = {}
         """Zone → where its controller listens, on the loopback of the zone's clients."""
 
@@ -48,13 +108,13 @@ class Controllers:
         """Start them and wait until each sees the whole cluster. Raises ChaosError."""
         if self._wanted is None:
             return
-        before, _ = administration.weights(self._lab)
-        canaries = sorted(pairs(sorted({node.zone for node in self._topology.data_nodes})))
-        back = Move("failover.away", {"weights": before, "canaries": canaries, "votes": self._votes_are_ours()})
-        ledger.intend("failover", [Reversible(Move("nothing"), back)])
-        starts = {zone: self._told(zone).count("failover.start") for zone in self._zones}  # of earlier ones
+        ledger.intend(CONTROLLERS, [Reversible(Move(NOTHING), back) for back in self._back(self._wanted)])
+        starts = {zone: self._kinds(zone).count("failover.start") for zone in self._zones}  # of earlier ones
         for zone in self._zones:
-            self._running[zone] = self._spawn(zone, self._wanted)
+            self._running[zone] = self._spawn(zone, self._wanted, ledger)
+        if self._holds is not None:
+            self._beating = threading.Thread(target=self._beat, args=(self._holds,), name="controllers", daemon=True)
+            self._beating.start()
         deadline = time.monotonic() + READY_SECONDS
         while waited := [zone for zone in self._zones if not self._ready(zone, starts[zone])]:
             check()
@@ -63,39 +123,92 @@ class Controllers:
                 raise ChaosError(f"the controller of zone {waited[0]} sees no whole cluster: {self._last(waited[0])}")
             time.sleep(0.1)
 
+    def _back(self, wanted: Controller) -> list[Move]:
+        """What takes back whatever they may do. Others' clusters are put back only where they are as we left them, and
+        by whoever has no record of what was done there: so all that controllers may do is named."""
+        names, votes = canaries(self._topology), self._votes_are_ours()
+        if self._holds is None:
+            before, _ = administration.weights(self._lab)
+            return [Move("failover.away", {"weights": before, "canaries": names, "votes": votes})]
+        if not wanted.act:
+            return [Move("index.delete", {"index": name}) for name in names]
+        before, _ = administration.certain(self._lab, lambda: administration.weights(self._lab))
+        zones = sorted({node.zone for node in self._topology.data_nodes})
+        electable = [node for node in self._topology.nodes if {"cluster_manager", "master"} & set(node.roles)]
+        taken = [sorted(node.name for node in electable if node.zone != zone) for zone in zones]
+        given = {"before": before, "made": rotations(zones), "canaries": names, "votes": taken if votes else []}
+        return [Move("failover.restore", given)]
+
+    def _beat(self, holds: Callable[[], bool]) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            if not holds():
+                self._lost("it could not be said on the cluster for too long that this run lives: controllers end")
+                return
+            for process in list(self._running.values()):
+                if process.stdin is not None:
+                    with suppress(OSError, ValueError):
+                        os.write(process.stdin.fileno(), commanding.GO)
+
+    def taken_out(self) -> frozenset[str]:
+        """The zones that they have asked to be decommissioned."""
+        steps = [event for zone in self._zones for event in self._told(zone) if event["kind"] == "failover.step"]
+        return frozenset(str(event["zone"]) for event in steps if event["step"] == "decommission")
+
     def _votes_are_ours(self) -> bool:
         """Whether any exclusion of votes that is found later is one of ours."""
         return self._wanted is not None and self._wanted.lead_from_standby and not administration.excluded(self._lab)
 
-    def _spawn(self, zone: str, wanted: Controller) -> subprocess.Popen[bytes]:
+    def _spawn(self, zone: str, wanted: Controller, ledger: Ledger) -> subprocess.Popen[bytes]:
         host = f"client-{zone}"
         names = [node.name for node in self._topology.nodes]
         ways = {name: self._lab.endpoint(host, (self._lab.wiring[name].loopback, HTTP)) for name in names}
         space = next(iter(ways.values())).namespace
         self.ports[zone] = PORT if space is not None else _free_port()
         access = self._lab.access
-        urls = [f"{access.scheme}://{ways[n.name].host}:{ways[n.name].port}" for n in self._topology.data_nodes]
-        arguments = [sys.executable, "-m", "chaos", "failover", *urls, "--until-eof", "--name", f"controller-{zone}"]
+        at = {name: _at(way.host, way.port) for name, way in ways.items()}
+        urls = [f"{access.scheme}://{at[node.name]}" for node in self._topology.data_nodes]
+        arguments = [sys.executable, "-m", "chaos", "failover", *urls, "--name", f"controller-{zone}"]
+        arguments += ["--until-eof"] if self._holds is None else ["--until-silent", f"{SILENT_SECONDS:g}s"]
         arguments += ["--events", str(self._events(zone)), "--listen", f"127.0.0.1:{self.ports[zone]}"]
         arguments += ["--act" if wanted.act else "--canaries"]
         arguments += ["--lead-from-standby"] if wanted.lead_from_standby else []
         for option in ("read_after", "write_after", "cool_down", "return_after", "rotate_every"):
             seconds = getattr(wanted, option)
             arguments += [f"--{option.replace('_', '-')}", f"{float(seconds):g}s"] if seconds is not None else []
-        for option in ("user", "password", "ca"):  # the password is a reference
-            value = getattr(access, option)
-            arguments += [f"--{option}", value] if value is not None else []
-        for name, way in ways.items():
-            arguments += ["--at", f"{name}={way.host}:{way.port}"]
+        arguments += options(access, self._lab.zoning)
+        for name, address in at.items():
+            arguments += ["--at", f"{name}={address}"]
+        token = commanding.new_token()
         with ExitStack() as stack:
             log: IO[bytes] = stack.enter_context(open(self._log(zone), "ab"))
             if space is not None:
                 stack.enter_context(space.entered())
             process = subprocess.Popen(
-                arguments, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+                commanding.gate(arguments, heard=True),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                start_new_session=True,
+                env={**os.environ, commanding.TOKEN: token},
             )
+        self._begin(zone, process, token, ledger)
         self._lab.instrument(process.pid)  # elsewhere it has a machine of its own
         return process
+
+    def _begin(self, zone: str, process: subprocess.Popen[bytes], token: str, ledger: Ledger) -> None:
+        """Written down, it may begin. Raises ChaosError, and it has ended then."""
+        assert process.stdin is not None
+        try:
+            session = commanding.Session(ProcessIdentity.of(process.pid), token)
+            both = commanding.ending(session, ["opensearch-chaos", "failover", "--name", f"controller-{zone}"])
+            (entry,) = ledger.intend(f"controller {zone}", [both])
+            self._begun[zone] = ledger, entry
+            os.write(process.stdin.fileno(), commanding.GO)
+        except (OSError, ChaosError) as error:
+            process.kill()
+            process.wait()
+            raise ChaosError(f"the failover controller of zone {zone} could not begin: {error}") from error
 
     def _events(self, zone: str) -> Path:
         return (self._folder / "history" / f"failover-{zone}.jsonl").absolute()
@@ -103,16 +216,19 @@ class Controllers:
     def _log(self, zone: str) -> Path:
         return self._folder / "logs" / f"failover-{zone}.log"
 
-    def _told(self, zone: str) -> list[str]:
-        """The kinds of a controller's events so far."""
+    def _told(self, zone: str) -> list[dict[str, Any]]:
+        """A controller's events so far."""
         try:
             lines = self._events(zone).read_text().splitlines()
         except OSError:
             return []
-        return [json.loads(line)["kind"] for line in lines if line.endswith("}")]
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def _kinds(self, zone: str) -> list[str]:
+        return [str(event["kind"]) for event in self._told(zone)]
 
     def _ready(self, zone: str, starts: int) -> bool:
-        told = [kind for kind in self._told(zone) if kind in ("failover.start", "failover.ready")]
+        told = [kind for kind in self._kinds(zone) if kind in ("failover.start", "failover.ready")]
         return told.count("failover.start") > starts and told[-1] == "failover.ready"
 
     def _last(self, zone: str) -> str:
@@ -137,6 +253,9 @@ class Controllers:
 
     def stop(self) -> None:
         """End them and wait until they have; idempotent."""
+        self._over.set()
+        if self._beating is not None:
+            self._beating.join()
         running = dict(self._running)
         for zone, process in running.items():
             if process.poll() is None:  # one that is dead was not asked to end
@@ -150,6 +269,9 @@ class Controllers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(STOP_SECONDS)
+        for zone in running:
+            if (begun := self._begun.pop(zone, None)) is not None:
+                begun[0].note(begun[1], "undone")
 
 
 def _free_port() -> int:

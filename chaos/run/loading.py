@@ -8,7 +8,9 @@ from contextlib import contextmanager, suppress
 
 from chaos.base.addresses import Address
 from chaos.base.errors import LabError
+from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
+from chaos.definitions.actions import Weights
 from chaos.faults.moves import Move, Reversible
 from chaos.history import History
 from chaos.load.config import (
@@ -28,9 +30,9 @@ from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, newest, views
-from chaos.run import on_target, plan
+from chaos.run import commanding, on_target, plan
 from chaos.run.on_target import most_looks
-from chaos.run.state import RunState
+from chaos.run.state import DRIVER, RunState
 from chaos.target.wiring import HTTP
 
 GREEN_SECONDS = 60.0
@@ -54,7 +56,10 @@ class Loading(RunState):
     def driver_config(self, *, planned: bool = False) -> DriverConfig:
         """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
-        probe = plan.WEIGHED_PROBE_PATH if topology.weights else plan.PROBE_PATH
+        weighed = topology.weights or any(
+            isinstance(action, Weights) for each in self.experiment.phases for action in each.do
+        )
+        probe = plan.WEIGHED_PROBE_PATH if weighed else plan.PROBE_PATH
         return DriverConfig(
             seed=self.seed,
             out=(self.folder / "history").absolute(),
@@ -204,6 +209,8 @@ class Loading(RunState):
         with self.unless_stopped():
             self.driver.start()
         if self.driver.pid is not None:
+            if self.there is not None:
+                self.write_down(self.driver.pid)
             self.lab.instrument(self.driver.pid)
             self.ends.add(Ours("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
         self.echo.start()
@@ -218,6 +225,13 @@ class Loading(RunState):
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    def write_down(self, pid: int) -> None:
+        """The driver, for whoever undoes on this machine while the runner stands still: a write that comes after the
+        load's index was deleted would make that anew."""
+        with suppress(ProcessLookupError):  # that it has ended is noticed by who watches it
+            session = commanding.Session(ProcessIdentity.of(pid), commanding.new_token())
+            self.ledger.intend(DRIVER, [commanding.ending(session, ["the load driver"])])
 
     @contextmanager
     def unless_stopped(self) -> Iterator[None]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
@@ -123,6 +125,7 @@ class Notes:
 
     def intend(self, run: str, entries: Sequence[Entry]) -> None:
         """Raises LabError when the cluster does not take all of them."""
+        rows: list[dict[str, Any]] = []
         for each in entries:
             body = {
                 "run": run,
@@ -132,11 +135,25 @@ class Notes:
                 "inverse": json.dumps(each.inverse.to_json()) if each.inverse else None,
                 "at": _now(),
             }
-            what = f"writing down what is about to be changed in {self.index}"
-            _must(self._cluster, what, "PUT", f"/{self.index}/_create/{run}-{each.number}", body)
+            rows += [{"create": {"_id": f"{run}-{each.number}"}}, body]
+        self._bulk(f"writing down what is about to be changed in {self.index}", rows)
 
-    def undone(self, run: str, number: int) -> None:
-        _must(self._cluster, "forgetting what is undone", "DELETE", f"/{self.index}/_doc/{run}-{number}", fine=(404,))
+    def undone(self, run: str, numbers: Sequence[int]) -> None:
+        """Raises LabError."""
+        rows = [{"delete": {"_id": f"{run}-{number}"}} for number in numbers]
+        self._bulk("forgetting what is undone", rows, fine=404)
+
+    def _bulk(self, doing: str, rows: Sequence[dict[str, Any]], fine: int = 201) -> None:
+        """All in one request: one after the other they would make a fault on many links begin late."""
+        if not rows:
+            return
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        answer = _must(self._cluster, doing, "POST", f"/{self.index}/_bulk", text)
+        with reading(f"the answer of {self.index}"):
+            said = [next(iter(item.values())) for item in answer["items"]]
+            for each in said:
+                if each["status"] not in (200, 201, fine):
+                    raise LabError(f"{doing} answered {each['status']}: {str(each.get('error'))[:300]}")
 
     def standing(self) -> dict[str, list[Entry]]:
         """By run what is written down and not undone, last first. Raises LabError."""
@@ -160,8 +177,7 @@ class Notes:
         if not self.exists():
             return
         others = self.standing()
-        for each in others.pop(run, []):
-            self.undone(run, each.number)
+        self.undone(run, [each.number for each in others.pop(run, [])])
         held = self.lock()
         if held is not None and held.run == run:
             _must(self._cluster, "giving the lock back", "DELETE", f"/{self.index}/_doc/{LOCK}", fine=(404,))
@@ -199,6 +215,8 @@ class NotedLedger(Ledger):
         super().__init__(path, broken)
         self.run = run
         self.notes: Notes | None = None
+        self._undone: SimpleQueue[int | None] = SimpleQueue()
+        self._forgetter: threading.Thread | None = None
 
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
         entries = super().intend(fault, moves)
@@ -213,7 +231,30 @@ class NotedLedger(Ledger):
         return entries
 
     def note(self, entry: Entry, state: str, says: str | None = None) -> None:
+        """What is undone is forgotten there soon afterwards: undoing waits for no note."""
         super().note(entry, state, says)
         if state == "undone" and self.notes is not None:
+            self._undone.put(entry.number)
+            with self._lock:
+                if self._forgetter is None:
+                    self._forgetter = threading.Thread(target=self._forget, args=(self.notes,), daemon=True)
+                    self._forgetter.start()
+
+    def _forget(self, notes: Notes) -> None:
+        over = False
+        while not over:
+            said = [self._undone.get()]
+            while not self._undone.empty():
+                said.append(self._undone.get())
+            over = None in said
             with suppress(ChaosError):  # an inverse does no harm where nothing is left to undo
-                self.notes.undone(self.run, entry.number)
+                notes.undone(self.run, [number for number in said if number is not None])
+
+    def settle(self) -> None:
+        """Until all that is undone is forgotten there, or could not be; from here on no notes are taken. Idempotent."""
+        self.notes = None
+        with self._lock:
+            forgetter, self._forgetter = self._forgetter, None
+        if forgetter is not None:
+            self._undone.put(None)
+            forgetter.join()

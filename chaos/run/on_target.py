@@ -7,21 +7,27 @@ copy of everything stay. What is not so, or cannot be known, ends the run: undon
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
-from chaos.definitions import Experiment
+from chaos.definitions import Experiment, Topology
+from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.faults.holding import facts, told
 from chaos.faults.ledger import moves, standing
+from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
-from chaos.opensearch.foreign import OURS
+from chaos.opensearch.administration import explicit_settings, reading
+from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
-from chaos.run import reaching
+from chaos.run import controllers, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import NotedLedger, Notes, opening
 from chaos.target.existing import compare
@@ -30,14 +36,20 @@ from chaos.target.existing.seen import Seen, elsewhere, seen_of
 from chaos.target.existing.target import ExistingTarget
 
 RENEW_SECONDS = 5.0
-LOAD_PREFIX = OURS
+LEASE_SECONDS = 45.0
+"""How long after it last said so on the cluster a run may be taken for alive there: so long its failover controllers
+go on. In a zone that is lost the notes have a copy, so saying it may take as long as the cluster needs to give that
+up."""
+TEMPLATES = (
+    "/_cluster/state/metadata?filter_path=metadata.templates.*.index_patterns,metadata.index_template.index_template"
+)
 LEAST_LOOKS = 5
 """Gets and searches without which it is not known when a node finds a document: two, and three."""
 
 
-def index_of(run: str) -> str:
-    """The load's index of a run, which has the run's name in it."""
-    return f"{LOAD_PREFIX}{run.rsplit('-', 1)[1]}-load"
+def index_of(run: str, prefix: str) -> str:
+    """The load's index of a run, which has the run's name in it. ``prefix``: as the target's file has it."""
+    return f"{prefix}{run.rsplit('-', 1)[1]}-load"
 
 
 def balancer(zone: str) -> str:
@@ -77,6 +89,8 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
         return [Row("caps", Sign.BLOCKS, says, "agree on them: caps: {requests: 200/s, documents: 10000, copies: 9}")]
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
+    if experiment.controller is not None:
+        copies += controllers.COPIES * len(controllers.canaries(topology))
     wrong = [
         Row("caps", Sign.BLOCKS, f"{what} {asked:g}, and the file allows {allowed:g}", "ask for less, or agree on more")
         for what, asked, allowed in (
@@ -101,11 +115,11 @@ def refused_ways(experiment: Experiment, target: Existing) -> list[Row]:
     if file.notes is None:
         says = "the file names no index for notes of what is about to be changed"
         rows.append(Row("notes", Sign.BLOCKS, says, "agree on one with the cluster's owners: notes: .opensearch-chaos"))
+    if experiment.controller is not None and file.by_doors:
+        says = "failover controllers ask each node itself, and none is reached by itself"
+        rows.append(Row("controller", Sign.BLOCKS, says, "give each node its url, or leave them out (--no-controller)"))
     if file.ways_in:
         rows += _refused_past_balancers(experiment, file)
-    if experiment.controller is not None:
-        says = "failover controllers of an experiment run on labs alone"
-        rows.append(Row("controller", Sign.BLOCKS, says, "leave them out (--no-controller)"))
     return rows
 
 
@@ -120,6 +134,9 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     if load.client.kind == "pinned":
         says = f"a client that is pinned to a node goes past the {what}"
         rows.append(Row(what, Sign.BLOCKS, says, f"{past}, or choose another client"))
+    if experiment.controller is not None and experiment.controller.steer:
+        says = f"no failover controller steers clients that go through the {what} of others"
+        rows.append(Row(what, Sign.BLOCKS, says, f"controller: {{steer: false}}, or {past}"))
     if load.visibility is not None:
         says = f"visibility is looked for on each node, past the {what}"
         rows.append(Row(what, Sign.BLOCKS, says, f"{past}, or leave visibility out"))
@@ -137,36 +154,81 @@ def refused_copies(target: Existing, seen: Seen) -> list[Row]:
     return [Row("read-back", Sign.BLOCKS, says, "give each node its url, or take the weights away")]
 
 
-def refused_templates(target: ExistingTarget, index: str) -> list[Row]:
-    """Templates of others that would catch an index of ours, as the cluster itself says. Raises LabError."""
-    status, answer = administer(target, "POST", f"/_index_template/_simulate_index/{index}", timeout=20.0)
-    if status == 404:
-        return []
+def refused_templates(target: ExistingTarget, index: str, prefix: str) -> list[Row]:
+    """Templates of others that would catch an index of ours, whose name begins with ``prefix``. Raises LabError.
+
+    Of those of the new kind the one with the highest priority holds; those of the old kind (``_template``) hold where
+    none of the new kind catches the index, be it empty (``MetadataIndexTemplateService``, OpenSearch 3.8.0).
+    """
+    status, answer = administer(target, "GET", TEMPLATES, timeout=20.0)
     if status != 200:
-        raise LabError(f"asking which templates would catch {index} answered {status}: {str(answer)[:300]}")
-    template = answer.get("template") or {}
-    if (
-        not template.get("settings")
-        and not template.get("mappings", {}).get("properties")
-        and not template.get("aliases")
-    ):
+        raise LabError(f"asking which templates there are answered {status}: {str(answer)[:300]}")
+    with reading("the list of templates"):
+        known = answer.get("metadata", {})
+        new = _catching(known.get("index_template", {}).get("index_template", {}), index)
+        old = _catching(known.get("templates", {}), index)
+        if new:
+            name, holds = max(new.items(), key=lambda each: int(each[1].get("priority", 0)))
+            given = any((holds.get("template") or {}).values())
+            names = [name] if given or holds.get("composed_of") or "data_stream" in holds else []
+        else:
+            names = sorted(old)
+    if not names:
         return []
-    says = f"a template of yours would catch {LOAD_PREFIX}*"
-    return [Row("templates", Sign.BLOCKS, says, f"keep it from indices whose names begin with {LOAD_PREFIX}")]
+    says = f"a template of yours would catch {prefix}*: {', '.join(names[: compare.LISTED])}"
+    remedy = f"keep it from indices whose names begin with {prefix}, or have an empty index template for them"
+    return [Row("templates", Sign.BLOCKS, says, remedy)]
+
+
+def _catching(templates: Mapping[str, Any], index: str) -> dict[str, Any]:
+    """Those of which a pattern is the name of this index: * is any text."""
+    return {
+        name: each
+        for name, each in templates.items()
+        if any(re.fullmatch(".*".join(map(re.escape, p.split("*"))), index) for p in each["index_patterns"])
+    }
+
+
+def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
+    """What keeps failover controllers of ours away: templates that would catch their canaries, as the cluster itself
+    says, and canaries that are there, which are of controllers of somebody else's. Raises LabError."""
+    rows = []
+    for name in controllers.canaries(topology):
+        if explicit_settings(target, name) is not None:
+            says, remedy = f"the index {name} is there", "end the failover controllers that made it, and delete it"
+            rows.append(Row("controller", Sign.BLOCKS, f"{says}: failover controllers of others run there", remedy))
+            break
+    first = next(iter(controllers.canaries(topology)), None)
+    return rows + (refused_templates(target, first, f"{CANARY}-") if first is not None else [])
 
 
 def refused_beside(target: ExistingTarget) -> list[Row]:
     """Another run that is under way there, or that left its notes. Raises LabError."""
-    index = target.target.written.notes
-    assert index is not None
-    notes = Notes(target, index)
-    if not notes.exists():
-        return []
-    remedy = f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
-    if (held := notes.lock()) is not None:
-        return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", remedy)]
+    if (held := under_way(target)) or (notes := _notes_of(target)) is None:
+        return held
     left = ", ".join(notes.standing())
-    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", remedy)] if left else []
+    return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", _wait(target))] if left else []
+
+
+def under_way(target: ExistingTarget) -> list[Row]:
+    """Another run that is under way there; asked by GETs. Raises LabError."""
+    notes = _notes_of(target)
+    if notes is None or (held := notes.lock()) is None:
+        return []
+    return [Row("another run", Sign.BLOCKS, f"run {held.run} of {held.host} is under way", _wait(target))]
+
+
+def _notes_of(target: ExistingTarget) -> Notes | None:
+    """Those that there are."""
+    index = target.target.written.notes
+    if index is None:
+        return None
+    notes = Notes(target, index)
+    return notes if notes.exists() else None
+
+
+def _wait(target: ExistingTarget) -> str:
+    return f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
 
 
 def refused_foreign(target: Existing) -> list[Row]:
@@ -187,11 +249,14 @@ class OnTarget:
     offers: Offers
     ledger: NotedLedger
     stop: Callable[[str], None]
+    taken_out: Callable[[], frozenset[str]] = frozenset
+    """The zones that failover controllers of the run have asked to be decommissioned."""
     _keeper: Keeper | None = None
     _notes: Notes | None = None
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
+        self._renewed = float("-inf")
         self._thread = threading.Thread(target=self._renew, name="notes", daemon=True)
 
     # ---- before and after -----------------------------------------------------------------------
@@ -205,14 +270,19 @@ class OnTarget:
         notes = Notes(self.lab, index)
         both = opening(notes, self.ledger.run)
         self.ledger.intend("notes", [both])
+        self._renewed = time.monotonic()
         both.move.apply(self.lab)
         self.ledger.notes = self._notes = notes
         self._thread.start()
         return self._keeper
 
+    def holds(self) -> bool:
+        """Whether this run may be taken for alive on the cluster."""
+        return time.monotonic() - self._renewed <= LEASE_SECONDS
+
     def undone(self) -> None:
         """No notes are taken from here on: those that are left go with the inverse of having opened them."""
-        self.ledger.notes = None
+        self.ledger.settle()
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -243,6 +313,7 @@ class OnTarget:
         assert self._notes is not None
         missed = 0
         while not self._over.wait(RENEW_SECONDS):
+            began = time.monotonic()
             try:
                 self._notes.renew(self.ledger.run)
             except ChaosError as error:
@@ -251,7 +322,7 @@ class OnTarget:
                     self.stop(str(error))
                     return
             else:
-                missed = 0
+                missed, self._renewed = 0, began
 
     # ---- before every step ------------------------------------------------------------------------
 
@@ -286,11 +357,30 @@ class OnTarget:
         wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
         before = {name for each in reached[: number + 1] for name in each.hit}
         before |= {name for each in reached[: number + 1] for step in each.steps for name in step.away}
+        taken = self.taken_out()  # one that has come back may still be on its way
+        before |= {node.name for node in self.lab.topology.nodes if node.zone in taken}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
-        ours = facts(entry.move for entry in standing(self.ledger.path))
+        stands = [entry.move for entry in standing(self.ledger.path)]
+        ours = facts(stands)
         odd = [row for row in compare.toxiproxies(target.written, seen, ours) if row.sign is not Sign.SAME]
         wrong += [f"{row.what}: {row.says}" for row in odd]
+        takes = any(isinstance(action, ExcludeVotes) for action in self.experiment.phases[number].do)
+        wrong += _other_votes(stands, seen, takes=takes)
         gone = set(target.written.nodes) - {node.name for node in seen.nodes} - before
         if gone:
             wrong.append(f"{', '.join(sorted(gone))} left, and that is none of our doing")
         return wrong
+
+
+def _other_votes(stands: Sequence[Move], seen: Seen, *, takes: bool) -> list[str]:
+    """Where votes are taken away by us, or are to be (``takes``): votes that others took, or gave back."""
+    ours = {name for move in stands if move.operation == "votes.exclude" for name in move.arguments["nodes"]}
+    if not (ours or takes):
+        return []
+    if seen.excluded is None:
+        return [f"votes: {seen.unread['votes']}"]
+    theirs, back = sorted(set(seen.excluded) - ours), sorted(ours - set(seen.excluded))
+    return [
+        *([f"votes: {', '.join(theirs)} has none, and that is none of our doing"] if theirs else []),
+        *([f"votes: {', '.join(back)} has its vote again, and that is none of our doing"] if back else []),
+    ]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from chaos.base.errors import Aborted
 from chaos.definitions import Phase
 from chaos.faults import actions
+from chaos.faults.fault import Fault
+from chaos.faults.lifecycle import Active
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.opensearch.views import await_green, elected
@@ -20,10 +22,14 @@ from chaos.run.stopping import Unasked, Unproven
 class Phases(Waiting):
     """What an experiment asks for."""
 
+    prepared: tuple[list[Fault], list[Active]] | None = None
+    """The faults of the next phase, where they were looked at before it began."""
+
     def phase(self, number: int, phase: Phase) -> None:
         self.stop.check()
         if number == 0 and not phase.undo:
             self.ask_allowed(number)
+            self.prepare_step(number)
         self.events.write("clock")
         self.events.write("phase.start", phase=phase.name, index=number, scripted_wait=phase.scripted_wait)
         began = time.monotonic()
@@ -61,7 +67,26 @@ class Phases(Waiting):
         self.stop.check()
         if later and not later[0].undo:
             took += self.ask_allowed(number + 1)
+            took += self.prepare_step(number + 1)
         return took
+
+    def prepare_step(self, number: int) -> float:
+        """On a cluster that is not ours: look at how it is before the faults of a phase, and write them down, before
+        its clocks begin. That takes seconds there, in which the phase would be judged without its faults. The seconds
+        that it took.
+
+        Whom the moment decides is not known before it.
+        """
+        if self.there is None:
+            return 0.0
+        phase, began = self.experiment.phases[number], time.monotonic()
+        if not phase.inject or any(each.params.momentary for each in self.planned[phase.name]):
+            return 0.0
+        self.reporter.status(f"{phase.name}: looking at how it is before")
+        faults = self.faults_of(phase)
+        self.prepared = faults, self.lifecycle.prepare(*faults)
+        self.stop.check()
+        return time.monotonic() - began
 
     def ask_allowed(self, number: int) -> float:
         """On a cluster that is not ours: whether a phase may change now what it is to. The seconds that it took.
@@ -83,14 +108,11 @@ class Phases(Waiting):
         """All faults of a phase at once."""
         planned = self.planned[phase.name]
         self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
-        now = elected(self.lab) if any(each.params.momentary for each in planned) else None
-        faults = [
-            ready(each.id, each.params, self.lab, self.offers, seed=self.seed, elected=now, index=self.index)
-            for each in planned
-        ]
+        prepared, self.prepared = self.prepared, None
+        faults = self.faults_of(phase) if prepared is None else prepared[0]
         for each, fault in zip(planned, faults, strict=True):
             self.labels.setdefault(each.params.label, []).append(fault.id)
-        proven = self.lifecycle.inject(*faults)
+        proven = self.lifecycle.inject(*faults) if prepared is None else self.lifecycle.make(prepared[1])
         self.stop.check()
         for fault in faults:
             self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
@@ -98,6 +120,15 @@ class Phases(Waiting):
             raise Unproven(
                 f"{' and '.join(fault.kind for fault in faults)}: not proven to be in effect, nothing can be concluded"
             )
+
+    def faults_of(self, phase: Phase) -> list[Fault]:
+        """As they are to be made now."""
+        planned = self.planned[phase.name]
+        now = elected(self.lab) if any(each.params.momentary for each in planned) else None
+        return [
+            ready(each.id, each.params, self.lab, self.offers, seed=self.seed, elected=now, index=self.index)
+            for each in planned
+        ]
 
     def undo_step(self, names: Sequence[str]) -> None:
         """The moves of all of them are taken back first, as at the end of a run."""

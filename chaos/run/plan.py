@@ -23,8 +23,9 @@ import psutil
 import chaos
 from chaos.base.errors import Lacking
 from chaos.definitions import Duration, Experiment, Scene, objectives
-from chaos.definitions.actions import ActionParams, Decommission, Recommission, Weights
+from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.existing import Existing
+from chaos.definitions.experiment import Controller
 from chaos.definitions.selectors import NodeSelector, candidates
 from chaos.definitions.steps import FaultParams
 from chaos.faults.fault import Fault
@@ -90,6 +91,13 @@ def preview(planned: Planned, experiment: Experiment, seed: int, wiring: Wiring,
     )
 
 
+def _back_of(controller: Controller) -> str:
+    """What takes back what failover controllers do."""
+    votes = " votes given back," if controller.lead_from_standby else ""
+    zones = f"{votes} recommission, weights as they were," if controller.act else ""
+    return f"they end;{zones} their canary indices deleted"
+
+
 def steps(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | None = None) -> Iterator[PlannedStep]:
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it. ``wiring``: that of a
     lab when it is not given."""
@@ -101,7 +109,7 @@ def steps(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | No
         yield {
             "phase": experiment.phases[0].name,
             "step": f"failover controllers in zones {zones} {does}, from before the load on",
-            "inverse": "they end; recommission, weights as they were, their canary indices deleted",
+            "inverse": _back_of(experiment.controller),
         }
     for phase in experiment.phases:
         for name in phase.undo:
@@ -179,7 +187,9 @@ def _inverse(action: ActionParams) -> str | None:
         return f"recommission zone {action.zone}"
     if isinstance(action, Weights):
         return "the weights that were there before"
-    assert isinstance(action, Recommission)
+    if isinstance(action, ExcludeVotes):
+        return "votes are given back, if nobody else has taken any away since"
+    assert isinstance(action, Recommission | IncludeVotes)
     return None
 
 

@@ -13,7 +13,7 @@ from datetime import date
 
 from chaos.base.errors import Lacking
 from chaos.definitions import Experiment
-from chaos.definitions.actions import ActionParams, Decommission, Recommission
+from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission
 from chaos.definitions.during import During
 from chaos.definitions.existing import RUNGS, Existing, ExistingFile, as_production
 from chaos.definitions.selectors import LinkSelector, candidates
@@ -51,12 +51,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Reached:
-    """One phase. ``hit``: the nodes of the worst case, by name; ``rows``: what holds of the cluster in it."""
+    """One phase. ``hit``: the nodes of the worst case, by name; ``voteless``: those whose votes are taken away in it.
+    ``rows``: what holds of the cluster then."""
 
     phase: str
     steps: tuple[Step, ...]
     hit: tuple[str, ...]
     rows: tuple[Row, ...]
+    voteless: tuple[str, ...] = ()
 
     @property
     def forbids(self) -> list[Row]:
@@ -95,8 +97,11 @@ def reached(
     acting = _by_controllers(experiment)
     active: dict[str, list[Hits]] = {}
     held: dict[str, list[Fault]] = {}
-    found = []
+    voteless, found = NOBODY, []
     for phase in experiment.phases:
+        # faults of a phase are made before its actions, and what one action takes the next may give back
+        votes = list(voteless) if phase.inject else []
+        outs = [_nodes_of(out, experiment)] if phase.inject else []
         for label in list(active) if "all" in phase.undo else phase.undo:
             active.pop(label, None)
             held.pop(label, None)
@@ -126,14 +131,24 @@ def reached(
                 step = replace(step, rows=tuple(_unseen(held, action.zone, experiment, wiring)))
             elif isinstance(action, Recommission):
                 out.discard(action.zone)
+            elif isinstance(action, ExcludeVotes):
+                voteless = _voteless(action, experiment)
+            elif isinstance(action, IncludeVotes):
+                voteless = NOBODY
             steps.append(step)
-        gone = frozenset(node.name for node in experiment.topology.nodes if node.zone in out)
+            votes += voteless
+            outs.append(_nodes_of(out, experiment))
+        gone = _nodes_of(out, experiment)
         ways = now + [hits for several in active.values() for hits in several]
-        if acting and not gone and ways == []:
-            ways = [acting]
-        worst, rows = _worst([*ways, (gone,)], target, seen, today)
-        found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows)))
+        votes = list(dict.fromkeys([*votes, *voteless]))
+        outside = tuple(dict.fromkeys([*outs, gone]))
+        worst, without, rows = _worst([*ways, outside], votes, target, seen, today, acting)
+        found.append(Reached(phase.name, tuple(steps), tuple(sorted(worst)), tuple(rows), tuple(sorted(without))))
     return found
+
+
+def _nodes_of(zones: Collection[str], experiment: Experiment) -> frozenset[str]:
+    return frozenset(node.name for node in experiment.topology.nodes if node.zone in zones)
 
 
 def _unseen(held: Mapping[str, Sequence[Fault]], zone: str, experiment: Experiment, wiring: Wiring) -> Iterator[Row]:
@@ -202,8 +217,20 @@ def rung_row(target: Existing, needed: str, today: date) -> Row:
     return Row("rung", Sign.BLOCKS, says, f"agree with the cluster's owners on rung: {needed} and its last day, until")
 
 
-def _worst(ways: Sequence[Hits], target: Existing, seen: Seen, today: date) -> tuple[frozenset[str], list[Row]]:
-    """Of all that may be hit together the first that is forbidden; where none is, the one with most nodes."""
+def _worst(
+    ways: Sequence[Hits],
+    votes: Sequence[frozenset[str]],
+    target: Existing,
+    seen: Seen,
+    today: date,
+    acting: Hits,
+) -> tuple[frozenset[str], frozenset[str], list[Row]]:
+    """Of all that may be hit together the first that is forbidden; where none is, the one with most nodes.
+
+    ``votes``: the sets of nodes of which one is without its votes meanwhile; the one of that case is given with it.
+    ``acting``: the zones that failover controllers may take out. Where one is hit it is that, and all of it: they
+    take out none beside another that is not well, and two never go. Else it may be any.
+    """
     count = 1
     for hits in ways:
         count *= len(hits)
@@ -211,9 +238,16 @@ def _worst(ways: Sequence[Hits], target: Existing, seen: Seen, today: date) -> t
         together = [frozenset().union(*(one for hits in ways for one in hits))]
     else:
         together = list({frozenset().union(*chosen): None for chosen in itertools.product(*ways)})
+    if acting:
+        wide = [hit.union(*(zone for zone in acting if zone & hit)) for hit in together if hit]
+        together = list(dict.fromkeys([*wide, *(acting if len(wide) < len(together) else ())]))
     accepted = target.accepted_on(today)
-    judged = [(hit, radius.rows(hit, target.written, seen, accepted=accepted)) for hit in together]
-    return max(judged, key=lambda each: (len(radius.wrong(each[1])), len(each[0])))
+    judged = [
+        (hit, without, radius.rows(hit, target.written, seen, accepted=accepted, voteless=without))
+        for hit in together
+        for without in votes
+    ]
+    return max(judged, key=lambda each: (len(radius.wrong(each[2])), len(each[0]), len(each[1])))
 
 
 def _of_fault(params: FaultParams, fault: Fault | None, experiment: Experiment, target: Existing) -> Step:
@@ -263,15 +297,18 @@ def _of_others(during: During, experiment: Experiment, target: Existing) -> Step
 
 
 def _of_action(action: ActionParams) -> Step:
-    """Weights and decommissions are of a whole zone."""
+    """Weights and decommissions are of a whole zone, votes of the whole cluster."""
     return Step(f"{action.kind}: {action.describe()}", ZONE, NOBODY)
 
 
-def _by_controllers(experiment: Experiment) -> Hits:
-    """The zones of which failover controllers may take one out, where the experiment has some that act.
+def _voteless(action: ExcludeVotes, experiment: Experiment) -> Hits:
+    """The nodes that lose their votes, or each that may be the elected manager by then."""
+    named = candidates(action.target, experiment.topology.nodes)
+    return tuple(frozenset({name}) for name in named) if action.target.elected else (frozenset(named),)
 
-    They take out the zone that fails: where something is broken, that is hit anyway.
-    """
+
+def _by_controllers(experiment: Experiment) -> Hits:
+    """The zones of which failover controllers may take one out, where the experiment has some that act."""
     if experiment.controller is None or not experiment.controller.act:
         return ()
     nodes = experiment.topology.nodes

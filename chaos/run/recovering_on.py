@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.base.units import Size
-from chaos.definitions import NodeSpec, Topology
+from chaos.definitions import Experiment, NodeSpec, Topology
 from chaos.definitions.existing import ExistingFile, load_existing
+from chaos.faults.ledger import Entry
 from chaos.faults.moves import said
+from chaos.run.controllers import CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import Lock, Notes
-from chaos.run.on_target import RENEW_SECONDS
+from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
 from chaos.target.existing.seen import refuse_another
 from chaos.target.existing.target import ExistingTarget
 
 WATCHED_SECONDS = 4 * RENEW_SECONDS
 """How long a lock must stand still until its run counts as dead."""
+CONTROLLED_SECONDS = LEASE_SECONDS + SILENT_SECONDS + 10.0
+"""The same where it may have failover controllers: these end before that, whatever has become of their runner."""
 
 
 def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]:
@@ -33,29 +37,46 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         return 0, []
     held = notes.lock()
     if held is not None:
-        says(f"run {held.run} of {held.host} holds this cluster: watching for {WATCHED_SECONDS:g} s whether it lives")
-        refuse_living(notes, held)
+        seconds = watched(notes.standing().get(held.run, ()))
+        says(f"run {held.run} of {held.host} holds this cluster: watching for {seconds:g} s whether it lives")
+        refuse_living(notes, held, seconds)
     count, problems = 0, list[str]()
-    for run, entries in notes.standing().items():
-        for entry in entries:
+    for _ in range(2):  # what a controller has changed is put back by another entry than what it changed
+        left = [(run, entry) for run, entries in notes.standing().items() for entry in entries]
+        problems = []
+        for run, entry in left:
             try:
                 if entry.inverse is not None:
                     entry.inverse.apply(cluster)
-                notes.undone(run, entry.number)
+                notes.undone(run, [entry.number])
             except ChaosError as error:
                 problems.append(f"{entry.inverse}: {said(error)}")
             else:
                 if entry.inverse is not None:
                     count += 1
-                    says(f"undone of run {run}: {entry.move}")
+                    says(f"undone of run {run}: {entry.inverse if entry.move.operation == NOTHING else entry.move}")
+        if not problems:
+            break
     if held is not None and not problems:
         notes.forget(held.run, made=held.made)
     return count, problems
 
 
-def refuse_living(notes: Notes, held: Lock) -> None:
-    """Raises InvalidInput when the lock moves: its run is alive. Wall clocks are not compared."""
-    end = time.monotonic() + WATCHED_SECONDS
+def watched_of(experiment: Experiment) -> float:
+    """The same as :func:`watched`, of a run of this experiment."""
+    return CONTROLLED_SECONDS if experiment.controller is not None else WATCHED_SECONDS
+
+
+def watched(entries: Sequence[Entry]) -> float:
+    """How many seconds the lock of a run with these notes must stand still until it counts as dead."""
+    controlled = any(entry.fault == CONTROLLERS for entry in entries)
+    return CONTROLLED_SECONDS if controlled else WATCHED_SECONDS
+
+
+def refuse_living(notes: Notes, held: Lock, seconds: float) -> None:
+    """Raises InvalidInput when the lock moves within so many seconds: its run is alive. Wall clocks are not
+    compared."""
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(1.0)
         now = notes.lock()

@@ -37,6 +37,8 @@ from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
+DRIVER = "driver"
+"""Under which the ledger has the end of the load driver."""
 TARGET_GUARD = "target"
 """Named as the guard where a cluster that is not ours may not be touched any more."""
 WORD_SECONDS = 5.0
@@ -76,7 +78,9 @@ class RunState:
         self.ledger = noted or Ledger(book, self.broken)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
-        self.index = "chaos" if self.own_lab else f"chaos-{short}" if there is None else index_of(folder.name)
+        self.index = "chaos" if self.own_lab else f"chaos-{short}"
+        if there is not None:
+            self.index = index_of(folder.name, there.target.written.prefix)
         self.lab = options.lab or kinds.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
         target = kinds.named(self.lab.kind)
         self.offers = options.providers.on(self.lab.lacks, target.order, target.refused)
@@ -91,7 +95,7 @@ class RunState:
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
         self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
-        self.controllers = controllers.Controllers(experiment, self.lab, folder)
+        self.controllers = self._controllers()
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
         self.echo = echo.Echo(self.lab, folder)
@@ -103,6 +107,15 @@ class RunState:
         """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
         self.dirt: list[str] = []
         self.phases_began: float | None = None
+
+    def _controllers(self) -> controllers.Controllers:
+        if self.there is None:
+            return controllers.Controllers(self.experiment, self.lab, self.folder)
+        made = controllers.Controllers(
+            self.experiment, self.lab, self.folder, holds=self.there.holds, lost=self.there.stop
+        )
+        self.there.taken_out = made.taken_out
+        return made
 
     def cease(self) -> None:
         """Begin no request of the load any more, and wait for nothing. Idempotent; never raises."""

@@ -51,12 +51,21 @@ def _parser() -> argparse.ArgumentParser:
     compare = command("compare", _compare, "say in what the cluster differs from a picture; exit code 1 where it does")
     compare.add_argument("before", type=Path, metavar="PICTURE")
     command("lost", _lost, "name acknowledged writes of others that are not there; exit code 1 where there are some")
+    for name, does, says in (
+        ("swap", _swap, "have a node's URL lead to another cluster, which takes whatever it is asked to do"),
+        ("unswap", _unswap, "have it lead to the node again"),
+    ):
+        command(name, does, says).add_argument("node")
+    command("swapped", _swapped, "print what such clusters were asked to do: no line for a question")
     relay = command("_relay", _relay)
     traffic = command("_traffic", _traffic)
+    impostor = command("_impostor", _impostor)
     for name in ("office", "ways"):
         relay.add_argument(name)
     for name in ("zone", "searches", "writes", "access", "log"):
         traffic.add_argument(name)
+    for name in ("host", "node", "version", "certificates", "log"):
+        impostor.add_argument(name)
     return parser
 
 
@@ -154,10 +163,33 @@ def _lost(given: argparse.Namespace) -> int:
     return int(bool(found))
 
 
+def _swap(given: argparse.Namespace) -> None:
+    _box(given).swap(given.node)
+
+
+def _unswap(given: argparse.Namespace) -> None:
+    _box(given).unswap(given.node)
+
+
+def _swapped(given: argparse.Namespace) -> int:
+    from box import impostor
+
+    done = [(method, path) for method, path in impostor.asked(_box(given).swapped) if method not in ("GET", "HEAD")]
+    for method, path in done:
+        print(f"{method} {path}")
+    return int(bool(done))
+
+
+def _impostor(given: argparse.Namespace) -> None:
+    from box.impostor import impostor
+
+    impostor(given.host, given.node, given.version, Path(given.certificates), Path(given.log))
+
+
 def _relay(given: argparse.Namespace) -> None:
     from box.relay import relay
 
-    relay(Path(given.office), json.loads(Path(given.ways).read_text()))
+    relay(Path(given.office), Path(given.ways))
 
 
 def _traffic(given: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from typing import Any
 
 import urllib3
 
-from box import office, plan
+from box import impostor, office, plan
 from chaos.base import paths
 from chaos.base.access import Access
 from chaos.base.console import Reporter
@@ -40,7 +41,7 @@ from chaos.target.existing import rights
 from chaos.target.labs import kinds, network, sweep
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import NETNS_FOLDER
+from chaos.target.wiring import HTTP, NETNS_FOLDER
 
 TOPOLOGY = Path(__file__).with_name("topology.yaml")
 PROGRAM = Path(__file__).parent
@@ -82,6 +83,11 @@ class Box:
         if not (self.folder / "box.json").exists():
             raise InvalidInput(f"there is no box '{self.name}'", remedy="bring it up: make staging")
         return LocalLab.attach(self.name)
+
+    @property
+    def swapped(self) -> Path:
+        """The log of what was asked of clusters that stood in a node's place."""
+        return self.folder / "swapped.jsonl"
 
     def lock(self) -> Path:
         """Held while it comes up or goes. It stays until the machine is started anew: somebody may wait for it."""
@@ -192,6 +198,44 @@ class Box:
                 problems.append(f"folder {self.folder} cannot be removed")
         return problems
 
+    # ---- another cluster in a node's place --------------------------------------------------------------
+
+    def swap(self, node: str) -> None:
+        """A node's URL leads to another cluster, from either office, until :meth:`unswap`."""
+        lab = self.lab()
+        if node not in {each.name for each in lab.topology.nodes}:
+            raise InvalidInput(f"there is no node {node}", remedy=", ".join(each.name for each in lab.topology.nodes))
+        host, certificates = lab.wiring[node], lab.folder / security.FOLDER / node
+        given = [host.loopback, node, lab.topology.version, str(certificates), str(self.swapped)]
+        started = self._program("impostor", node, host.namespace, *given)
+        lab.instrument(started.pid)
+        write_json(self._impostor(node), started.to_json())
+        self._lead(host.loopback, impostor.PORT)
+
+    def unswap(self, node: str) -> None:
+        """It leads to the node again; fine where it does."""
+        self._lead(self.lab().wiring[node].loopback, HTTP)
+        with suppress(OSError, ValueError):
+            started = ProcessIdentity.from_json(json.loads(self._impostor(node).read_text()))
+            if started.alive():
+                os.kill(started.pid, signal.SIGKILL)
+            self._impostor(node).unlink()
+
+    def _impostor(self, node: str) -> Path:
+        return self.folder / f"impostor-{node}.json"
+
+    def _lead(self, listen: str, port: int) -> None:
+        """The way to a node, from each office, leads to this port of its host."""
+        for number in plan.OFFICES:
+            ways = json.loads(self._ways(number).read_text())
+            for way in ways:
+                if way["listen"] == [listen, HTTP]:
+                    way["to"][1] = port
+            write_json(self._ways(number), ways)
+
+    def _ways(self, number: int) -> Path:
+        return self.folder / f"ways-{number}.json"
+
     # ---- its parts -----------------------------------------------------------------------------------
 
     def _furnish(self, lab: LocalLab, ways: plan.Ways, password: str) -> None:
@@ -272,7 +316,7 @@ class Box:
             raise LabError(f"load balancers do not answer: see {logs}")
 
     def _relay(self, lab: LocalLab, number: int, ways: plan.Ways) -> ProcessIdentity:
-        file = self.folder / f"ways-{number}.json"
+        file = self._ways(number)
         write_json(file, [way.to_json() for way in ways])
         beside = Namespace(NETNS_FOLDER / lab.wiring.bridge_namespace)
         return self._program("relay", str(number), beside, str(plan.office_path(self.name, number)), str(file))

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from chaos.base.errors import LabError
+from chaos.definitions.existing import PREFIX
 from chaos.opensearch.views import administer
-from chaos.run.on_target import LOAD_PREFIX
 from chaos.target.labs.base import BaseLab
 
 STATE = "/_cluster/state/metadata,nodes?expand_wildcards=all&flat_settings=true"
@@ -24,7 +24,7 @@ OF_NODE = ("name", "attributes")
 
 def is_ours(index: str, notes: str | None) -> bool:
     """Whether an index is of the suite's, by its name."""
-    return index.startswith(LOAD_PREFIX) or index == notes
+    return index.startswith(PREFIX) or index == notes
 
 
 def picture(lab: BaseLab, notes: str | None = None) -> dict[str, Any]:

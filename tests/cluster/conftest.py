@@ -9,6 +9,7 @@ from pathlib import Path
 
 import boxkit
 import pytest
+from boxkit import Boxed
 from clusterkit import DATA, ROOT, cli, end_all, kept_lab_id, nothing_left, tidy
 
 from chaos.definitions import load_topology
@@ -132,6 +133,33 @@ def playground() -> LocalLab:
 def tiny() -> LocalLab:
     """A small lab of ``lab up``, which is to live on whatever happens to runs on it."""
     return SHARED["tiny"].sound()
+
+
+@pytest.fixture(scope="module")
+def boxed() -> Iterator[Boxed]:
+    """A staging cluster in a box, of one module."""
+    made = Boxed()
+    code, output = made.does("up", timeout=600)
+    try:
+        assert code == 0, output
+        yield made
+    finally:
+        code, output = made.does("down")
+    assert code == 0, output
+    assert boxkit.left(made.box.name) == []
+
+
+@pytest.fixture
+def before(boxed: Boxed, tmp_path: Path) -> Iterator[Path]:
+    """A picture of all that is not ours; when the test is over nothing of it may be another, and no order lost."""
+    assert boxed.does("mend") == (0, "")
+    boxed.chaos("recover")  # of a test that failed, so that one failure does not make ten
+    file = tmp_path / "before.json"
+    assert boxed.picture(file)["of the suite"] == []
+    yield file
+    assert boxed.differs(file) == ""
+    code, output = boxed.does("lost")
+    assert code == 0, output
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import shutil
 import signal
 import socket
 import sys
@@ -15,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from box import traffic
-from box.office import SUITE, give
+from box.office import SUITE
 from boxkit import Boxed, Program, left
 from clusterkit import (
     assert_proven,
@@ -66,51 +64,15 @@ import json; print(json.dumps(said))
 """
 
 
-@pytest.fixture(scope="module")
-def boxed() -> Iterator[Boxed]:
-    made = Boxed()
-    code, output = made.does("up", timeout=600)
-    try:
-        assert code == 0, output
-        yield made
-    finally:
-        code, output = made.does("down")
-    assert code == 0, output
-    assert left(made.box.name) == []
-
-
-@pytest.fixture
-def before(boxed: Boxed, tmp_path: Path) -> Iterator[Path]:
-    """A picture of all that is not ours; when the test is over nothing of it may be another, and no order lost."""
-    assert boxed.does("mend") == (0, "")
-    boxed.chaos("recover")  # of a test that failed, so that one failure does not make ten
-    file = tmp_path / "before.json"
-    assert boxed.picture(file)["of the suite"] == []
-    yield file
-    assert boxed.differs(file) == ""
-    code, output = boxed.does("lost")
-    assert code == 0, output
-
-
 @pytest.fixture
 def out(boxed: Boxed, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Where the office's user has his runs go; kept where pytest keeps things, for the box goes."""
-    name = re.sub(r"[^a-z0-9-]+", "-", request.node.name)
-    folder = boxed.box.home(1) / "reports" / name
-    yield folder
-    if folder.exists():
-        shutil.copytree(folder, tmp_path / "reports")
-
-
-def written(boxed: Boxed, name: str, text: str) -> Path:
-    file = boxed.box.home(1) / "experiments" / f"{name}.yaml"
-    give(file, text, 1)
-    return file
+    with boxed.reports(request.node.name, tmp_path) as folder:
+        yield folder
 
 
 def held(boxed: Boxed, out: Path) -> Program:
     """A run that has changed settings, weights and a proxy, and holds them."""
-    file = written(boxed, "held", HELD)
+    file = boxed.written("held", HELD)
     running = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out)
     await_event(running, out, lambda event: in_effect(event) and event["fault"] == "f2", 180)
     return running
@@ -237,7 +199,7 @@ def test_killed_at_a_random_moment_it_is_undone(boxed: Boxed, before: Path, out:
     """By the keeper, or from a second office when that died too."""
     drawn = random.Random(seed)
     (kind, name), how = MOMENTS[seed % len(MOMENTS)], WAYS_TO_DIE[seed // len(MOMENTS) % len(WAYS_TO_DIE)]
-    file = written(boxed, "short", SHORT)
+    file = boxed.written("short", SHORT)
     running = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out)
     await_event(
         running, out, lambda event: event["kind"] == kind and name in (event.get("name"), event.get("phase")), 180

@@ -13,14 +13,14 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from box.making import TOPOLOGY
 from box.office import give
-from boxkit import Boxed, left
+from boxkit import Boxed
 from clusterkit import DATA, command, events, findings, run_folder
 
 from chaos.base.paths import STATE_VARIABLE
@@ -84,19 +84,6 @@ EXPERIMENTS: dict[str, tuple[str, str, str]] = {
     ),
 }
 WAITS = "touch asked; until [ -e done ]; do sleep 0.2; done"
-
-
-@pytest.fixture(scope="module")
-def boxed() -> Iterator[Boxed]:
-    made = Boxed()
-    code, output = made.does("up", timeout=600)
-    try:
-        assert code == 0, output
-        yield made
-    finally:
-        code, output = made.does("down")
-    assert code == 0, output
-    assert left(made.box.name) == []
 
 
 def owner(boxed: Boxed) -> dict[str, str]:

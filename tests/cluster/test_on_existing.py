@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ from clusterkit import DATA, Cli, await_event, cli, command, events, findings, i
 from relays import Doors, doors
 
 from chaos.base.paths import STATE_VARIABLE
-from chaos.opensearch.administration import create_index, delete_index
-from chaos.opensearch.views import administer, await_green
+from chaos.opensearch.administration import create_index, delete_index, set_weights, weights
+from chaos.opensearch.views import administer, await_green, elected
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
@@ -239,6 +240,140 @@ def test_a_setting_that_somebody_else_changes_meanwhile_is_left_and_named(there:
     assert there.as_before()
 
 
+EXCLUSIONS = "/_cluster/voting_config_exclusions"
+WITHOUT = "  without: {for: %s, do: {exclude_votes: {target: %s}}}\n"
+
+
+def without_vote(there: There) -> list[str]:
+    return [each["node_name"] for each in there.theirs()["votes"]]
+
+
+def voting(there: There) -> set[str]:
+    state = administer(there.lab, "GET", "/_cluster/state/metadata,nodes")[1]
+    names = {id: node["name"] for id, node in state["nodes"].items()}
+    return {names[id] for id in state["metadata"]["cluster_coordination"]["last_committed_config"]}
+
+
+def done(phase: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda event: event["kind"] == "action.done" and event["ok"] and event["says"].startswith(phase)
+
+
+def exclude(there: There, node: str) -> None:
+    assert administer(there.lab, "POST", f"{EXCLUSIONS}?node_names={node}")[0] == 200
+
+
+def end_exclusions(there: There) -> None:
+    assert administer(there.lab, "DELETE", f"{EXCLUSIONS}?wait_for_removal=false")[0] == 200
+
+
+@pytest.fixture
+def voted(there: There) -> Iterator[There]:
+    """Where votes are given back, whatever a test ended in: with them away its lab would lead no further test."""
+    yield there
+    end_exclusions(there)
+
+
+@pytest.mark.full
+def test_votes_are_taken_away_for_a_phase_and_given_back(voted: There):
+    there = voted
+    running = there.begin(
+        "  healthy: {for: 2s}\n"
+        + WITHOUT.replace("without", "one") % ("8s", "node a-all")
+        + "  again: {for: 3s, do: {include_votes: {}}}\n"
+        + WITHOUT % ("8s", "elected cluster manager")
+    )
+    await_event(running, there.out, done("take the votes of node a-all away"))
+    assert without_vote(there) == ["b-all"] and "b-all" not in voting(there)  # which zone a's is there
+    await_event(running, there.out, done("give the votes back"))
+    assert without_vote(there) == []
+    await_event(running, there.out, done("take the votes of elected cluster manager away"))
+    (led,) = without_vote(there)
+    assert led not in voting(there) and elected(there.lab) not in (None, led)
+    code, output = running.end(180)
+    assert code in (0, 3), output  # a busy machine may send late
+    found = findings(there.out)
+    assert found["clean"] is True and found["outcome"] in ("pass", "inconclusive"), found["reasons"]
+    assert there.as_before() and wait_until(lambda: len(voting(there)) == 3, 10)
+
+
+@pytest.mark.full
+def test_votes_that_somebody_else_took_keep_a_run_away_and_are_left(voted: There):
+    there = voted
+    exclude(there, "c-all")
+    code, output = there.run(WITHOUT % ("2s", "node a-all"))
+    assert code == 2 and "votes: c-all" in output, output
+    assert without_vote(there) == ["c-all"] and not there.out.exists()
+    end_exclusions(there)
+    running = there.begin("  healthy: {for: 2s}\n" + WITHOUT % ("5m", "node a-all"))
+    await_event(running, there.out, done("take the votes"))
+    exclude(there, "c-all")
+    try:
+        code, output = running.end(180)
+        assert code == 6 and "left behind: " in output, output
+        said = " ".join(output.split())
+        assert "somebody else has taken those of c-all away since" in said, output
+        # from b-all, or from unset where both came between two looks
+        assert re.search(r"somebody else changed which nodes have no vote from \S+ to b-all, c-all", said), output
+        assert sorted(without_vote(there)) == ["b-all", "c-all"]
+    finally:
+        end_exclusions(there)
+        assert cli("recover")[0] == 0
+    assert there.as_before()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_votes_of_a_dead_runner_are_given_back(voted: There, tmp_path: Path, both: bool):
+    there = voted
+    running = there.begin("  healthy: {for: 2s}\n" + WITHOUT % ("5m", "node a-all"))
+    await_event(running, there.out, done("take the votes"))
+    assert without_vote(there) == ["b-all"]
+    if both:
+        for child in psutil.Process(running.process.pid).children():
+            if "chaos.commands.keeping" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    if both:
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        ended = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0 and "votes.exclude" in ended.stdout + ended.stderr, ended.stdout + ended.stderr
+    assert wait_until(there.as_before, 60), there.theirs()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+BLOCKED = "  %s: {for: %s, inject: {settings.change: {scope: index, settings: {%s: true}}}}\n"
+BLOCKS = ("blocks.write", "blocks.read_only")
+
+
+@pytest.mark.full
+def test_its_own_index_is_blocked_and_free_again(there: There):
+    after = "  after_%s: {for: 2s, undo: all}\n"
+    code, output = there.run(
+        "  healthy: {for: 2s}\n"
+        + "".join(BLOCKED % (f"held_{n}", "3s", key) + after % n for n, key in enumerate(BLOCKS))
+    )
+    assert code in (0, 3), output
+    found = findings(there.out)
+    assert [fault["proven"] for fault in found["faults"]] == [True] * len(BLOCKS)
+    assert found["clean"] is True and there.as_before()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("key", BLOCKS)
+def test_a_blocked_index_of_a_dead_runner_is_taken_away(there: There, key: str):
+    running = there.begin("  healthy: {for: 2s}\n" + BLOCKED % ("held", "5m", key))
+    await_event(running, there.out, in_effect)
+    running.process.kill()
+    running.process.wait()
+    assert wait_until(there.as_before, 60), there.theirs()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
 @pytest.mark.full
 def test_another_machine_undoes_it_when_the_keeper_died_too_and_not_before(there: There, tmp_path: Path):
     elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
@@ -384,6 +519,159 @@ def test_a_run_that_is_cut_off_is_undone_by_its_keeper_once_it_can(with_links: T
     there.doors.mend()
     assert wait_until(there.as_before, 90), there.theirs()
     assert cli("recover")[0] == 0
+
+
+ROTATING = "controller: {zones: [a, b], rotate_every: 5s, cool_down: 5s, lead_from_standby: %s}\n"
+"""Zones as the file calls them: its a is the lab's b."""
+
+
+def controlled(there: There, phases: str, *, lead: bool = False) -> Path:
+    """An experiment with controllers that rotate the roles, allowed by the file."""
+    copies = there.lab.topology.shards * (there.lab.topology.replicas + 1)
+    there.write(FOREVER, (f'"copies": {copies}', f'"copies": {copies + 6}'))
+    experiment = there.experiment(phases)
+    experiment.write_text(experiment.read_text() + ROTATING % json.dumps(lead))
+    return experiment
+
+
+def told_by_controllers(out: Path) -> list[dict[str, Any]]:
+    files = sorted((run_folder(out) / "history").glob("failover-*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines() if line.endswith("}")]
+
+
+def rotated(there: There) -> bool:
+    """Whether the roles are not as before now."""
+    return bool(there.theirs()["weights"] != there.before["weights"])
+
+
+def controllers_of(running: Cli) -> list[psutil.Process]:
+    children = psutil.Process(running.process.pid).children()
+    return [child for child in children if "failover" in child.cmdline()]
+
+
+@pytest.mark.full
+def test_controllers_rotate_its_zones_and_everything_is_as_before(with_standby: There):
+    there = with_standby
+    experiment = controlled(there, "  rotating: {for: 25s}\n")
+    code, output = cli("run", experiment, "--on", there.file, "--out", there.out)
+    found = findings(there.out)
+    assert code in (0, 3), output  # a busy machine may send late
+    assert found["clean"] is True and found["outcome"] in ("pass", "inconclusive"), found["reasons"]
+    told = told_by_controllers(there.out)
+    assert {event["controller"] for event in told} == {"controller-a", "controller-b"}
+    seen = [event["weights"] for event in told if event["kind"] == "failover.weights"]
+    assert seen[0] == {"a": 1, "b": 1, "c": 0}  # as the file calls zones
+    done = [event for event in told if event["kind"] == "failover.done" and event["step"] == "weights"]
+    assert len(done) >= 2 and {event["zone"] for event in done} >= {"a", "b"}, done  # c, a, b stand by in turn
+    assert [event for event in events(there.out) if event["kind"] == "configuration.changed"] == []
+    assert there.as_before(), witness.differences(there.before, there.theirs())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_what_controllers_of_a_dead_runner_did_is_taken_back(with_standby: There, tmp_path: Path, both: bool):
+    there = with_standby
+    running = Cli("run", controlled(there, "  rotating: {for: 5m}\n"), "--on", there.file, "--out", there.out)
+    assert wait_until(lambda: rotated(there) or running.process.poll() is not None, 180)
+    mine = controllers_of(running)
+    assert len(mine) == 2
+    if both:
+        for child in psutil.Process(running.process.pid).children():
+            if "chaos.commands.keeping" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    assert psutil.wait_procs(mine, 15)[1] == []
+    if both:
+        assert not there.as_before()
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=180
+        )
+        assert done.returncode == 0 and "watching for 60 s" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert wait_until(there.as_before, 60), witness.differences(there.before, there.theirs())
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+@pytest.mark.full
+def test_a_runner_that_stands_still_loses_its_controllers_before_anything_is_undone(with_standby: There):
+    there = with_standby
+    running = Cli(
+        "run", controlled(there, "  rotating: {for: 5m}\n", lead=True), "--on", there.file, "--out", there.out
+    )
+    assert wait_until(lambda: rotated(there) or running.process.poll() is not None, 180)
+    mine = controllers_of(running)
+    assert len(mine) == 2
+    mine[0].suspend()  # one that would act later
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        assert wait_until(there.as_before, 60), witness.differences(there.before, there.theirs())
+        assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in mine)
+        time.sleep(10)
+        assert there.as_before(), witness.differences(there.before, there.theirs())
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+    code, output = running.end(180)
+    assert code in (3, 4, 5), output  # by who first notices what of it is gone
+    assert there.as_before() and cli("recover")[0] == 0
+
+
+@pytest.mark.full
+def test_weights_that_somebody_else_sets_between_rotations_are_left_and_named(with_standby: There):
+    there = with_standby
+    running = Cli("run", controlled(there, "  rotating: {for: 5m}\n"), "--on", there.file, "--out", there.out)
+    assert wait_until(lambda: rotated(there) or running.process.poll() is not None, 180)
+    for each in controllers_of(running):
+        each.suspend()  # else they rotate what somebody else has set
+    set_weights(there.lab, {"a": 3, "b": 2, "c": 0})
+    try:
+        code, output = running.end(180)
+        assert code == 6 and "somebody else has changed the weights since" in output, output
+        assert weights(there.lab)[0] == {"a": 3, "b": 2, "c": 0}
+    finally:
+        set_weights(there.lab, {"a": 1, "b": 1, "c": 0})
+        assert cli("recover")[0] == 0
+    assert there.as_before(), witness.differences(there.before, there.theirs())
+
+
+@pytest.mark.full
+def test_canaries_of_others_and_balancers_that_nobody_steers_keep_controllers_away(with_links: There):
+    there, lab = with_links, with_links.lab
+    experiment = controlled(there, "  rotating: {for: 5s}\n")
+    refused = cli("run", experiment, "--on", there.file, "--out", there.out)
+    assert refused[0] == 2 and "steers clients that go through the load balancers" in refused[1], refused[1]
+    experiment.write_text(experiment.read_text().replace("controller: {", "controller: {steer: false, "))
+    create_index(lab, ".failover-canary-1", {"hidden": True, "number_of_replicas": 2})
+    try:
+        refused = cli("run", experiment, "--on", there.file, "--out", there.out)
+        assert refused[0] == 2 and "failover controllers of others run there" in refused[1], refused[1]
+    finally:
+        delete_index(lab, ".failover-canary-1")
+    assert there.as_before() and not there.out.exists()
+
+
+SLOW_ZONE = (
+    "  healthy: {for: 3s}\n"
+    "  slow: {for: 30s, inject: {network.latency: {links: around zone c, delay: 800ms}}, scripted_wait: true}\n"
+    "  returned: {undo: network.latency, until: {green: true, stable: 2s, within: 3m}}\n"
+)
+
+
+@pytest.mark.full
+def test_controllers_lead_writes_away_from_a_slow_zone_there(with_links: There):
+    there = with_links
+    experiment = controlled(there, SLOW_ZONE)
+    text = experiment.read_text().replace("rotate_every: 5s", "steer: false, return_after: 5s")
+    experiment.write_text(text)
+    code, output = cli("run", experiment, "--on", there.file, "--out", there.out)
+    assert code in (0, 3), output  # a busy machine may send late
+    assert findings(there.out)["clean"] is True
+    done = {
+        (event["step"], event["zone"]) for event in told_by_controllers(there.out) if event["kind"] == "failover.done"
+    }
+    assert ("decommission", "c") in done, done
+    assert there.as_before(), witness.differences(there.before, there.theirs())
 
 
 def rolled(lab: LocalLab, *words: str) -> str:

@@ -10,6 +10,7 @@ import http.client
 import itertools
 import json
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -34,7 +35,9 @@ from clusterkit import await_event, cli, command, events, findings, in_effect, k
 
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import STATE_VARIABLE
+from chaos.definitions.existing import load_existing
 from chaos.opensearch.views import administer
+from chaos.target.existing import rights
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
@@ -65,7 +68,21 @@ def there(tiny: LocalLab, tmp_path: Path) -> Iterator[There]:
         yield made
 
 
-def passed_on(verifier: sigv4.Verifier, nodes: list[Endpoint]) -> type[BaseHTTPRequestHandler]:
+def let_in(policy: dict[str, Any], method: str, path: str) -> bool:
+    """Whether a policy of IAM allows a request: a method is an action, and a path a resource, in which * is any text
+    (https://docs.aws.amazon.com/opensearch-service/latest/developerguide/ac.html)."""
+    action, resource = f"es:ESHttp{method.capitalize()}", f"arn:aws:es:{REGION}:ACCOUNT:domain/DOMAIN{path}"
+    return any(
+        action in statement["Action"]
+        and any(re.fullmatch(".*".join(map(re.escape, each.split("*"))), resource) for each in statement["Resource"])
+        for statement in policy["Statement"]
+    )
+
+
+def passed_on(
+    verifier: sigv4.Verifier, policies: list[dict[str, Any]], nodes: list[Endpoint]
+) -> type[BaseHTTPRequestHandler]:
+    """``policies``: the last one holds."""
     turns = itertools.count()
 
     class Domain(BaseHTTPRequestHandler):
@@ -83,6 +100,8 @@ def passed_on(verifier: sigv4.Verifier, nodes: list[Endpoint]) -> type[BaseHTTPR
             target = self.raw_requestline.split(b" ")[1]
             try:
                 verifier.verify(sigv4.Request(self.command, target, tuple(self.headers.items()), body))
+                if not let_in(policies[-1], self.command, target.partition(b"?")[0].decode("latin-1")):
+                    raise sigv4.Refused("not authorized to perform this by the policy")
                 status, kind, raw = self._asked(target.decode("latin-1"), body)
             except sigv4.Refused as error:
                 self.refused.append(f"{self.command} {target!r}: {error}")
@@ -124,14 +143,17 @@ def domain(tiny: LocalLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     ):
         monkeypatch.setenv(name, value or "")
     nodes = [tiny.administration(node.name) for node in tiny.topology.data_nodes]
-    handler = passed_on(sigv4.Verifier((KEY,), REGION), nodes)
+    policies: list[dict[str, Any]] = []
+    handler = passed_on(sigv4.Verifier((KEY,), REGION), policies, nodes)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         with taken_for_theirs(tiny, tmp_path, CALLED) as made:
             url = f"http://127.0.0.1:{server.server_port}"
-            yield by_one_door(made, url, access={"sigv4": {"region": REGION}}), handler.refused  # type: ignore[attr-defined]
+            by_one_door(made, url, access={"sigv4": {"region": REGION}}, prefix="chaos-days-")
+            policies.append(rights.policy(load_existing(made.file).written))
+            yield made, handler.refused  # type: ignore[attr-defined]
     finally:
         server.shutdown()
         server.server_close()
@@ -194,23 +216,23 @@ def test_while_zones_have_weights_no_copy_could_be_read_so_it_is_refused(playgro
 
 
 @pytest.mark.full
-def test_the_keeper_undoes_it_through_the_door_and_another_machine_too(there: There, tmp_path: Path):
-    for both in (False, True):
-        running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
-        await_event(running, there.out, in_effect)
-        assert not there.as_before()
-        for keeper in keepers_of(running.process.pid) if both else ():
-            keeper.kill()
-        running.process.kill()
-        running.process.wait()
-        if both:
-            elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-            done = subprocess.run(
-                command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-        assert wait_until(there.as_before, 60), there.theirs()
-        assert cli("recover")[0] == 0
+@pytest.mark.parametrize("both", [False, True], ids=["runner", "runner and keeper"])
+def test_what_a_dead_runner_did_is_undone_through_the_door(there: There, tmp_path: Path, both: bool):
+    running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
+    await_event(running, there.out, in_effect)
+    assert not there.as_before()
+    for keeper in keepers_of(running.process.pid) if both else ():
+        keeper.kill()
+    running.process.kill()
+    running.process.wait()
+    if both:
+        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
+        done = subprocess.run(
+            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert wait_until(there.as_before, 60), there.theirs()
+    assert cli("recover")[0] == 0
 
 
 @pytest.mark.full
@@ -242,8 +264,11 @@ def test_a_run_on_a_managed_domain_signs_everything_that_it_sends(domain: tuple[
     assert [fault["proven"] for fault in found["faults"]] == [True]
     assert_every_copy_was_read(there)
     assert refused == []
+    assert read_back(there)["index"].startswith("chaos-days-")
+    there.out = there.folder / "again"
     running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
     await_event(running, there.out, in_effect)
+    assert not there.as_before()
     running.process.kill()
     running.process.wait()
     assert wait_until(there.as_before, 60), there.theirs()

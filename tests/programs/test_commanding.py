@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes import ROOT, FakeLab
+from unit.run.test_execution import execution
 
 from chaos.base.errors import InvalidInput
 from chaos.base.paths import ProcessIdentity
@@ -18,6 +20,7 @@ from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.registry import load_experiment
 from chaos.run import commanding, keeper, recovery
 from chaos.run.commanding import Command
+from chaos.run.controllers import Controllers
 from chaos.target.labs import network
 from chaos.target.labs.processes import end, wait_until
 
@@ -218,3 +221,34 @@ def test_a_program_that_is_not_there_is_refused_before_anything_starts(tmp_path:
     )
     with pytest.raises(InvalidInput, match="phase one waits for a command, and there is no program 'no-such-program'"):
         commanding.refuse_absent(load_experiment(file))
+
+
+def test_a_failover_controller_begins_once_it_is_written_down_and_whoever_undoes_ends_it(
+    book: Ledger, tmp_path: Path
+) -> None:
+    """Its runner lives, says nothing and keeps the pipe open."""
+    experiment = load_experiment(ROOT / "experiments" / "standby" / "rotation.yaml")
+    mine = Controllers(experiment, FakeLab("3az-standby"), tmp_path, holds=lambda: True)  # type: ignore[arg-type]
+    words = [sys.executable, "-c", "import sys; print('on', flush=True); sys.stdin.read()"]
+    process = subprocess.Popen(
+        commanding.gate(words, heard=True), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    mine._begin("a", process, "token", book)
+    assert process.stdout.readline() == b"on\n"
+    (entry,) = standing(book.path)
+    assert entry.inverse is not None and entry.inverse.arguments["pid"] == process.pid
+    said: list[str] = []
+    assert commanding.end_commands(book.path, said.append) == []
+    assert process.wait(10) != 0 and standing(book.path) == []
+    assert said == ["opensearch-chaos failover --name controller-a: 1 process ended"]
+
+
+def test_the_load_driver_goes_on_while_its_own_run_undoes_and_is_ended_by_whoever_else_does(tmp_path: Path) -> None:
+    made = execution(tmp_path)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as driver:
+        made.write_down(driver.pid)
+        (entry,) = standing(made.ledger.path)
+        assert made.remaining() == [] and entry.move.where == commanding.HERE
+        assert commanding.end_commands(made.ledger.path, lambda says: None) == []
+        assert driver.wait(10) < 0 and standing(made.ledger.path) == []

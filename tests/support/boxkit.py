@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
+from box import plan, witness
 from box.making import Box
+from box.office import give
 from clusterkit import ROOT, Cli, kept_lab_id
 
-from chaos.base.paths import PREFIX
+from chaos.base.paths import PREFIX, STATE_VARIABLE
 from chaos.target.labs import network
+from chaos.target.labs.local import LocalLab
 
 BOXES = Path("/var/lib")
 MADE = re.compile(r"opensearch-chaos-(test(\d+)-[0-9a-f]{4})")
@@ -55,6 +62,33 @@ class Boxed:
 
     def chaos(self, *arguments: str | Path, office: int = 1, timeout: float = 600) -> tuple[int, str]:
         return self.inside("opensearch-chaos", *arguments, office=office).end(timeout)
+
+    def written(self, name: str, text: str) -> Path:
+        """An experiment's file in the first office."""
+        file = self.box.home(1) / "experiments" / f"{name}.yaml"
+        give(file, text, 1)
+        return file
+
+    @contextmanager
+    def reports(self, name: str, kept: Path) -> Iterator[Path]:
+        """Where the office's user has the runs of the test of this name go; what is there then is copied into ``kept``,
+        where pytest keeps things, for the box goes."""
+        folder = self.box.home(1) / "reports" / re.sub(r"[^a-z0-9-]+", "-", name)
+        yield folder
+        if folder.exists():
+            shutil.copytree(folder, kept / "reports")
+
+    @contextmanager
+    def owned(self) -> Iterator[LocalLab]:
+        """The cluster, for whom it belongs to: within the block alone, for this process knows no other labs there."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(STATE_VARIABLE, str(self.box.folder / "state"))
+            yield self.box.lab()
+
+    def seen(self) -> dict[str, Any]:
+        """The same as :meth:`picture`, in this process: where a test needs many."""
+        with self.owned() as lab:
+            return dict(json.loads(json.dumps(witness.picture(lab, plan.NOTES))))
 
     def picture(self, file: Path) -> dict[str, Any]:
         """What is on the cluster now and is no run's; kept in ``file``."""

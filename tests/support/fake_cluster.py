@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import parse_qs
 
 import urllib3
 from fakes import FakeLab
 
 from chaos.opensearch.administration import GRAVEYARD, NOT_RECOVERED
-from chaos.opensearch.requests import DECOMMISSION, weights_path
+from chaos.opensearch.requests import ABSENT, DECOMMISSION, EXCLUSIONS, weights_path
 
 NO_INDEX = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
 
@@ -30,6 +31,10 @@ class FakeCluster(FakeLab):
         self.decommissioned: dict[str, str] = {}
         self.votes: list[str] = []
         """Of nodes that have none."""
+        self.keeps: set[str] = set()
+        """Nodes that stay in the voting configuration all the same."""
+        self.away: set[str] = set()
+        """Nodes that have no id in an exclusion."""
         self.pending: list[str] = []
         self.refused: set[str] = set()
         self.stale: dict[str, dict[str, Any]] = {}
@@ -77,6 +82,10 @@ class FakeCluster(FakeLab):
             if node in self.believes:
                 return 200, state | {"version": 0, "cluster_manager_node": self.believes[node]}
             return 200, state
+        if name == EXCLUSIONS:
+            named = parse_qs(query).get("node_names", [""])[0].split(",")
+            self.votes = [] if method == "DELETE" else sorted({*self.votes, *named})
+            return 200, {}
         if method == "DELETE" and name == DECOMMISSION:
             self.decommissioned = {}
         elif method == "DELETE":
@@ -105,6 +114,7 @@ class FakeCluster(FakeLab):
 
     def _state(self) -> dict[str, Any]:
         nodes = {node.name: {"name": node.name} for node in self.topology.nodes}
+        managers = {node.name for node in self.topology.nodes if node.is_cluster_manager}
         tables = {}
         for index, settings in self.indices.items():
             copies = int(settings.get("index.number_of_replicas", 1)) + 1
@@ -120,7 +130,10 @@ class FakeCluster(FakeLab):
                 "indices": {index: {"settings": dict(settings)} for index, settings in self.indices.items()},
                 "cluster_coordination": {
                     "term": self.term,
-                    "voting_config_exclusions": [{"node_name": name} for name in self.votes],
+                    "last_committed_config": sorted(managers - set(self.votes) | self.keeps),
+                    "voting_config_exclusions": [
+                        {"node_name": name, "node_id": ABSENT if name in self.away else name} for name in self.votes
+                    ],
                 },
             },
         }

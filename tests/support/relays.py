@@ -26,8 +26,19 @@ def _pipe(source: socket.socket, target: socket.socket) -> None:
             each.shutdown(socket.SHUT_RDWR)
 
 
+def _both(here: socket.socket, there: socket.socket, through: set[socket.socket]) -> None:
+    """Bytes both ways until one side ends; then neither is kept: a run opens thousands of connections."""
+    back = threading.Thread(target=_pipe, args=(there, here), daemon=True)
+    back.start()
+    _pipe(here, there)
+    back.join()
+    for each in (here, there):
+        through.discard(each)
+        each.close()
+
+
 def _serve(
-    listener: socket.socket, to: Sequence[Endpoint], open_: threading.Event, through: list[socket.socket]
+    listener: socket.socket, to: Sequence[Endpoint], open_: threading.Event, through: set[socket.socket]
 ) -> None:
     turns = itertools.count()
     while True:
@@ -49,9 +60,8 @@ def _serve(
             here.close()
             continue
         there.settimeout(None)
-        through += [here, there]
-        for pair in ((here, there), (there, here)):
-            threading.Thread(target=_pipe, args=pair, daemon=True).start()
+        through |= {here, there}
+        threading.Thread(target=_both, args=(here, there, through), daemon=True).start()
 
 
 class Doors:
@@ -60,7 +70,7 @@ class Doors:
     def __init__(self, lab: BaseLab) -> None:
         self.lab = lab
         self._listeners: list[socket.socket] = []
-        self._through: list[socket.socket] = []
+        self._through: set[socket.socket] = set()
         self._open = threading.Event()
         self._open.set()
 
@@ -110,8 +120,7 @@ class Doors:
     def cut(self) -> None:
         """Nobody comes through any more, and who was is out."""
         self._open.clear()
-        through, self._through[:] = list(self._through), []
-        for each in through:
+        for each in list(self._through):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 

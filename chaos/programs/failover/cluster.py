@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from chaos.opensearch import foreign
+from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.requests import (
     DECOMMISSION,
     EXCLUDED,
@@ -27,7 +29,7 @@ from chaos.opensearch.requests import (
 from chaos.programs.failover.decide import Cluster, Step
 from chaos.programs.failover.rest import Answer, Api, Node
 
-CANARY = ".failover-canary"
+CANARY = foreign.CANARY
 """A name with a dot: ``awareness.balance`` refuses other indices whose copies are no multiple of the zones
 (``getIndexSettingsValidationErrors`` of OpenSearch's MetadataCreateIndexService)."""
 READ_SECONDS = 1.0
@@ -63,7 +65,8 @@ def pairs(zones: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def canary_settings(attribute: str, pair: tuple[str, str]) -> dict[str, Any]:
-    """Two copies, one in each zone, which are not built anew elsewhere while a zone is away."""
+    """Two copies, one in each zone, which are not built anew elsewhere while a zone is away. ``pair``: the attribute's
+    values."""
     index = {
         "number_of_shards": 1,
         "number_of_replicas": 1,
@@ -75,7 +78,7 @@ def canary_settings(attribute: str, pair: tuple[str, str]) -> dict[str, Any]:
 
 
 def read(
-    api: Api, informant: Node, nodes: Sequence[Node], attribute: str, *, shards: bool
+    api: Api, informant: Node, nodes: Sequence[Node], zoning: Zoning, *, shards: bool
 ) -> tuple[Reading | None, str]:
     """What one node knows, and what of it could not be had. ``shards``: also who holds the only copy of one.
 
@@ -90,8 +93,8 @@ def read(
         return None, f"{informant.name}: {state.says}"
     if not state.body.get("cluster_manager_node"):
         return None, f"{informant.name} has no cluster manager"
-    weighed = api.ask(informant, "GET", f"{weights_path(attribute)}?local=true", timeout=READ_SECONDS)
-    out = api.ask(informant, "GET", decommission_status_path(attribute), timeout=READ_SECONDS)
+    weighed = api.ask(informant, "GET", f"{weights_path(zoning.attribute)}?local=true", timeout=READ_SECONDS)
+    out = api.ask(informant, "GET", decommission_status_path(zoning.attribute), timeout=READ_SECONDS)
     health = api.ask(informant, "GET", "/_cluster/health?local=true&filter_path=status", timeout=READ_SECONDS)
     for answer in (weighed, out, health):
         if not answer.ok or not isinstance(answer.body, dict):
@@ -105,9 +108,9 @@ def read(
     weights, version = weights_of(weighed.body)
     cluster = Cluster(
         zones=tuple(zones),
-        weights=weights,
+        weights={zoning.zone(value): weight for value, weight in weights.items()},
         weights_version=version,
-        decommissioned=decommissions_of(out.body),
+        decommissioned={zoning.zone(value): state for value, state in decommissions_of(out.body).items()},
         managers={
             zone: sum(node.eligible and node.zone == zone and node.name in members for node in nodes) for zone in zones
         },
@@ -144,7 +147,7 @@ def _alone(
 
 
 def carry_out(
-    api: Api, informants: Sequence[Node], step: Step, cluster: Cluster, attribute: str, nodes: Sequence[Node]
+    api: Api, informants: Sequence[Node], step: Step, cluster: Cluster, zoning: Zoning, nodes: Sequence[Node]
 ) -> Answer:
     """Ask for a step. The answer may come long after the step took effect, or never.
 
@@ -154,10 +157,11 @@ def carry_out(
     if step.do == "lead":
         return _lead(api, informants, [node.name for node in nodes if node.eligible and node.zone != step.zone])
     if step.do == "weights":
-        body = weights_body(step.weights, cluster.weights_version)
-        return api.ask(informant, "PUT", weights_path(attribute), body, timeout=WEIGHTS_SECONDS)
+        named = {zoning.value(zone): weight for zone, weight in step.weights.items()}
+        body = weights_body(named, cluster.weights_version)
+        return api.ask(informant, "PUT", weights_path(zoning.attribute), body, timeout=WEIGHTS_SECONDS)
     if step.do == "decommission":
-        path = f"{decommission_path(str(step.zone), attribute)}?no_delay=true"
+        path = f"{decommission_path(zoning.value(str(step.zone)), zoning.attribute)}?no_delay=true"
         return api.ask(informant, "PUT", path, timeout=DECOMMISSION_SECONDS)
     if step.do == "retry":
         path = "/_cluster/reroute?retry_failed=true&metric=none"

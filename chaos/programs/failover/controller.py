@@ -17,6 +17,7 @@ from typing import Any
 
 from chaos.base.errors import said_by_opensearch
 from chaos.history.writer import EventWriter
+from chaos.opensearch.cluster import Zoning
 from chaos.programs.failover import cluster as api_of
 from chaos.programs.failover.cluster import Reading, canary_settings, carry_out, pairs, took_effect
 from chaos.programs.failover.decide import HOUR, Memory, Policy, Step, decide
@@ -71,7 +72,7 @@ class FailoverController:
         addresses: Sequence[str],
         *,
         me: str,
-        attribute: str,
+        zoning: Zoning,
         policy: Policy,
         pace: Pace,
         acts: bool,
@@ -84,7 +85,7 @@ class FailoverController:
 
         ``at``: node → ``host:port`` where nodes are not reached where they publish.
         """
-        self._api, self._addresses, self._me, self._attribute = api, list(addresses), me, attribute
+        self._api, self._addresses, self._me, self._zoning = api, list(addresses), me, zoning
         self._policy, self._pace, self._acts, self._at, self._says = policy, pace, acts, dict(at or {}), says
         self._canaries = canaries
         self._signs = Signs()
@@ -174,7 +175,7 @@ class FailoverController:
         found, why = discover(
             self._api,
             [*(node.address for node in self._nodes.values()), *self._addresses],
-            self._attribute,
+            self._zoning,
             timeout=3.0,
         )
         self._discovered_at = now
@@ -194,7 +195,7 @@ class FailoverController:
         self._read_at = now
         for informant in self._watch.informants(now, suspect, self._nodes.values())[:3]:
             reading, why = api_of.read(
-                self._api, informant, list(self._nodes.values()), self._attribute, shards=bool(suspect)
+                self._api, informant, list(self._nodes.values()), self._zoning, shards=bool(suspect)
             )
             if reading is None:
                 self._tell("trouble", why)
@@ -303,7 +304,9 @@ class FailoverController:
         for index, pair in wanted.items():
             if index in there:
                 continue
-            made = self._api.ask(informant, "PUT", f"/{index}", canary_settings(self._attribute, pair), timeout=30.0)
+            first, second = map(self._zoning.value, pair)
+            settings = canary_settings(self._zoning.attribute, (first, second))
+            made = self._api.ask(informant, "PUT", f"/{index}", settings, timeout=30.0)
             if not made.ok and "resource_already_exists" not in json.dumps(made.body):
                 self._tell("trouble", f"canary {index}: {made.says} {json.dumps(made.body)[:200]}")
                 return False
@@ -321,7 +324,7 @@ class FailoverController:
 
     def _handle(self, step: Step, now: float) -> None:
         self._tell("decision", f"{step.do}: {step.because}" if step.do != "nothing" else step.because)
-        if step.do in ("nothing", "wait"):
+        if step.do in ("nothing", "wait") or self._stop.is_set():  # whoever ended it takes back what was done by then
             return
         assert self._reading is not None
         said: dict[str, Any] = {
@@ -347,7 +350,7 @@ class FailoverController:
         cluster = self._reading.cluster
 
         def work() -> None:
-            answer = carry_out(self._api, informants, step, cluster, self._attribute, list(self._nodes.values()))
+            answer = carry_out(self._api, informants, step, cluster, self._zoning, list(self._nodes.values()))
             pending.answered, pending.answer = time.monotonic(), answer
 
         threading.Thread(target=work, name="step", daemon=True).start()

@@ -14,6 +14,7 @@ from chaos.base.access import Access, distrust
 from chaos.base.errors import ChaosError
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
+from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 
 DATA_ROLES = frozenset({"data", "warm", "search"})
@@ -89,8 +90,9 @@ class Api:
             return self._clients[address]
 
 
-def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: float) -> tuple[list[Node], str]:
-    """The cluster's nodes that have the zone's attribute, as the first of these addresses that answers knows them.
+def discover(api: Api, addresses: Sequence[str], zoning: Zoning, *, timeout: float) -> tuple[list[Node], str]:
+    """The cluster's nodes that have the zone's attribute, as the first of these addresses that answers knows them, with
+    zones as ``zoning`` calls them.
 
     With none: an empty list, and why, in words. Nodes are reached where they publish their HTTP address.
     """
@@ -106,7 +108,7 @@ def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: flo
             continue
         nodes = []
         for each in answer.body.get("nodes", {}).values():
-            zone = each.get("attributes", {}).get(attribute)
+            zone = each.get("attributes", {}).get(zoning.attribute)
             published = each.get("http", {}).get("publish_address", "")
             if not zone or not published:
                 continue
@@ -114,7 +116,7 @@ def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: flo
             nodes.append(
                 Node(
                     each["name"],
-                    zone,
+                    zoning.zone(zone),
                     published.rpartition("/")[2],  # "name/address:port" where a name is published
                     bool(roles & DATA_ROLES),
                     bool(roles & {"cluster_manager", "master"}),
@@ -122,5 +124,5 @@ def discover(api: Api, addresses: Sequence[str], attribute: str, *, timeout: flo
             )
         if nodes:
             return sorted(nodes, key=lambda node: node.name), ""
-        says = f"{address}: no node has the attribute {attribute}"
+        says = f"{address}: no node has the attribute {zoning.attribute}"
     return [], says

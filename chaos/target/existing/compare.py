@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from chaos.definitions.existing import EXPIRING, RUNGS, Existing, ExistingFile
-from chaos.target.existing.seen import Seen, SeenNode
+from chaos.target.existing.seen import ANOTHER, Seen, SeenNode
 
 LISTED = 5
 """Names that a row holds at most."""
@@ -97,7 +97,9 @@ def _nodes(file: ExistingFile, seen: Seen) -> Iterator[Row]:
     yield _row("nodes", wrong, f"all {len(there)} are there, with their roles", "correct the file, or the cluster")
     if any(each.url is not None for each in file.nodes.values()):
         astray = [f"{name}: {why}" for name, why in seen.astray.items()]
-        yield _row("addresses", astray, "nodes answer at their own", "correct the url, or take it out of the file")
+        another = any(ANOTHER in why for why in seen.astray.values())
+        remedy = "nothing may be done to it by this file" if another else "correct the url, or take it out of the file"
+        yield _row("addresses", astray, "nodes answer at their own", remedy)
     others = [f"{node.name} runs {node.version}" for node in seen.nodes if node.version != file.opensearch]
     mixed = len({node.version for node in seen.nodes}) > 1
     remedy = "an upgrade is under way: wait until it is over" if mixed else "correct the file"
@@ -145,16 +147,20 @@ def _calm(seen: Seen) -> Iterator[Row]:
         busy = [f"it is {seen.status}"] if seen.status != "green" else []
         busy += [f"{seen.relocating} shards move"] if seen.relocating else []
         yield _row("health", busy, "green, and no shard moves", "wait until it is green and still", Sign.BLOCKS)
-    held: tuple[tuple[str, str, object, str], ...] = (
-        ("decommission", "no zone is decommissioned", seen.decommissioned, "recommission it, or wait"),
-        ("votes", "no node is without a vote", seen.excluded, "delete _cluster/voting_config_exclusions"),
+    out = (
+        None
+        if seen.decommissioned is None
+        else [f"{z} is decommissioned ({s})" for z, s in seen.decommissioned.items()]
     )
-    for name, well, found, remedy in held:
+    mute = None if seen.excluded is None else [f"{name} is without a vote" for name in seen.excluded]
+    for name, well, found, remedy in (
+        ("decommission", "no zone is decommissioned", out, "recommission it, or wait"),
+        ("votes", "no node is without a vote", mute, "give it back: DELETE _cluster/voting_config_exclusions"),
+    ):
         if found is None:
             yield Row(name, Sign.UNKNOWN, seen.unread[name], "give this user the right to read it")
         else:
-            now = [f"{key} {value}" for key, value in found.items()] if isinstance(found, dict) else list(found)  # type: ignore[call-overload]
-            yield _row(name, now, well, remedy, Sign.BLOCKS)
+            yield _row(name, found, well, remedy, Sign.BLOCKS)
     if seen.weights is None:
         yield Row("weights", Sign.UNKNOWN, seen.unread["weights"], "give this user the right to read them")
     else:

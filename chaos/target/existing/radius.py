@@ -13,11 +13,22 @@ from chaos.target.existing.compare import LISTED, Row, Sign
 from chaos.target.existing.seen import Seen
 
 ACTIVE = ("STARTED", "RELOCATING")
+MANAGER = "cluster_manager"
 
 
-def rows(hit: Collection[str], file: ExistingFile, seen: Seen, *, accepted: Collection[str] = frozenset()) -> list[Row]:
-    """What holds while these nodes cannot be relied on. ``accepted``: indices that may be without an active copy."""
-    return [_zones(hit, file), _votes(hit, seen), _shards(hit, seen, frozenset(accepted))]
+def rows(
+    hit: Collection[str],
+    file: ExistingFile,
+    seen: Seen,
+    *,
+    accepted: Collection[str] = frozenset(),
+    voteless: Collection[str] = frozenset(),
+) -> list[Row]:
+    """What holds while these nodes cannot be relied on.
+
+    ``accepted``: indices that may be without an active copy; ``voteless``: nodes whose votes are taken away.
+    """
+    return [_zones(hit, file), _votes(hit, frozenset(voteless), seen), _shards(hit, seen, frozenset(accepted))]
 
 
 def wrong(found: Collection[Row]) -> list[Row]:
@@ -36,15 +47,26 @@ def _zones(hit: Collection[str], file: ExistingFile) -> Row:
     return Row("zones hit", Sign.SAME, f"zone {zones[0]} alone" if zones else "none")
 
 
-def _votes(hit: Collection[str], seen: Seen) -> Row:
+def _votes(hit: Collection[str], voteless: frozenset[str], seen: Seen) -> Row:
+    """A majority of those that vote stays.
+
+    With votes taken away they are chosen anew among all other cluster managers: an odd number of them, and of two the
+    elected one alone (``Reconfigurator`` of OpenSearch 3.8.0). Which ones the moment decides. Half of an even number is
+    no majority, so all of them bear just as few losses as the worst choice of one less.
+    """
     if seen.voting is None or seen.nodes is None:
         return Row(
             "votes", Sign.UNKNOWN, seen.unread.get("shards", "not read"), "let this user read the cluster's state"
         )
     there = {node.name for node in seen.nodes}
-    stay = [name for name in seen.voting if name in there and name not in hit]
-    says = f"{len(stay)} of {len(seen.voting)} nodes of the voting configuration stay"
-    if 2 * len(stay) > len(seen.voting):
+    voting = set(seen.voting)
+    if voteless:
+        voting |= {node.name for node in seen.nodes if MANAGER in node.roles}
+        voting -= voteless
+    stay = [name for name in voting if name in there and name not in hit]
+    without = f"without {', '.join(sorted(voteless))} " if voteless else ""
+    says = f"{without}{len(stay)} of {len(voting)} nodes of the voting configuration stay"
+    if 2 * len(stay) > len(voting):
         return Row("votes", Sign.SAME, says)
     return Row("votes", Sign.BLOCKS, f"{says}: no majority", "hit fewer cluster managers, or have more of them")
 

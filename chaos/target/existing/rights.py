@@ -6,9 +6,11 @@ tried by leaving it out (``tests/cluster/test_rights.py``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from chaos.definitions.existing import RUNGS, ExistingFile
+from chaos.opensearch.foreign import CANARY
 
 ROLE = "opensearch-chaos"
 LOOK = (
@@ -24,27 +26,37 @@ LOOK = (
 """Of the cluster, for looking and planning."""
 LOOK_AT_INDICES = ("indices:monitor/settings/get", "indices:monitor/stats")
 """Of all indices, for looking and planning: the audit reads them."""
-RUN = ("indices:admin/index_template/simulate_index", "indices:data/write/bulk", "indices:data/read/msearch")
+RUN = ("indices:data/write/bulk",)
 SETTINGS = ("cluster:admin/settings/update",)
 ZONES = (
     "cluster:admin/routing/awareness/weights/put",
     "cluster:admin/routing/awareness/weights/delete",
     "cluster:admin/decommission/awareness/put",
     "cluster:admin/decommission/awareness/delete",
+    "cluster:admin/voting_config/add_exclusions",
+    "cluster:admin/voting_config/clear_exclusions",
 )
+CONTROLLERS = (
+    "cluster:admin/reroute",
+    "cluster:admin/voting_config/add_exclusions",
+    "cluster:admin/voting_config/clear_exclusions",
+)
+"""What failover controllers of an experiment need beside: to try copies again that were given up, and to move the
+elected cluster manager."""
 OWN = ("indices_all",)
 """Of the run's own indices everything: it makes, fills, reads and deletes them."""
-PREFIX = "oschaos-*"
+CANARIES = f"{CANARY}-*"
 
 
 def role(file: ExistingFile) -> dict[str, Any]:
     """The body of ``PUT _plugins/_security/api/roles/NAME``."""
     rung = RUNGS.index(file.rung)
     runs, zones = rung >= RUNGS.index("node"), rung >= RUNGS.index("zone")
-    cluster = [*LOOK, *(RUN if runs else ()), *(ZONES if zones else ()), *(SETTINGS if zones and file.settings else ())]
+    acts = (*ZONES, *CONTROLLERS) if zones else ()
+    cluster = [*LOOK, *(RUN if runs else ()), *acts, *(SETTINGS if zones and file.settings else ())]
     indices = [{"index_patterns": ["*"], "allowed_actions": list(LOOK_AT_INDICES)}]
     if runs:
-        own = [PREFIX, *([file.notes] if file.notes else [])]
+        own = [f"{file.prefix}*", CANARIES, *([file.notes] if file.notes else [])]
         indices.append({"index_patterns": own, "allowed_actions": list(OWN)})
     if file.reads is not None:
         indices.append({"index_patterns": list(file.reads.indices), "allowed_actions": ["indices:data/read/search"]})
@@ -54,7 +66,7 @@ def role(file: ExistingFile) -> dict[str, Any]:
 def policy(file: ExistingFile) -> dict[str, Any]:
     """A policy of IAM for a domain of Amazon OpenSearch Service; ACCOUNT and DOMAIN are to be filled in.
 
-    Looking and planning alone: nodes of a domain are not reached by themselves, so nothing is run there.
+    IAM knows methods and paths, no actions: on a path with ``*`` everything below it is allowed.
     """
     region = file.access.sigv4.region if file.access.sigv4 is not None else "REGION"
     domain = f"arn:aws:es:{region}:ACCOUNT:domain/DOMAIN"
@@ -62,4 +74,22 @@ def policy(file: ExistingFile) -> dict[str, Any]:
     if file.reads is not None:
         searches = [f"{domain}/{each}/_search" for each in file.reads.indices]
         statements.append({"Effect": "Allow", "Action": ["es:ESHttpPost"], "Resource": searches})
+    rung = RUNGS.index(file.rung)
+    if rung >= RUNGS.index("node"):
+        own = [f"{file.prefix}*", *([file.notes, f"{file.notes}/*"] if file.notes else [])]
+        statements.append(_statement(domain, ("Head", "Put", "Post", "Delete"), own))
+    if rung >= RUNGS.index("zone"):
+        zones = ["_cluster/routing/awareness/*", "_cluster/decommission/awareness*"]
+        statements.append(_statement(domain, ("Put", "Delete"), zones))
+        statements.append(_statement(domain, ("Post", "Delete"), ["_cluster/voting_config_exclusions"]))
+        if file.settings:
+            statements.append(_statement(domain, ("Put",), ["_cluster/settings"]))
     return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _statement(domain: str, methods: Sequence[str], paths: Sequence[str]) -> dict[str, Any]:
+    return {
+        "Effect": "Allow",
+        "Action": [f"es:ESHttp{method}" for method in methods],
+        "Resource": [f"{domain}/{path}" for path in paths],
+    }

@@ -42,7 +42,7 @@ NODES = (
     "nodes.*.jvm.mem.heap_max_in_bytes"
 )
 LED = "/_cluster/health?local=true&filter_path=discovered_cluster_manager"
-UNREACHED = "cannot be reached"
+UNREACHED, ANOTHER = "cannot be reached", "is another cluster"
 LOCAL = "/_nodes/_local?filter_path=nodes.*.name"
 SHARDS = (
     "/_cluster/state/cluster_manager_node,nodes,routing_table,metadata,version?filter_path=version,cluster_manager_node,"
@@ -170,11 +170,13 @@ def look(
     *,
     shards: bool = False,
     nodes: Mapping[str, Address] = MappingProxyType({}),
+    wanted: str | None = None,
 ) -> Seen:
     """What can be seen of the cluster behind these addresses. ``attribute`` None: the one of its awareness.
 
     ``shards``: where they are and who votes too, for which the cluster manager gives its routing table. ``nodes``: who
-    is to answer at which address.
+    is to answer at which address. ``wanted``: the UUID of the cluster that is meant; None: of the first that answers.
+    Where it answers somewhere, it is looked at there, whoever else answers at other addresses.
     Raises InvalidInput when none of them answers as an OpenSearch.
     """
     identities: dict[str, Identity] = {}
@@ -192,7 +194,9 @@ def look(
                 answering.append(address)
         if not answering:
             raise InvalidInput("; ".join(silent.values()))
-        astray = _astray(nodes, access, next(iter(identities.values())))
+        wanted = wanted or next(iter(identities.values())).cluster_uuid
+        astray = _astray(nodes, access, wanted)
+        answering = [each for each in answering if identities[str(each)].cluster_uuid == wanted] or answering
         answering += [address for name, address in nodes.items() if name not in astray and address not in answering]
         led = next((each for each in answering if _is_led(only_get(clients[each]))), answering[0])
         seen = read(only_get(clients[led]), identities, silent, attribute, shards=shards)
@@ -215,7 +219,8 @@ def seen_of(target: Existing, *, shards: bool = False) -> Seen:
     """:func:`look` at the cluster of a file, each of its addresses asked, and its Toxiproxies. Raises InvalidInput."""
     file = target.written
     addresses = (*file.addresses, *file.of_balancers.values())
-    seen = look(addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes)
+    wanted = file.identity.cluster_uuid
+    seen = look(addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes, wanted=wanted)
     return replace(seen, proxies={each.label: _proxies(each) for each in file.toxiproxies})
 
 
@@ -260,7 +265,7 @@ def refuse_another(target: Existing) -> None:
             )
 
 
-def _astray(nodes: Mapping[str, Address], access: Access, who: Identity) -> dict[str, str]:
+def _astray(nodes: Mapping[str, Address], access: Access, wanted: str) -> dict[str, str]:
     """Of nodes those that do not answer at their own addresses, with the reason."""
 
     def wrong(item: tuple[str, Address]) -> str | None:
@@ -270,11 +275,11 @@ def _astray(nodes: Mapping[str, Address], access: Access, who: Identity) -> dict
             status, said = client.request("GET", LOCAL)
             if status != 200:
                 return f"{address} {UNREACHED}: it answered {status}"
+            there = identity_of(only_get(client), str(address))
+            if there.cluster_uuid != wanted:
+                return f"at {address} {ANOTHER}: {there.cluster_name}, {there.cluster_uuid}"
             found = [printable(node["name"]) for node in said["nodes"].values()]
-            if found != [name]:
-                return f"at {address} answers {', '.join(found)}"
-            there = identity_of(only_get(client), str(address)).cluster_uuid
-            return None if there == who.cluster_uuid else f"at {address} is another cluster, {there}"
+            return None if found == [name] else f"at {address} answers {', '.join(found)}"
         except urllib3.exceptions.HTTPError as error:
             return f"{address} {UNREACHED}: {short(error)}"
         except (InvalidInput, *UNREADABLE) as error:

@@ -12,11 +12,12 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from chaos.base import paths
-from chaos.base.access import Access
+from chaos.base.access import Access, Whose
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput, LabError
 from chaos.base.netsock import Endpoint
@@ -133,7 +134,10 @@ class ExistingTarget(BaseLab):
 
     @property
     def access(self) -> Access:
-        return self.target.access
+        """It is for this cluster alone: addresses are given to other machines while a run is under way, and what a run
+        sends, changes or takes back must not be sent there."""
+        who = self.target.written.identity
+        return replace(self.target.access, whose=Whose(who.cluster_uuid, who.cluster_name))
 
     def access_to(self, node: str) -> Access:
         return self.access

@@ -8,10 +8,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from box import plan, traffic, witness
+from box import impostor, plan, relay, traffic, witness
 from box.making import TOPOLOGY
 from cryptography import x509
 
+from chaos.base.paths import write_json
 from chaos.definitions import load_topology
 from chaos.definitions.existing import ExistingFile, load_existing
 from chaos.registry import load_experiment
@@ -140,3 +141,15 @@ def test_what_differs_is_named_with_its_place():
     assert witness.differences(before, {**before, "nodes": [["x"]], "proxies": {}}) == ["proxies is new: {}"]
     assert witness.is_ours("oschaos-12ab-load", None) and witness.is_ours(".notes", ".notes")
     assert not witness.is_ours("orders-000001", ".notes") and not witness.is_ours(".notes", None)
+
+
+def test_a_way_leads_where_its_file_says_now(tmp_path: Path):
+    def leads(port: int) -> None:
+        said = [{"listen": ["127.0.0.1", 9401], "to": ["127.0.1.2", port], "namespace": "/run/netns/one"}]
+        write_json(tmp_path / "ways.json", said)
+
+    leads(9200)
+    ways = relay.Ways(tmp_path / "ways.json")
+    assert ways()["127.0.0.1", 9401].address == ("127.0.1.2", 9200)
+    leads(impostor.PORT)
+    assert ways()["127.0.0.1", 9401].address == ("127.0.1.2", impostor.PORT)

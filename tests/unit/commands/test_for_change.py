@@ -120,6 +120,40 @@ def test_every_change_stands_with_what_takes_it_back(tmp_path: Path) -> None:
     assert "at most 100/s, 5 000 documents" in text
 
 
+def test_controllers_stand_there_with_what_they_may_do_and_what_takes_it_back(tmp_path: Path) -> None:
+    room = {"requests": "100/s", "documents": 5000, "copies": 15}
+    controlled = "controller: {zones: [a, b], rotate_every: 90s, lead_from_standby: true}\n"
+    asked = made(tmp_path, more=controlled, there=target(caps=room))
+    text = told(asked)
+    assert asked.refused == [] and all(each in text for each in inverses(asked))
+    for said in (
+        "Failover controllers of the test's own, in zones a and b",
+        "set weights so that another zone stands by (every 1 minute 30 seconds)",
+        "decommission a zone that is not well, one at most",
+        "have a cluster manager of the standby zone elected",
+        "`.failover-canary-0`, `.failover-canary-1`, `.failover-canary-2`; 6 copies of shards",
+        "1 minute of watching that the test is dead",
+        "Failover controllers end before anything is taken back",
+    ):
+        assert said in text, said
+    calm = told(made(tmp_path, more="controller: {act: false}\n", there=target(caps=room)))
+    assert "They change nothing else. Taken back by: they end, these indices are deleted." in calm
+    assert "Failover controllers" not in told(made(tmp_path))
+
+
+def test_votes_that_are_taken_away_stand_with_what_gives_them_back(tmp_path: Path) -> None:
+    phases = (
+        "\n  healthy: {for: 9s}\n  take: {do: {exclude_votes: {target: node a-cm}}, for: 1m}\n"
+        "  give: {do: {include_votes: {}}, for: 1m}\n"
+    )
+    text = told(made(tmp_path, phases))
+    assert "Take the votes of node a-cm away. Taken back by: votes are given back, if nobody else has taken any" in text
+    assert "Worst case: no node hit, es-m-a without a vote; " in text
+    assert "without es-m-a 2 of 2 nodes of the voting configuration stay" in text
+    assert "Give the votes back. Taken back by: nothing, it takes something back itself." in text
+    assert "needed is rung zone" in text
+
+
 def test_the_figures_are_those_of_what_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = made(tmp_path)
     monkeypatch.setattr(keeper, "SILENCE_SECONDS", 7.0)

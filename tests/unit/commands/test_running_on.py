@@ -18,6 +18,7 @@ from chaos.commands.running_on import runs_on
 from chaos.registry import load_experiment
 from chaos.run import leftovers, on_target
 from chaos.run.options import RunResult
+from chaos.target.existing.compare import Row, Sign
 
 Ends = Callable[..., tuple[Exit, list[str]]]
 
@@ -96,6 +97,23 @@ def test_what_holds_for_all_of_them_is_told_once(runs: Ends, monkeypatch: pytest
     assert str(all_.value).count("it is red") == 1
     with pytest.raises(InvalidInput, match="one may not run on staging:\n  the cluster, health: it is red"):
         runs(files=[experiment("one")])
+
+
+def test_another_run_is_told_first_of_what_it_makes_of_the_cluster(runs: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.target.existing.seen.seen_of", lambda *_, **__: replace(there(), relocating=3))
+    row = Row("another run", Sign.BLOCKS, "run one of here is under way")
+    monkeypatch.setattr(on_target, "under_way", lambda *_: [row])
+    with pytest.raises(InvalidInput) as error:
+        runs()
+    said = str(error.value)
+    assert 0 < said.index("run one of here is under way") < said.index("3 shards move")
+
+    def silent(*_: Any) -> list[Row]:
+        raise LabError("nobody says")
+
+    monkeypatch.setattr(on_target, "under_way", silent)
+    with pytest.raises(InvalidInput, match="3 shards move"):
+        runs()
 
 
 def test_a_dry_run_prints_plans_and_runs_nothing(runs: Ends, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,6 +79,8 @@ def test_a_rung_ends_with_its_last_day(tmp_path: Path) -> None:
         (("until: 2027-01-31", "until: soon"), "13:8: .*expected a day such as 2027-01-31"),
         (("search-staging", "search-prod"), "12:7: the cluster search-prod is called prod, as production is"),
         (("search.staging.example", "live.example"), "12:7: the host live.example is called live"),
+        (("es-2: {", "es-prod: {"), "12:7: the node es-prod is called prod"),
+        (("es-2: {", "es-2: {url: 'https://es-2.live.example:9200', "), "12:7: the host es-2.live.example is called"),
         (("rung: node", "rung: cluster"), "12:7: rung: expected observe, plan, node or zone"),
         (("rung: node", "rungs: node"), '12:1: unknown key "rungs": did you mean "rung"?'),
         (("identity: {cluster_uuid: wIIGSa4PQIyKYzcvn_m1Ag, ", "identity: {"), '"cluster_uuid" is missing'),

@@ -476,3 +476,24 @@ def test_moves_with_values_of_the_moment_are_read_after_the_first_look_and_befor
     assert seen == [(True, ["fault.evidence"], [])]
     assert lab.effects == {("blocked", "a-data", "c-data")}
     assert lifecycle.undo("f1") is True and lab.effects == set()
+
+
+def test_what_is_prepared_is_written_down_and_nothing_is_done_yet(
+    lab: FakeLab, ledger: Ledger, log: Log, lifecycle: Lifecycle
+) -> None:
+    """So that a phase's clock begins with the fault, and not with the looks before it."""
+    prepared = lifecycle.prepare(a_fault("f1", [block("a-data", "c-data")]))
+    assert lab.effects == set() and lifecycle.active == [] and log.kinds == ["fault.evidence"]
+    assert len(standing(ledger.path)) == 1
+    assert lifecycle.make(prepared) is True
+    assert lab.effects == {("blocked", "a-data", "c-data")} and [each.id for each in lifecycle.active] == ["f1"]
+    assert lifecycle.undo("f1") is True and lab.effects == set() and standing(ledger.path) == []
+
+
+def test_what_is_prepared_is_not_made_after_a_stop(lab: FakeLab, ledger: Ledger, log: Log) -> None:
+    stopped = threading.Event()
+    cycle = Lifecycle(lab, ledger, log, stopped=stopped.is_set)
+    prepared = cycle.prepare(a_fault("f1", [block("a-data", "c-data")]))
+    stopped.set()
+    assert cycle.make(prepared) is False and lab.effects == set() and cycle.active == []
+    assert undo_entries(lab, ledger, standing(ledger.path)) == [] and standing(ledger.path) == []

@@ -23,6 +23,7 @@ from chaos.observe import configuration as module
 from chaos.observe.configuration import OWN, Configuration
 from chaos.opensearch import administration
 from chaos.report.answers import answers
+from chaos.run.controllers import rotations
 
 ENABLE = "cluster.routing.allocation.enable"
 
@@ -47,6 +48,22 @@ def watch(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def intend(watch: Any, operation: str, **arguments: Any) -> None:
     watch.ledger.intend("f1", [Reversible(Move(operation, arguments), None)])
+
+
+def test_weights_that_controllers_of_ours_never_set_are_somebody_else_s(cluster: FakeCluster, watch: Any) -> None:
+    """On a cluster that is not ours the ledger names all that they set; on a lab whatever is set then is theirs."""
+    before = {"a": 1, "b": 1, "c": 0}
+    intend(watch, "failover.restore", before=before, made=rotations("abc"), canaries=[], votes=[])
+    for weights in ({"a": "0", "b": "1", "c": "1"}, {"a": "1", "b": "1", "c": "0"}):
+        cluster.weights = weights
+        assert watch.look() and watch.told == []
+    cluster.decommissioned = {"c": "SUCCESSFUL"}
+    assert watch.look() and watch.told == []
+    cluster.weights = {"a": "5", "b": "1", "c": "0"}
+    assert watch.look() and len(watch.told) == 1 and "weights" in watch.told[0]
+    intend(watch, "failover.away", weights=before, canaries=[])
+    cluster.weights = {"a": "7", "b": "1", "c": "0"}
+    assert watch.look() and len(watch.told) == 1
 
 
 CHANGES: dict[str, tuple[Callable[[FakeCluster], Any], str]] = {

@@ -15,8 +15,10 @@ from chaos.faults.ledger import Ledger
 from chaos.observe.configuration import Configuration
 from chaos.opensearch import administration
 from chaos.opensearch.cluster import Zoning
+from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.requests import weights_path
 from chaos.providers.rest import restore
+from chaos.run import controllers
 
 WINDOWS = [range(begin, begin + length) for begin in range(7) for length in (1, 2, 5)]
 """Which of the next answers come from a manager that hides its state: before, amid and after what is asked."""
@@ -32,7 +34,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def cluster() -> FakeCluster:
     made: Any = FakeCluster("3az-standby")
     made.persistent = {ENABLE: "none"}
-    made.weights, made.decommissioned = {"a": "1.0"}, {"c": "SUCCESSFUL"}
+    made.weights, made.decommissioned, made.votes = {"a": "1.0"}, {"c": "SUCCESSFUL"}, ["a-cm"]
     return made
 
 
@@ -47,6 +49,7 @@ UNDONE: dict[str, tuple[Callable[[Any], Any], Callable[[FakeCluster], bool]]] = 
         lambda lab: administration.set_weights(lab, None),
         lambda lab: any(method == "DELETE" and path == weights_path() for _, method, path in lab.requests),
     ),
+    "votes": (lambda lab: administration.include_votes(lab, ["a-cm"]), lambda lab: lab.votes == []),
 }
 
 
@@ -58,7 +61,7 @@ def test_an_undo_is_done_whenever_a_new_manager_is_elected(cluster: FakeCluster,
     try:
         undo(cluster)
     except LabError:  # a change itself came to such a manager: said, and never taken for done
-        assert what in ("decommission", "weights")
+        assert what in ("decommission", "weights", "votes")
         undo(cluster)
     assert done(cluster)
 
@@ -130,6 +133,96 @@ def test_what_somebody_else_has_done_to_zones_since_is_left() -> None:
     assert lab.decommissioned == {"b": "SUCCESSFUL"}
     administration.recommission(lab, "that a controller took out")
     assert lab.decommissioned == {}
+
+
+CANARIES = [f"{CANARY}-{number}" for number in range(3)]
+MADE = controllers.rotations("abc")
+TAKEN = [["a-cm", "b-cm"], ["a-cm", "c-cm"], ["b-cm", "c-cm"]]
+BEFORE = {"a": 1, "b": 1, "c": 0}
+
+
+class Steered(FakeCluster):
+    """A cluster whose zones failover controllers steer. ``late``: weights that they asked for before they ended, which
+    come into effect once the manager has done all that waits for it."""
+
+    def __init__(self, weights: dict[str, int]) -> None:
+        super().__init__("3az-standby")
+        self.weights, self.late = {zone: f"{n}.0" for zone, n in weights.items()}, dict[str, int]()
+        self.indices |= {name: {} for name in CANARIES}
+
+    def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if path.startswith("/_cluster/health?wait_for_events=languid"):
+            self.weights, self.late = {zone: f"{n}.0" for zone, n in self.late.items()} or self.weights, {}
+            return 200, {"timed_out": False}
+        if method == "PUT" and path == weights_path():
+            self.requests.append((node, method, path))
+            self.weights = {zone: f"{float(n):.1f}" for zone, n in body["weights"].items()}
+            return 200, {}
+        if method == "DELETE" and path.startswith("/_cluster/voting_config_exclusions"):
+            self.requests.append((node, method, path))
+            self.votes = []
+            return 200, {}
+        return super().answer(node, method, path, body)
+
+
+def restored(lab: Steered, votes: Any = ()) -> dict[str, int] | None:
+    try:
+        administration.restore_failover(lab, BEFORE, MADE, CANARIES, votes)  # type: ignore[arg-type]
+    finally:
+        assert not set(CANARIES) & set(lab.indices)
+    return administration.weights(lab)[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("now", [BEFORE, *MADE])
+@pytest.mark.parametrize("late", [{}, MADE[0]])
+@pytest.mark.parametrize("out", [{}, {"b": "SUCCESSFUL"}, {"a": "IN_PROGRESS"}])
+def test_what_controllers_did_is_put_back_and_what_they_asked_for_at_last(
+    now: dict[str, int], late: dict[str, int], out: dict[str, str]
+) -> None:
+    lab = Steered(now)
+    lab.late, lab.decommissioned = late, dict(out)
+    assert restored(lab) == BEFORE and lab.decommissioned == {}
+    changes = [path for _, method, path in lab.requests if method == "PUT"]
+    assert len(changes) == ((late or now) != BEFORE)
+
+
+def test_weights_that_controllers_never_set_are_left_and_named() -> None:
+    lab = Steered({"a": 3, "b": 2, "c": 0})
+    with pytest.raises(LabError, match=r"somebody else has changed the weights since: they are \{'a': 3"):
+        restored(lab)
+    assert administration.weights(lab)[0] == {"a": 3, "b": 2, "c": 0}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("excluded", "votes", "left"),
+    [
+        (["c-cm", "a-cm"], TAKEN, []),
+        (["a-cm"], TAKEN, ["a-cm"]),
+        (["a-cm", "b-cm"], [], ["a-cm", "b-cm"]),
+    ],
+)
+def test_votes_are_given_back_where_controllers_may_have_taken_them(
+    excluded: list[str], votes: list[list[str]], left: list[str]
+) -> None:
+    lab = Steered(BEFORE)
+    lab.votes = list(excluded)
+    if left and votes:
+        with pytest.raises(LabError, match="somebody else took them: votes of a-cm"):
+            restored(lab, votes)
+    else:
+        restored(lab, votes)
+    assert lab.votes == left
+
+
+def test_who_goes_on_changing_weights_is_an_error_and_not_waited_for() -> None:
+    class Restless(Steered):
+        def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+            if path.startswith("/_cluster/health?wait_for_events"):
+                self.late = MADE[1]
+            return super().answer(node, method, path, body)
+
+    with pytest.raises(LabError, match="go on being changed"):
+        restored(Restless(BEFORE))
 
 
 def test_zones_are_called_there_as_the_cluster_calls_them() -> None:

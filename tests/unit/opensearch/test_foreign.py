@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from chaos.opensearch.foreign import Copy, Counted, counted, grown, not_of
 from chaos.opensearch.rest import UNREADABLE
 
-FOREIGN = not_of(".opensearch-chaos")
+FOREIGN = not_of("oschaos-", ".opensearch-chaos")
 keys = some.tuples(some.sampled_from(["orders", "logs.1"]), some.sampled_from("01"), some.sampled_from("abc"))
 numbers = some.integers(0, 10**6)
 copies = some.builds(Copy, numbers, numbers, numbers, numbers, numbers)

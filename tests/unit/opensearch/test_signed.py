@@ -27,6 +27,7 @@ from chaos.history.format import Outcome
 from chaos.load.clients import by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, OperationConfig, Target
 from chaos.load.outcomes import of_error
+from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient, opensearch
 from chaos.programs.audit import cluster
 from chaos.programs.failover.rest import Api, discover
@@ -313,10 +314,10 @@ def test_the_failover_controller_finds_nodes_and_says_why_not(domain: Domain) ->
     address = f"127.0.0.1:{domain.port}"
     node = {"name": "a", "roles": ["data"], "attributes": {"zone": "a"}, "http": {"publish_address": address}}
     domain.said["/_nodes/http"] = {"nodes": {"id": node}}
-    (found,), _ = discover(Api(replace(ACCESS)), [address], "zone", timeout=5.0)
+    (found,), _ = discover(Api(replace(ACCESS)), [address], Zoning(), timeout=5.0)
     assert found.name == "a"
     domain.verifier.now = datetime.now(UTC) + timedelta(hours=1)
-    nodes, why = discover(Api(replace(ACCESS)), [address], "zone", timeout=5.0)
+    nodes, why = discover(Api(replace(ACCESS)), [address], Zoning(), timeout=5.0)
     assert nodes == [] and "clock" in why
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -16,12 +17,13 @@ from fake_cluster import FakeCluster
 from making import block
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
-from chaos.base.paths import STATE_VARIABLE, write_json
+from chaos.base.paths import STATE_VARIABLE, ProcessIdentity, write_json
 from chaos.faults.ledger import standing
 from chaos.faults.moves import Move, Reversible
 from chaos.run import commanding, keeper, recovering_on
+from chaos.run.controllers import BEAT_SECONDS, CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import FORGET, NotedLedger, Notes, opening
-from chaos.run.on_target import refused_beside
+from chaos.run.on_target import LEASE_SECONDS, refused_beside
 from chaos.target.existing.target import folder_of, unreached
 
 INDEX = ".opensearch-chaos"
@@ -50,6 +52,8 @@ class WithDocuments(FakeCluster):
             return 200, {INDEX: {}}
         if kind == "_refresh":
             return 200, {}
+        if kind == "_bulk":
+            return self._many([json.loads(line) for line in body.splitlines()])
         if kind == "_search":
             return 200, {"hits": {"hits": [{"_id": id, "_source": source} for id, source in self.documents.items()]}}
         if method == "DELETE" and kind == "":
@@ -68,6 +72,22 @@ class WithDocuments(FakeCluster):
         if id not in self.documents:
             return 404, {"found": False}
         return 200, {"_source": self.documents[id], "_seq_no": self.moved, "_primary_term": 1}
+
+    def _many(self, rows: list[dict[str, Any]]) -> tuple[int, Any]:
+        items, rest = [], iter(rows)
+        for row in rest:
+            ((what, of),) = row.items()
+            if what == "delete":
+                items.append({what: {"status": 200 if self.documents.pop(of["_id"], None) else 404}})
+                continue
+            source = next(rest)
+            status = 429 if self.full else 409 if of["_id"] in self.documents else 201
+            why = {"error": {"reason": "disk usage exceeded flood-stage watermark"}} if self.full else {}
+            if status == 201:
+                self.moved += 1
+                self.documents[of["_id"]] = source
+            items.append({what: {"status": status, **why}})
+        return 200, {"items": items}
 
 
 @pytest.fixture
@@ -93,8 +113,15 @@ def test_what_is_about_to_be_changed_stands_on_the_cluster_first_and_goes_when_i
     assert set(cluster.documents) == {"run", "run-1-1"}
     (noted,) = Notes(cluster, INDEX).standing()["run-1"]  # type: ignore[arg-type]
     assert noted == entry
-    ledger.note(entry, "undone")
-    assert set(cluster.documents) == {"run"}
+    more = ledger.intend("f2", [block("a-data", "c-data"), block("c-data", "a-data")])
+    assert set(cluster.documents) == {"run", *(f"run-1-{n}" for n in (1, 2, 3))}
+    for each in (entry, more[0]):
+        ledger.note(each, "undone")
+    ledger.settle()
+    assert set(cluster.documents) == {"run", "run-1-3"}
+    ledger.note(more[1], "undone")  # nobody forgets it any more but what closes the notes
+    ledger.settle()
+    assert set(cluster.documents) == {"run", "run-1-3"}
 
 
 def test_what_is_done_to_this_machine_is_no_note_for_others(cluster: WithDocuments, tmp_path: Path) -> None:
@@ -144,12 +171,25 @@ def test_a_lock_that_moves_is_of_a_run_that_lives(
     notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
     held = notes.lock()
     assert held is not None
-    monkeypatch.setattr(recovering_on, "WATCHED_SECONDS", 0.2)
     monkeypatch.setattr(recovering_on.time, "sleep", lambda _: None)
-    recovering_on.refuse_living(notes, held)
+    recovering_on.refuse_living(notes, held, 0.2)
     monkeypatch.setattr(recovering_on.time, "sleep", lambda _: notes.renew("run-1"))
     with pytest.raises(InvalidInput, match="is alive"):
-        recovering_on.refuse_living(notes, held)
+        recovering_on.refuse_living(notes, held, 0.2)
+
+
+def test_a_run_with_controllers_counts_as_dead_only_when_these_have_ended(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    """They live for as long as their runner is taken for alive, and until they notice its silence."""
+    ledger = opened(cluster, tmp_path)
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    assert recovering_on.watched(notes.standing().get("run-1", ())) == recovering_on.WATCHED_SECONDS
+    ledger.intend(CONTROLLERS, [Reversible(Move(NOTHING), Move("index.delete", {"index": ".failover-canary-0"}))])
+    ledger.intend("controller a", [commanding.ending(commanding.Session(ProcessIdentity.me(), "t"), ["failover"])])
+    (entry,) = notes.standing()["run-1"]  # their processes are nothing that another machine could end
+    assert entry.fault == CONTROLLERS
+    assert recovering_on.watched([entry]) > LEASE_SECONDS + SILENT_SECONDS + BEAT_SECONDS
 
 
 def test_notes_that_cannot_be_read_are_an_error_in_words(cluster: WithDocuments, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from chaos.base.errors import InvalidInput
 from chaos.commands.planning_on import planned, show
 from chaos.definitions import Topology
 from chaos.definitions.existing import RUNGS, Existing, load_existing
+from chaos.faults.moves import Move, Reversible
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment
 from chaos.run import on_target, reaching
@@ -146,6 +147,60 @@ def test_what_goes_past_the_load_balancers_is_refused(
     assert len(found) == (says is not None) and all(says in each for each in found if says), made.refused
 
 
+def controlled(
+    folder: Path, controller: str, phases: str = "  calm: {for: 5s}", *, copies: int = 15, more: str = "", **now: Any
+) -> Any:
+    """``copies``: what the file allows; ``copies_seen`` and whatever else is so on the cluster."""
+    plan(folder, phases)  # writes both files
+    text = (folder / "staging.yaml").read_text().replace("copies: 9", f"copies: {copies}")
+    (folder / "staging.yaml").write_text(text + more)
+    with open(folder / "asked.yaml", "a") as file:
+        file.write(f"controller: {controller}\n")
+    made = load_existing(folder / "staging.yaml")
+    offers = reaching.offers_on(PROVIDERS, made.written)
+    seen = replace(there(), **{("copies" if key == "copies_seen" else key): value for key, value in now.items()})
+    return planned(load_experiment(folder / "asked.yaml"), made, seen, 1, offers, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("controller", "options", "says"),
+    [
+        ("{}", {}, None),
+        ("{act: false}", {}, None),
+        ("{}", {"copies": 14}, "copies of shards: 15, and the file allows 14"),
+        ("{}", {"more": BALANCERS}, "no failover controller steers clients that go through the load balancers"),
+        ("{steer: false}", {"more": BALANCERS}, None),
+    ],
+)
+def test_controllers_are_allowed_where_the_file_has_room_for_them(
+    tmp_path: Path, controller: str, options: dict[str, Any], says: str | None
+) -> None:
+    made = controlled(tmp_path, controller, **options)
+    assert [row.says for _, row in made.refused if says is None or says not in row.says] == []
+    assert bool(made.refused) == (says is not None)
+    assert made.needs == ("node" if "act: false" in controller else "zone")
+
+
+def test_whichever_zone_controllers_may_take_out_must_be_dispensable(tmp_path: Path) -> None:
+    orders = tuple(ShardCopy("orders", 0, zone == "a", "STARTED", f"{zone}-data") for zone in "abc")
+    made = controlled(tmp_path, "{}", copies_seen=orders)
+    assert made.refused == [] and len({name[0] for name in made.reached[0].hit}) == 1
+    single = (*orders, ShardCopy("single", 0, True, "STARTED", "b-data"))
+    made = controlled(tmp_path, "{}", copies_seen=single)
+    assert "phase calm: shards" in refused(made) and made.reached[0].hit == ("b-cm", "b-data")
+    assert controlled(tmp_path, "{act: false}", copies_seen=single).refused == []
+
+
+def test_of_a_node_that_is_hit_controllers_may_take_out_all_of_its_zone(tmp_path: Path) -> None:
+    slow = "  slow: {inject: {network.latency: {links: between node a-data and node c-data, delay: 1s}}, for: 5s}"
+    alone = controlled(tmp_path, "{act: false}", slow)
+    assert alone.reached[0].hit in (("a-data",), ("c-data",))
+    made = controlled(tmp_path, "{}", slow)
+    assert made.reached[0].hit in (("a-cm", "a-data"), ("c-cm", "c-data"))
+    calm = controlled(tmp_path, "{}", "  calm: {for: 5s}", decommissioned={"b": "SUCCESSFUL"})
+    assert calm.reached[0].hit == ("b-cm", "b-data"), "two never go"
+
+
 API = "http://10.0.0.9:8474"
 PROXIES = {f"{a}-{b}": {"from": [a], "to": b} for a in NODES for b in NODES if a != b}
 LINKS = "between role data and zone a and role data and zone c"
@@ -230,6 +285,14 @@ def test_a_second_zone_while_one_is_out_is_forbidden(tmp_path: Path) -> None:
     assert "phase out: zones hit" in refused(plan(tmp_path, out, seen=now)), "one that somebody else took out counts"
 
 
+def test_faults_come_before_a_zone_comes_back(tmp_path: Path) -> None:
+    out = "  out: {do: {decommission: {zone: c, no_delay: true}}, for: 5s}\n"
+    back = "  back: {inject: {node.kill: {target: node b-data}}, do: {recommission: {zone: c}}, for: 5s}"
+    made = plan(tmp_path, out + back)
+    assert "phase back: zones hit" in refused(made) and made.reached[1].hit == ("b-data", "c-cm", "c-data")
+    assert made.reached[2].hit == ()
+
+
 def test_the_last_copy_and_the_majority_are_kept(tmp_path: Path) -> None:
     kill = "  gone: {inject: {node.kill: {target: node c-data}}, for: 5s}"
     lone = replace(there(), copies=(ShardCopy("orders", 0, True, "STARTED", "c-data"),))
@@ -265,6 +328,87 @@ def test_a_restart_is_over_when_it_has_been_made(tmp_path: Path) -> None:
     made = plan(tmp_path, first + "  second: {inject: {node.restart: {target: zone b, name: two}}, for: 5s}")
     assert not any("zones hit" in each for each in refused(made))
     assert [each.hit for each in made.reached] == [("a-cm", "a-data"), ("b-cm", "b-data"), ()]
+
+
+TAKE = "  take: {do: {exclude_votes: {target: %s}}, for: 5s}\n"
+GIVE = "  give: {do: {include_votes: {}}, for: 5s}\n"
+
+
+def test_a_manager_without_a_vote_may_go_and_another_one_may_not(tmp_path: Path) -> None:
+    made = plan(tmp_path, TAKE % "node a-cm" + WAITS % ", restarts: zone a")
+    assert made.refused == [] and made.needs == "zone"
+    assert [each.voteless for each in made.reached] == [("a-cm",)] * 3
+    made = plan(tmp_path, TAKE % "node a-cm" + WAITS % ", restarts: node b-cm")
+    assert refused(made) == ["phase roll: votes"]
+    assert made.refused[0][1].says == "without a-cm 1 of 2 nodes of the voting configuration stay: no majority"
+    assert refused(plan(tmp_path, TAKE % "node a-cm" + GIVE + WAITS % ", restarts: node b-cm")) == []
+    together = (
+        "  both: {do: {exclude_votes: {target: node a-cm}}, during: {manual: it, within: 1m, restarts: node b-cm}}"
+    )
+    assert refused(plan(tmp_path, together)) == ["phase both: votes"]
+
+
+def test_faults_come_before_votes_are_given_back(tmp_path: Path) -> None:
+    back = "  back: {inject: {node.kill: {target: node b-cm}}, do: {include_votes: {}}, for: 5s}"
+    assert "phase back: votes" in refused(plan(tmp_path, TAKE % "node a-cm" + back))
+    at_once = "  back: {inject: {node.kill: {target: node b-cm}}, do: {%s, include_votes: {}}, for: 5s}"
+    assert "phase back: votes" in refused(plan(tmp_path, at_once % "exclude_votes: {target: node a-cm}"))
+    later = "  then: {inject: {node.kill: {target: node b-cm}}, for: 5s}"
+    made = plan(tmp_path, TAKE % "node a-cm" + GIVE + later)
+    assert not any("votes" in each for each in refused(made)) and made.reached[1].voteless == ()
+
+
+def test_whoever_may_be_elected_may_be_without_a_vote(tmp_path: Path) -> None:
+    made = plan(tmp_path, TAKE % "elected cluster manager" + WAITS % ", restarts: node b-cm")
+    assert refused(made) == ["phase roll: votes"] and made.reached[1].voteless != ("b-cm",)
+    assert refused(plan(tmp_path, TAKE % "elected cluster manager" + WAITS % ", restarts: node b-data")) == []
+
+
+def test_votes_are_the_whole_cluster_s_and_need_its_rung(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(tmp_path, TAKE % "node a-cm" + GIVE, more="rung: node\nuntil: 2027-01-31\n")
+    assert refused(made) == ["the file: rung"]
+    assert list(made.rungs[1].refused) == [
+        "phase take: take the votes of node a-cm away (zone)",
+        "phase give: give the votes back (zone)",
+    ]
+    inverse = [step["inverse"] for step in made.steps if step["step"].startswith("do ")]
+    assert inverse == ["votes are given back, if nobody else has taken any away since", None]
+    show(made)
+    shown = capsys.readouterr().out
+    assert "hits at worst: no node, a-cm without a vote (rung zone)" in shown
+    assert "without a-cm 2 of 2 nodes of the voting configuration stay" in shown
+
+
+def test_votes_that_others_took_keep_a_plan_away(tmp_path: Path) -> None:
+    made = plan(tmp_path, TAKE % "node a-cm", seen=replace(there(), excluded=("c-cm",)))
+    assert refused(made) == ["the cluster: votes"]
+
+
+def test_votes_that_others_take_or_give_back_meanwhile_end_the_run_before_its_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = beginning(
+        tmp_path,
+        "  calm: {for: 5s}\n" + TAKE % "node a-cm" + GIVE + TAKE.replace("take", "anew") % "node a-cm",
+        monkeypatch,
+    )
+
+    def ask(number: int, *excluded: str, **more: Any) -> str | None:
+        now = replace(there(), **{"excluded": excluded, **more})
+        monkeypatch.setattr(on_target, "seen_of", lambda *_, **__: now)
+        return beside.forbids(number)
+
+    assert ask(1) is None
+    assert ask(1, "c-cm") == "votes: c-cm has none, and that is none of our doing"
+    assert ask(1, excluded=None, unread={"votes": "403"}) == "votes: 403"
+    taken = {"nodes": ["a-cm"]}
+    (entry,) = beside.ledger.intend("a1", [Reversible(Move("votes.exclude", taken), Move("votes.include", taken))])
+    assert ask(2, "a-cm", voting=("b-cm",)) is None
+    assert ask(2, "a-cm", "c-cm") == "votes: c-cm has none, and that is none of our doing"
+    assert ask(2) == "votes: a-cm has its vote again, and that is none of our doing"
+    beside.ledger.note(entry, "undone")
+    assert ask(2, "c-cm") is None  # it changes none; the watch over the configuration says who did
+    assert ask(3, "a-cm") == "votes: a-cm has none, and that is none of our doing"
 
 
 SET = "  set: {inject: {settings.change: {scope: %s, settings: {%s}}}, for: 5s}"
@@ -536,6 +680,17 @@ def test_what_has_not_changed_is_allowed_and_what_our_own_faults_did_is_no_reaso
     c_is_out = replace(there(), decommissioned={"c": "SUCCESSFUL"})
     gone = tuple(node for node in there().nodes or () if node.zone != "c")
     assert asked(replace(c_is_out, nodes=gone, voting=("a-cm", "b-cm", "an id"))) is None
+
+
+def test_nodes_of_a_zone_that_controllers_took_out_may_be_on_their_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = beginning(tmp_path, OUT, monkeypatch)
+    some = tuple(node for node in there().nodes or () if node.name != "b-data")
+    monkeypatch.setattr(on_target, "seen_of", lambda *_, **__: replace(there(), nodes=some))
+    assert "b-data left, and that is none of our doing" in str(beside.forbids(0))
+    beside.taken_out = lambda: frozenset({"b"})
+    assert beside.forbids(0) is None
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_one_that_hears_nothing_or_is_dead_ends_the_run() -> None:
 
 LED = {"cluster_uuid": "u", "cluster_manager_node": "x"}
 TARGET: Any = SimpleNamespace(
-    written=SimpleNamespace(identity=SimpleNamespace(cluster_uuid="u"), notes=".notes", foreign=None)
+    written=SimpleNamespace(identity=SimpleNamespace(cluster_uuid="u"), prefix="oschaos-", notes=".notes", foreign=None)
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
 import urllib.request
 from dataclasses import replace
@@ -17,9 +19,21 @@ from typer.testing import CliRunner
 from chaos.base.access import PLAIN, Access
 from chaos.checks.record import Record
 from chaos.cli import app
+from chaos.commands.failing_over import listen_until
 from chaos.load.balancer import Balancer
 from chaos.load.network import named_by_controller
-from chaos.programs.failover.cluster import CANARY, Reading, _alone, _lead, give_back_votes, pairs, took_effect
+from chaos.opensearch.cluster import Zoning
+from chaos.programs.failover.cluster import (
+    CANARY,
+    Reading,
+    _alone,
+    _lead,
+    carry_out,
+    give_back_votes,
+    pairs,
+    read,
+    took_effect,
+)
 from chaos.programs.failover.controller import PATIENCE, PAUSE_SECONDS, FailoverController, Pending, _remembered
 from chaos.programs.failover.decide import Cluster, Policy, Step
 from chaos.programs.failover.rest import Answer, Api, Node, discover
@@ -164,13 +178,107 @@ def controller(log: Path) -> FailoverController:
         Api(PLAIN),
         ["127.0.0.1:1"],
         me="test",
-        attribute="zone",
+        zoning=Zoning(),
         policy=policy,
         pace=pace,
         acts=True,
         canaries=True,
         log=log,
     )
+
+
+CALLED = Zoning("rack", {"a": "b", "b": "a", "c": "r 3"})
+"""Zones whose names the cluster has for others."""
+
+
+class Asked(Api):
+    """A cluster with three nodes, by what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, object]] = []
+
+    def ask(self, node: Node, method: str, path: str, body: object = None, *, timeout: float) -> Answer:
+        return self.ask_at(node.address, method, path, body, timeout=timeout)
+
+    def ask_at(self, address: str, method: str, path: str, body: object = None, *, timeout: float) -> Answer:
+        self.asked.append((method, path, body))
+        said: object = {}
+        if path.startswith("/_nodes/http"):
+            http = {"publish_address": "127.0.0.1:1"}
+            of = {"b": "one", "a": "two", "r 3": "three"}
+            said = {
+                "nodes": {
+                    value: {"name": name, "attributes": {"rack": value}, "http": http, "roles": ["data"]}
+                    for value, name in of.items()
+                }
+            }
+        elif path.startswith("/_cluster/state/"):
+            said = {"version": 5, "cluster_manager_node": "1", "nodes": {"1": {"name": "three"}}}
+        elif "/awareness/rack/weights" in path:
+            said = {"weights": {"b": "1.0", "a": "1.0", "r 3": "0.0"}, "_version": 4}
+        elif path.endswith("/rack/_status"):
+            said = {"b": "SUCCESSFUL"}
+        elif path.startswith("/_cluster/health"):
+            said = {"status": "green"}
+        return Answer(200, said, 0.0, "HTTP 200")
+
+
+def test_zones_are_called_as_its_user_calls_them_and_the_cluster_is_asked_by_its_own_names() -> None:
+    api = Asked()
+    nodes, _ = discover(api, ["127.0.0.1:1"], CALLED, timeout=1.0)
+    assert {node.name: node.zone for node in nodes} == {"one": "a", "two": "b", "three": "c"}
+    reading, why = read(api, nodes[0], nodes, CALLED, shards=False)
+    assert reading is not None, why
+    seen = reading.cluster
+    assert seen.weights == {"a": 1, "b": 1, "c": 0} and seen.decommissioned == {"a": "SUCCESSFUL"}
+    assert seen.leader == "c" and seen.zones == ("a", "b", "c")
+    carry_out(api, nodes, Step("weights", "", "a", {"a": 0, "b": 1, "c": 1}), seen, CALLED, nodes)
+    assert api.asked[-1][1:] == (
+        "/_cluster/routing/awareness/rack/weights",
+        {"weights": {"b": "0", "a": "1", "r 3": "1"}, "_version": 4},
+    )
+    carry_out(api, nodes, Step("decommission", "", "a"), seen, CALLED, nodes)
+    assert api.asked[-1][1] == "/_cluster/decommission/awareness/rack/b?no_delay=true"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["a"], "expected ZONE=VALUE"),
+        (["=x"], "expected ZONE=VALUE"),
+        (["a=x", "b=x"], "has a name already"),
+        (["a=x", "a=y"], "has a name already"),
+    ],
+)
+def test_names_of_zones_that_say_nothing_or_two_things_are_refused(given: list[str], says: str) -> None:
+    options = [word for each in given for word in ("--zone-name", each)]
+    done = CliRunner().invoke(app, ["failover", "http://127.0.0.1:1", *options])
+    assert done.exit_code != 0 and says in str(done.exception or done.output)
+
+
+def test_it_ends_with_who_speaks_to_it_or_when_nothing_is_said_for_too_long() -> None:
+    """A word in time keeps it; the end of the pipe, or silence, ends it."""
+    for silence, close in ((0.3, False), (None, True)):
+        here, there = os.pipe()
+        ended = threading.Event()
+        listener = threading.Thread(target=listen_until, args=(here, ended.set, silence), daemon=True)
+        listener.start()
+        for _ in range(8):
+            os.write(there, b".")
+            assert not ended.wait(0.05)
+        if close:
+            os.close(there)
+        assert ended.wait(5.0)
+        os.close(here)
+        if not close:
+            os.close(there)
+
+
+def test_what_was_decided_when_it_is_told_to_end_is_not_asked_for(tmp_path: Path) -> None:
+    mind = controller(tmp_path / "failover.jsonl")
+    mind.stop()
+    mind._handle(SWAP, time.monotonic())
+    assert mind._pending is None
 
 
 def test_without_a_cluster_every_known_node_may_take_traffic_and_nothing_is_done(tmp_path: Path) -> None:
@@ -287,7 +395,7 @@ def test_canaries_are_made_when_a_zone_cannot_be_asked_and_not_when_the_cluster_
 
 
 def test_nobody_answers() -> None:
-    nodes, why = discover(Api(PLAIN), ["127.0.0.1:1"], "zone", timeout=1.0)
+    nodes, why = discover(Api(PLAIN), ["127.0.0.1:1"], Zoning(), timeout=1.0)
     assert nodes == [] and "127.0.0.1:1" in why
 
 

@@ -111,7 +111,12 @@ def test_a_draft_says_what_was_seen_whatever_names_somebody_chose(
         ({"status": "yellow"}, "health", "blocks", "it is yellow"),
         ({"relocating": 3}, "health", "blocks", "3 shards move"),
         ({"status": None, "unread": {"health": "403"}}, "health", "unknown", "403"),
-        ({"decommissioned": {"eu-west-1c": "SUCCESSFUL"}}, "decommission", "blocks", "eu-west-1c SUCCESSFUL"),
+        (
+            {"decommissioned": {"eu-west-1c": "SUCCESSFUL"}},
+            "decommission",
+            "blocks",
+            "eu-west-1c is decommissioned (SUCCESSFUL)",
+        ),
         ({"excluded": ("a-data",)}, "votes", "blocks", "a-data"),
         ({"excluded": None, "unread": {"votes": "403"}}, "votes", "unknown", "403"),
     ],
@@ -275,7 +280,7 @@ def with_an_address(folder: Path) -> Any:
         ((WHO.cluster_uuid, "a-data"), None, False),
         (None, "cannot be reached", False),
         ((WHO.cluster_uuid, "b-data"), f"at {NODE} answers b-data", False),
-        (("other", "a-data"), f"at {NODE} is another cluster, other", True),
+        (("other", "a-data"), f"at {NODE} is another cluster: {WHO.cluster_name}, other", True),
     ],
 )
 def test_a_nodes_own_address_must_lead_to_it(

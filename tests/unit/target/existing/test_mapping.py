@@ -8,7 +8,7 @@ import pytest
 from staging import NEEDED, PLACES, file, seen
 
 from chaos.definitions import Topology
-from chaos.definitions.selectors import NodeSelector, resolve_nodes
+from chaos.definitions.selectors import NodeSelector, candidates, resolve_nodes
 from chaos.target.existing.compare import Sign
 from chaos.target.existing.mapping import mapped
 
@@ -48,6 +48,14 @@ def test_a_node_that_is_called_so_stands_for_itself() -> None:
     written = file(c_data={"zone": "c", "roles": ["data"]})
     found = mapped(NEEDED, written, seen(written))
     assert found.nodes["c-data"] == "c-data" and found.topology.node("c-data").also == ()
+
+
+def test_a_name_that_two_nodes_could_have_means_the_one_that_stands_for_the_experiment_s() -> None:
+    written = file(a_data={"zone": "c", "roles": ["data"]})
+    found = mapped(NEEDED, written, seen(written))
+    assert found.nodes["a-data"] == "es-d-a1" and found.topology.node("a-data").zone == "c"
+    for text, whom in (("node a-data", ("es-d-a1",)), ("node a-data and zone c", ()), ("node es-d-a1", ("es-d-a1",))):
+        assert candidates(NodeSelector.parse(text), found.topology.nodes) == whom
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection
 from dataclasses import replace
 
 from apart import examples
@@ -12,6 +14,7 @@ from staging import file, seen
 from chaos.opensearch.views import ShardCopy
 from chaos.target.existing import radius
 from chaos.target.existing.compare import Sign
+from chaos.target.existing.seen import Seen, SeenNode
 
 FILE = file()
 NODES = sorted(FILE.nodes)
@@ -44,6 +47,53 @@ def test_what_is_too_much_is_named() -> None:
     (_, _, shards) = radius.rows({"es-d-c1"}, FILE, replace(SEEN, copies=alone))
     assert shards.sign is Sign.BLOCKS and "no active copy elsewhere of 1 shard of .hidden" in shards.says
     assert signs("strange")["zones hit"] is Sign.UNKNOWN
+
+
+def votes(hit: Collection[str], voteless: Collection[str], there: Seen = SEEN) -> Sign:
+    return radius.rows(hit, FILE, there, voteless=voteless)[1].sign
+
+
+def test_of_those_that_still_vote_a_majority_stays() -> None:
+    assert votes((), ["es-m-a"]) is Sign.SAME
+    assert votes(["es-m-a"], ["es-m-a"]) is Sign.SAME  # who has no vote may go
+    assert votes(["es-m-b"], ["es-m-a"]) is Sign.BLOCKS
+    assert votes(["es-d-b1"], ["es-m-a"]) is Sign.SAME
+    assert votes((), ["es-m-a", "es-m-b"]) is Sign.SAME
+    assert votes((), VOTING) is Sign.BLOCKS
+    shrunk = replace(SEEN, voting=("es-m-b",))  # as it is while the vote is away
+    assert votes((), ["es-m-a"], shrunk) is Sign.SAME and votes(["es-m-c"], ["es-m-a"], shrunk) is Sign.BLOCKS
+    says = radius.rows(["es-m-b"], FILE, SEEN, voteless=["es-m-a"])[1].says
+    assert says == "without es-m-a 1 of 2 nodes of the voting configuration stay: no majority"
+
+
+def chosen(pool: list[str], before: int) -> set[frozenset[str]]:
+    """The voting configurations that these live managers may end in: ``Reconfigurator`` of OpenSearch 3.8.0, asked
+    again until it changes nothing. Who is elected comes first, so it may be any of them."""
+    size = before
+    while True:
+        size, last = min(len(pool), max(len(pool) - 1 + len(pool) % 2, 1 if size < 3 else 3)), size
+        if size == last:
+            return set(map(frozenset, itertools.combinations(pool, size)))
+
+
+managers = some.integers(3, 8).map(lambda count: [f"m{n}" for n in range(count)])
+
+
+@settings(max_examples=examples(300))
+@given(managers, some.data())
+def test_a_majority_is_safe_where_it_stays_whatever_configuration_is_chosen(
+    names: list[str], data: some.DataObject
+) -> None:
+    size = len(names) - 1 + len(names) % 2
+    voting = tuple(names[:size])
+    voteless = data.draw(some.sets(some.sampled_from(names), min_size=1))
+    hit = data.draw(some.sets(some.sampled_from(names)))
+    nodes = tuple(SeenNode(name, ("cluster_manager",), "a", "3.8.0") for name in names)
+    pool = [name for name in names if name not in voteless]
+    ways = chosen(pool, size) if pool else set()
+    safe = bool(ways) and all(2 * len(way - hit) > len(way) for way in ways)
+    there = replace(SEEN, nodes=nodes, voting=voting)
+    assert (votes(hit, voteless, there) is Sign.SAME) is safe
 
 
 def test_what_was_not_read_is_not_safe() -> None:

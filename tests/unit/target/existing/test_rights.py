@@ -25,11 +25,12 @@ def test_what_the_file_does_not_allow_is_not_in_the_role() -> None:
     node = rights.role(of(rung="node", until="2027-01-31", notes=".chaos", settings=["a.b"]))
     assert set(node["cluster_permissions"]) == {*rights.LOOK, *rights.RUN}
     assert node["index_permissions"][1] == {
-        "index_patterns": ["oschaos-*", ".chaos"],
+        "index_patterns": ["oschaos-*", ".failover-canary-*", ".chaos"],
         "allowed_actions": ["indices_all"],
     }
     zone = rights.role(of(rung="zone", until="2027-01-31", settings=["a.b"]))
-    assert set(zone["cluster_permissions"]) == {*rights.LOOK, *rights.RUN, *rights.ZONES, *rights.SETTINGS}
+    acts = {*rights.ZONES, *rights.CONTROLLERS}
+    assert set(zone["cluster_permissions"]) == {*rights.LOOK, *rights.RUN, *acts, *rights.SETTINGS}
     assert not set(rights.SETTINGS) & set(rights.role(of(rung="zone", until="2027-01-31"))["cluster_permissions"])
 
 
@@ -50,6 +51,25 @@ def test_a_policy_of_iam_lets_look_and_search_what_may_be_read() -> None:
         "Resource": ["arn:aws:es:eu-west-1:ACCOUNT:domain/DOMAIN/orders/_search"],
     }
     assert len(rights.policy(of())["Statement"]) == 1
+
+
+def test_a_policy_of_iam_lets_runs_touch_their_own_indices_and_what_the_rung_allows() -> None:
+    def allowed(**more: Any) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for statement in rights.policy(of(until="2027-01-31", notes=".notes", prefix="ours-", **more))["Statement"]:
+            for resource in statement["Resource"]:
+                found.setdefault(resource.partition("DOMAIN/")[2], set()).update(statement["Action"])
+        return found
+
+    node, zone = allowed(rung="node"), allowed(rung="zone", settings=["a.b"])
+    assert set(node) == {"*", "ours-*", ".notes", ".notes/*"} and node["*"] == {"es:ESHttpGet"}
+    assert set(zone) - set(node) == {
+        "_cluster/routing/awareness/*",
+        "_cluster/decommission/awareness*",
+        "_cluster/voting_config_exclusions",
+        "_cluster/settings",
+    }
+    assert "_cluster/settings" not in allowed(rung="zone")
 
 
 def test_the_command_prints_json_alone(tmp_path: Path) -> None:
