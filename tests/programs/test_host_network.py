@@ -12,7 +12,7 @@ from hostkit import CONTROL, NEAR, NEAR6, PEER, PEER6, Host, Ssh, needs_a_host
 
 from chaos.base.netsock import Namespace
 
-pytestmark = needs_a_host
+pytestmark = [needs_a_host, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from apart import some
 from hostkit import CONTROL, PEER, PROGRAM, PYTHON, Host, eventually, needs_a_host
 
-pytestmark = needs_a_host
+pytestmark = [needs_a_host, pytest.mark.full]
 MIB = 1 << 20
 
 

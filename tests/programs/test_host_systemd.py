@@ -26,7 +26,7 @@ LACKING = (
     if TREES
     else "no control groups of version 2 are mounted"
 )
-pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING or "never")
+pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(LACKING), reason=LACKING or "never")]
 
 BOOT = f"""
 set -e
