@@ -214,8 +214,10 @@ def only_of(kind: type[HTTPConnection], access: Access) -> type[HTTPConnection]:
     class KnownConnection(kind):  # type: ignore[misc, valid-type]
         def connect(self) -> None:
             super().connect()
+            self._answered = False
             try:
                 why, ends = self._refused()
+                self._answered = True
             except TimeoutError as error:
                 self.close()
                 raise urllib3.exceptions.ConnectTimeoutError(self, f"{self.host} did not say whose it is") from error
