@@ -7,11 +7,9 @@ not ours must be as it was.
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,10 +20,20 @@ from typing import Any
 import psutil
 import pytest
 from box import witness
-from clusterkit import DATA, Cli, await_event, cli, command, events, findings, in_effect, keepers_of, run_folder
+from clusterkit import (
+    DATA,
+    Cli,
+    await_event,
+    cli,
+    events,
+    findings,
+    in_effect,
+    keepers_of,
+    recovered_elsewhere,
+    run_folder,
+)
 from relays import Doors, doors
 
-from chaos.base.paths import STATE_VARIABLE
 from chaos.opensearch.administration import create_index, delete_index, set_weights, weights
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.target.labs.local import LocalLab
@@ -335,11 +343,8 @@ def test_votes_of_a_dead_runner_are_given_back(voted: There, tmp_path: Path, bot
     running.process.kill()
     running.process.wait()
     if both:
-        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-        ended = subprocess.run(
-            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
-        )
-        assert ended.returncode == 0 and "votes.exclude" in ended.stdout + ended.stderr, ended.stdout + ended.stderr
+        code, output = recovered_elsewhere(there.file, tmp_path)
+        assert code == 0 and "votes.exclude" in output, output
     assert wait_until(there.as_before, 60), there.theirs()
     code, output = cli("recover")
     assert code == 0 and "could not" not in output, output
@@ -376,13 +381,8 @@ def test_a_blocked_index_of_a_dead_runner_is_taken_away(there: There, key: str):
 
 @pytest.mark.full
 def test_another_machine_undoes_it_when_the_keeper_died_too_and_not_before(there: There, tmp_path: Path):
-    elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-
     def recovered() -> tuple[int, str]:
-        done = subprocess.run(
-            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
-        )
-        return done.returncode, done.stdout + done.stderr
+        return recovered_elsewhere(there.file, tmp_path)
 
     running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
     await_event(running, there.out, in_effect)
@@ -443,11 +443,8 @@ def test_toxics_of_a_dead_runner_are_taken_back(with_links: There, tmp_path: Pat
     running.process.kill()
     running.process.wait()
     if both:
-        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-        done = subprocess.run(
-            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        code, output = recovered_elsewhere(there.file, tmp_path)
+        assert code == 0, output
     assert wait_until(there.as_before, 60), there.theirs()
     assert cli("recover")[0] == 0
 
@@ -497,11 +494,8 @@ def test_whenever_it_dies_everything_is_as_before(with_links: There, tmp_path: P
         time.sleep(drawn.uniform(5, 15))
         there.doors.mend()
     if with_it == "the keeper":
-        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-        done = subprocess.run(
-            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=180
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        code, output = recovered_elsewhere(there.file, tmp_path)
+        assert code == 0, output
     assert wait_until(there.as_before, 90), there.theirs()
     code, output = cli("recover")
     assert code == 0 and "could not" not in output, output
@@ -584,11 +578,8 @@ def test_what_controllers_of_a_dead_runner_did_is_taken_back(with_standby: There
     assert psutil.wait_procs(mine, 15)[1] == []
     if both:
         assert not there.as_before()
-        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-        done = subprocess.run(
-            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=180
-        )
-        assert done.returncode == 0 and "watching for 60 s" in done.stdout + done.stderr, done.stdout + done.stderr
+        code, output = recovered_elsewhere(there.file, tmp_path)
+        assert code == 0 and "watching for 60 s" in output, output
     assert wait_until(there.as_before, 60), witness.differences(there.before, there.theirs())
     code, output = cli("recover")
     assert code == 0 and "could not" not in output, output

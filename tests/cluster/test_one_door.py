@@ -9,9 +9,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
-import os
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,10 +29,18 @@ from cluster.test_on_existing import (
     steps,
     taken_for_theirs,
 )
-from clusterkit import await_event, cli, command, events, findings, in_effect, keepers_of, run_folder
+from clusterkit import (
+    await_event,
+    cli,
+    events,
+    findings,
+    in_effect,
+    keepers_of,
+    recovered_elsewhere,
+    run_folder,
+)
 
 from chaos.base.netsock import Endpoint
-from chaos.base.paths import STATE_VARIABLE
 from chaos.definitions.existing import load_existing
 from chaos.opensearch.views import administer
 from chaos.target.existing import rights
@@ -226,11 +232,8 @@ def test_what_a_dead_runner_did_is_undone_through_the_door(there: There, tmp_pat
     running.process.kill()
     running.process.wait()
     if both:
-        elsewhere = os.environ | {STATE_VARIABLE: str(tmp_path / "elsewhere")}
-        done = subprocess.run(
-            command("recover", "--on", there.file), env=elsewhere, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        code, output = recovered_elsewhere(there.file, tmp_path)
+        assert code == 0, output
     assert wait_until(there.as_before, 60), there.theirs()
     assert cli("recover")[0] == 0
 

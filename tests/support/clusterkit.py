@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import psutil
 
+from chaos.base.paths import STATE_VARIABLE
 from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter
@@ -108,6 +109,13 @@ def end_all(seconds: float = 240) -> None:
 
 def cli(*arguments: str | Path, timeout: float = 300) -> tuple[int, str]:
     return Cli(*arguments).end(timeout)
+
+
+def recovered_elsewhere(file: Path, folder: Path) -> tuple[int, str]:
+    """``recover --on FILE`` on what is another machine to the suite: ``folder`` holds its state."""
+    there = os.environ | {STATE_VARIABLE: str(folder / "elsewhere")}
+    done = subprocess.run(command("recover", "--on", file), env=there, capture_output=True, text=True, timeout=180)
+    return done.returncode, done.stdout + done.stderr
 
 
 def run_folder(out: Path) -> Path | None:
