@@ -107,7 +107,7 @@ class Workload(ABC):
         actions = self._actions(index, documents, keys)
         documents += keys
         try:
-            _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60)
+            _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60, index=index)
             client.indices.refresh(index=index, request_timeout=60)
             found = client.count(index=index, request_timeout=60)["count"]
         except (OpenSearchException, *UNREADABLE) as error:
