@@ -292,11 +292,7 @@ class LinkEvidence:
         self._expected, self._shows = expected, shows
         self._expected_existing = expected_existing or expected
         self._shows_existing = shows_existing or shows
-        self._expected_still, self._shows_still = holds or (expected, shows)
-        if holds is not None:
-            self._expected_existing_still, self._shows_existing_still = holds
-        else:
-            self._expected_existing_still, self._shows_existing_still = self._expected_existing, self._shows_existing
+        self._still = holds
         self._silence = silence
         self._baseline: dict[Pair, Echo] = {}
         self._existing: list[Line] = []
@@ -398,11 +394,8 @@ class LinkEvidence:
                 probes.append(self._new(pair, existing[pair], lines[pair].what, held=self._holding))
                 continue
             probes.append(self._new(pair, new[pair], lines[pair].what, held=self._holding))
-            expected, judge = (
-                (self._expected_existing_still, self._shows_existing_still)
-                if self._holding
-                else (self._expected_existing, self._shows_existing)
-            )
+            still = self._still if self._holding else None
+            expected, judge = still or (self._expected_existing, self._shows_existing)
             shows = judge(pair, base, existing[pair])
             if self._holding and not shows and existing[pair].reply in (*ENDED, Reply.UNREACHABLE):
                 continue  # it ended at some time, as connections do: the new one tells what holds now
@@ -427,7 +420,7 @@ class LinkEvidence:
 
     def _new(self, pair: Pair, echo: Echo, what: str, *, held: bool) -> Probe:
         (a, b), base = pair, self._baseline.get(pair)
-        expected, shows = (self._expected_still, self._shows_still) if held else (self._expected, self._shows)
+        expected, shows = (self._still if held else None) or (self._expected, self._shows)
         return Probe(what, expected(pair, base), str(echo), shows(pair, base, echo), about=f"{a} → {b}")
 
     def held(self, lab: Lab) -> Look:
