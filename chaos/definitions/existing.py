@@ -6,6 +6,7 @@ what is not in it is not allowed. Secrets stand in it by reference only.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -139,6 +140,40 @@ class Zones(Strict):
     )
 
 
+def _ip(text: Any) -> Any:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise Malformed(f"cannot read {text!r}: expected an address such as 10.0.0.7") from None
+
+
+Ip = Annotated[str, BeforeValidator(_ip)]
+Destination = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*$")]
+"""As ``ssh`` takes it: a name of its configuration, or user@host; nothing that reads as an option."""
+
+
+class ClientHost(Strict):
+    """Where a zone's clients are."""
+
+    addresses: OneOrMore[Ip] = Field(
+        min_length=1, description="from which they come, as nodes see them, for example [10.0.9.4]"
+    )
+    ssh: Destination | None = Field(
+        default=None, description="one of their hosts: what they meet is looked at from there (it needs no program)"
+    )
+
+
+class HostsFile(Strict):
+    """How hosts are reached: by OpenSSH's own client, with the program of docs/hosts.md on hosts of nodes."""
+
+    config: str | None = Field(
+        default=None, min_length=1, description="configuration of ssh (its -F), beside this file; default as ssh does"
+    )
+    clients: dict[Name, ClientHost] = Field(
+        default={}, description="zone → where its clients are: faults on their links need it"
+    )
+
+
 class Member(Strict):
     """One node of the cluster."""
 
@@ -147,6 +182,12 @@ class Member(Strict):
     url: Url | None = Field(
         default=None,
         description="where the node itself is reached; where no node has one, runs go through the endpoints",
+    )
+    ssh: Destination | None = Field(
+        default=None, description="its host, as ssh takes it: faults on hosts need it (docs/hosts.md)"
+    )
+    addresses: OneOrMore[Ip] = Field(
+        default=(), description="its host's, as other nodes see it: faults on links by its host need them"
     )
 
 
@@ -316,6 +357,9 @@ class ExistingFile(Strict):
     toxiproxies: tuple[TheirToxiproxy, ...] = Field(
         default=(), description="of yours, between nodes or before them: faults on links need them"
     )
+    hosts: HostsFile | None = Field(
+        default=None, description="how the hosts of nodes are reached; without it there are no faults on hosts"
+    )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
@@ -398,6 +442,11 @@ class Existing(Strict):
         """The indices that may be unavailable on a day."""
         return frozenset(each.index for each in self.written.accept_unavailable if today <= each.until)
 
+    @property
+    def ssh_config(self) -> str | None:
+        """ssh's configuration of this target; None: as ssh finds its own."""
+        return None if self.written.hosts is None else self._beside(self.written.hosts.config)
+
     def _beside(self, file: str | None) -> str | None:
         return None if file is None else str(self.folder / Path(file).expanduser())
 
@@ -456,6 +505,7 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
             says = f"zone {node.zone} is not in zones.names: {did_you_mean(node.zone, file.zones.names)}"
             yield Problem(("nodes", name, "zone"), says)
     yield from _ways(file, schemes)
+    yield from _hosts(file)
     if file.rung in EXPIRING and file.until is None:
         yield Problem(
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"
@@ -463,6 +513,28 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
     if file.rung != RUNGS[0]:
         for says in as_production(file):
             yield Problem(("rung",), f"{says}: expected rung observe, and nothing above")
+
+
+def _hosts(file: ExistingFile) -> Iterator[Problem]:
+    """Of hosts: what is said of one needs the other, and whom they name must be there."""
+    zones = file.zones.names
+    reached = [name for name, node in file.nodes.items() if node.ssh is not None]
+    if file.hosts is None:
+        for name, node in file.nodes.items():
+            for key in ("ssh", "addresses"):
+                if getattr(node, key):
+                    says = (
+                        f"{key} is of hosts, and the file says not how they are reached: expected hosts, if only {{}}"
+                    )
+                    yield Problem(("nodes", name, key), says, at_key=True)
+        return
+    if not reached:
+        says = "no node says which host is its own: expected ssh at those nodes whose hosts may be touched"
+        yield Problem(("hosts",), says, at_key=True)
+    for zone in file.hosts.clients:
+        if zone not in zones:
+            says = f"zone {zone} is not in zones.names: {did_you_mean(zone, zones)}"
+            yield Problem(("hosts", "clients", zone), says, at_key=True)
 
 
 def as_production(file: ExistingFile) -> Iterator[str]:
@@ -523,4 +595,7 @@ def _named(file: ExistingFile) -> Iterator[tuple[str, str]]:
         *map(Address.parse, passed),
     )
     yield from dict.fromkeys(("the host", address.host) for address in addresses)
+    clients = file.hosts.clients.values() if file.hosts is not None else ()
+    reached = [each.ssh for each in (*file.nodes.values(), *clients) if each.ssh is not None]
+    yield from dict.fromkeys(("the host", destination) for destination in reached)
     yield from (("the node", name) for name in file.nodes)

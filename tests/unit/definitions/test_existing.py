@@ -185,3 +185,31 @@ def test_what_others_may_suffer_is_written_with_its_units(tmp_path: Path) -> Non
 def test_what_is_wrong_with_it_is_told_with_its_place(tmp_path: Path, foreign: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=f"staging.yaml:{says}" if says[0].isdigit() else says):
         load_existing(with_foreign(tmp_path, foreign))
+
+
+HOSTS = "hosts: {config: ssh_config, clients: {a: {addresses: 10.0.9.4, ssh: app-a}}}\n"
+ON_HOST = "ssh: chaos@es-2, addresses: [10.0.0.2], "
+
+
+def test_hosts_are_named_as_ssh_takes_them(tmp_path: Path) -> None:
+    made = load_existing(written(tmp_path, (UNTIL, UNTIL + HOSTS), ("es-2: {", f"es-2: {{{ON_HOST}")))
+    assert made.ssh_config == str(tmp_path / "ssh_config")
+    assert made.written.nodes["es-2"].ssh == "chaos@es-2" and made.written.nodes["es-2"].addresses == ("10.0.0.2",)
+    assert made.written.hosts is not None and made.written.hosts.clients["a"].addresses == ("10.0.9.4",)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("", ""), "14:1: no node says which host is its own"),
+        (("es-2: {", "es-2: {ssh: -oProxyCommand=x, "), "11:15: ssh: expected text like .*-oProxyCommand=x"),
+        (("es-2: {", "es-2: {ssh: es-2, addresses: [10.0.0], "), "cannot read '10.0.0': expected an address"),
+        (("es-2: {", "es-2: {ssh: chaos@es-2.live.example, "), "the host chaos@es-2.live.example is called live"),
+        (("clients: {a", "clients: {c"), "14:39: zone c is not in zones.names"),
+        ((HOSTS, ""), "11:10: ssh is of hosts, and the file says not how they are reached"),
+    ],
+)
+def test_what_is_wrong_with_hosts_is_told(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    more = [] if change[0] in ("", "es-2: {") else [("es-2: {", "es-2: {ssh: es-2, ")]
+    with pytest.raises(InvalidInput, match=says):
+        load_existing(written(tmp_path, (UNTIL, UNTIL + HOSTS), *more, change))
