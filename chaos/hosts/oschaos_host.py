@@ -1491,10 +1491,23 @@ def state(given: Any) -> Data:
     found = [each for each in every() if all(each[field] == ask[field] for field in ask)]
     answer: Data = {"ok": True, "active": [shown(each) for each in found if each["boot"] == boot()]}
     answer["earlier_boot"] = [[each["run"], each["id"]] for each in found if each["boot"] != boot()]
+    answer["nodes"] = processes()
     if "id" in ask:
         with contextlib.suppress(FileNotFoundError, ValueError):
             answer["ended"] = json.loads(text_of(f"{records()}/{ask['run']}_{ask['id']}.ended"))
     return answer
+
+
+def processes() -> Data:
+    """Each node's process, without a probe of anything; no nodes where the configuration cannot be read."""
+    told: Data = {}
+    with contextlib.suppress(Refused):
+        for name, node in configuration()["nodes"].items():
+            told[name] = None
+            with contextlib.suppress(Refused):
+                if (found := node_process(node)) is not None:
+                    told[name] = {field: found[field] for field in ("pid", "start", "state", "user")}
+    return told
 
 
 def strays(remove_them: bool) -> list[str]:

@@ -505,6 +505,44 @@ def test_sweep_of_a_run_leaves_other_runs(host: Host) -> None:
     assert host.letter(host.pid) != "T" and host.reaches(host.near, CONTROL)
 
 
+# --- what state says of nodes ---
+
+
+def test_state_says_which_process_is_whose_node(host: Host) -> None:
+    pid = host.pid
+    host.config["nodes"]["es-2"] = {**host.config["nodes"]["es-1"], "pidfile": str(host.folder / "none.pid")}
+    host.configure()
+    status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    nodes = host.call("state")["nodes"]
+    assert nodes["es-1"].pop("state") in "SR" and nodes["es-2"] is None
+    assert nodes == {"es-1": {"pid": pid, "start": int(status[19]), "user": 65534}, "es-2": None}
+    host.begun("node.pause")
+    assert host.state()["nodes"]["es-1"]["state"] == "T"
+    host.undone()
+    host.begun("node.kill", "f2")
+    assert host.state("f2")["nodes"] == {"es-1": None, "es-2": None}
+    assert host.undo("f2")["ok"]
+    assert host.call("state")["nodes"]["es-1"]["pid"] == host.pid != pid
+
+
+def test_state_names_no_process_of_another_user(host: Host) -> None:
+    node = host.pidfile.read_text()
+    host.pidfile.write_text(str(os.getpid()))
+    assert host.call("state")["nodes"] == {"es-1": None}
+    host.config["nodes"]["es-1"]["user"] = "nobody-of-that-name"
+    host.configure()
+    assert host.call("state")["nodes"] == {"es-1": None}
+    host.pidfile.write_text(node)
+
+
+def test_state_without_a_configuration_names_no_nodes_and_tells_the_rest(host: Host) -> None:
+    host.begun("node.pause")
+    (host.root / "etc" / "oschaos-host.json").unlink()
+    answer = host.state()
+    assert answer["ok"] and answer["nodes"] == {} and answer["active"][0]["steps"][0]["there"]
+    assert host.undo()["ok"]
+
+
 # --- what it refuses ---
 
 

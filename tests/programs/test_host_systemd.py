@@ -139,6 +139,7 @@ def test_facts_say_what_arms(systemd: Systemd) -> None:
     facts = systemd.call("facts")
     assert facts["systemd"] and facts["dead_man"] == "systemd"
     assert str(facts["nodes"]["es-1"]["process"]["pid"]) == systemd.shows("MainPID")
+    assert systemd.call("state")["nodes"]["es-1"]["pid"] == facts["nodes"]["es-1"]["process"]["pid"]
 
 
 def test_kill_is_not_restarted_by_systemd_until_its_undo(systemd: Systemd) -> None:
