@@ -193,7 +193,8 @@ def _under_way(made: Planned) -> list[tuple[str, Row]]:
 
 def _busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
     """What a plan does not ask for, since it is more than a look: templates of others, and another run."""
-    from chaos.run import on_target
+    from chaos.registry import PROVIDERS
+    from chaos.run import on_target, reaching
     from chaos.target.existing.target import ExistingTarget
 
     made = every[0]
@@ -204,4 +205,8 @@ def _busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
     if controlled := [each for each in every if each.experiment.controller is not None]:
         rows += on_target.refused_canaries(cluster, controlled[0].experiment.topology)
     rows += on_target.refused_foreign(made.target)
+    offers = reaching.offers_on(PROVIDERS, made.target.written)
+    for each in every:
+        there = ExistingTarget(each.target, each.experiment.topology)
+        rows += [row for row in on_target.refused_hosts(there, each.experiment, each.seed, offers) if row not in rows]
     return [(THE_CLUSTER, row) for row in rows]

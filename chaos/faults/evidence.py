@@ -142,8 +142,8 @@ class Evidence(Protocol):
 
 
 def running(state: str | None) -> bool:
-    """Whether a process in this state (the kernel's letter) can answer."""
-    return state is not None and state not in ("T", "t")
+    """Whether a process in this state (the kernel's letter) can answer; not known is no yes."""
+    return state is not None and state not in ("T", "t", "!")
 
 
 class Others:

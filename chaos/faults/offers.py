@@ -76,11 +76,12 @@ class Offer:
 class Provider:
     """One means to carry kinds of fault out. ``says``: what it is, in a line.
 
-    ``grade``: of the proofs that kinds have with it, where an offer says no other.
+    ``grade``: of the proofs that kinds have with it, where an offer says no other. ``of_others``: only for what others
+    own, so it comes after all that a lab can have.
     """
 
-    def __init__(self, name: str, says: str, *, grade: Grade) -> None:
-        self.name, self.says, self.grade = name, says, grade
+    def __init__(self, name: str, says: str, *, grade: Grade, of_others: bool = False) -> None:
+        self.name, self.says, self.grade, self.of_others = name, says, grade, of_others
         self.offers: dict[str, Offer] = {}
 
     def carries_out(
@@ -107,7 +108,7 @@ class Providers:
     """All that there are. Where two offer the same, a target's order decides, and then this one."""
 
     def __init__(self, providers: Iterable[Provider], kinds: Mapping[str, type[FaultParams]]) -> None:
-        self.all, self.kinds = tuple(providers), dict(kinds)
+        self.all, self.kinds = tuple(sorted(providers, key=lambda each: each.of_others)), dict(kinds)
 
     def of(self, kind: str, order: Sequence[str] = ()) -> list[Offer]:
         """The offers of a kind; those of the kind that it is made of too, where it is made of one.
@@ -120,6 +121,10 @@ class Providers:
             found += [_through(offer, kind) for offer in self.of(known.made_of)]
         found.sort(key=lambda offer: order.index(offer.provider) if offer.provider in order else len(order))
         return [replace(offer, needs=(*offer.needs, *known.sees)) for offer in found]
+
+    def of_others(self, provider: str) -> bool:
+        """Whether this one is only for what others own."""
+        return any(each.of_others for each in self.all if each.name == provider)
 
     def on(
         self, lacks: Lacks = lambda _: None, order: Sequence[str] = (), refused: Mapping[str, str] | None = None
@@ -153,11 +158,13 @@ class Offers:
         """Why nobody can carry a kind out here; empty: somebody can."""
         if kind in self.refused:
             return [self.refused[kind]]
-        found: list[str] = []
-        for offer in self.providers.of(kind, self.order):
-            if not (why := offer.reasons(self.lacks)):
-                return []
-            found += why
+        every = self.providers.of(kind, self.order)
+        if any(not offer.reasons(self.lacks) for offer in every):
+            return []
+        # what is missed is what would be taken first; and only others' clusters can have what is of others
+        named = [offer for offer in every if offer.provider in self.order]
+        missed = named or [offer for offer in every if not self.providers.of_others(offer.provider)]
+        found = [reason for offer in missed for reason in offer.reasons(self.lacks)]
         return list(dict.fromkeys(found)) or [f"no provider offers {kind}"]
 
     def chosen(self, kind: str) -> Offer:

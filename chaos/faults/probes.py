@@ -281,7 +281,9 @@ class Asked(Line):
             names = [node["name"] for node in said.get("nodes", {}).values()] if status == 200 else None
         except urllib3.exceptions.TimeoutError:
             return Echo(Reply.SILENT)
-        except (urllib3.exceptions.HTTPError, LookupError, TypeError, AttributeError):
+        except urllib3.exceptions.HTTPError as error:
+            return self._ended(Reply.REFUSED) if asked == other and denied(error) else Echo(Reply.UNREACHABLE)
+        except (LookupError, TypeError, AttributeError):
             return Echo(Reply.UNREACHABLE)
         if names == [other]:
             return Echo(Reply.ANSWERED, seconds)
@@ -299,6 +301,15 @@ class Asked(Line):
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def denied(error: BaseException | None) -> bool:
+    """Whether a request failed because the other end took no connection, or ended it."""
+    while error is not None:
+        if isinstance(error, (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class Greeted(Line):

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from chaos.observe import foreign
 from chaos.opensearch.administration import explicit_settings, reading
 from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
-from chaos.run import controllers, reaching
+from chaos.run import controllers, plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import NotedLedger, Notes, opening
 from chaos.target.existing import compare
@@ -143,6 +144,9 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     return rows
 
 
+SSH = "ssh"
+"""The provider that works on hosts."""
+HOST_REMEDY = "see there: sudo oschaos-host facts; what may be done stands in /etc/oschaos-host.json"
 STRICT = "cluster.routing.weighted.strict"
 
 
@@ -210,6 +214,45 @@ def refused_beside(target: ExistingTarget) -> list[Row]:
     return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", _wait(target))] if left else []
 
 
+def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers) -> list[Row]:
+    """Hosts that do not prove that they are what the file says, or that cannot do what the experiment asks of them."""
+    asked: dict[str, set[str]] = {}
+    for each in plan.faults(experiment):
+        if offers.meant(each.params.kind).provider != SSH:
+            continue
+        fault = plan.preview(each, experiment, seed, target.wiring, offers)
+        if fault is None:  # only the moment decides whom it hits
+            for node in target.hosts.of_nodes:
+                asked.setdefault(node, set())
+            continue
+        for both in fault.moves:
+            if both.move.operation == "host.begin":
+                asked.setdefault(both.move.arguments["node"], set()).add(both.move.arguments["intent"])
+
+    def ask(node: str) -> list[Row]:
+        try:
+            told = target.on_host(node)
+        except ChaosError as error:
+            return [Row("host", Sign.BLOCKS, error.message, error.remedy or "")]
+        whys = [(intent, told["intents"].get(intent, "its program knows no such intent")) for intent in asked[node]]
+        return [
+            Row(
+                "host",
+                Sign.BLOCKS,
+                f"{target.hosts.of_nodes[node]}: {intent} of {node} cannot be had: {why}",
+                HOST_REMEDY,
+            )
+            for intent, why in sorted(whys)
+            if why
+        ]
+
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            return [row for rows in pool.map(ask, sorted(asked)) for row in rows]
+    finally:
+        target.hosts.close()
+
+
 def under_way(target: ExistingTarget) -> list[Row]:
     """Another run that is under way there; asked by GETs. Raises LabError."""
     notes = _notes_of(target)
@@ -273,8 +316,14 @@ class OnTarget:
         self._renewed = time.monotonic()
         both.move.apply(self.lab)
         self.ledger.notes = self._notes = notes
+        if self._on_hosts():
+            self.lab.hosts.take(self.ledger.run)
         self._thread.start()
         return self._keeper
+
+    def _on_hosts(self) -> bool:
+        """Whether anything of the experiment is done on hosts."""
+        return any(self.offers.meant(each.params.kind).provider == SSH for each in plan.faults(self.experiment))
 
     def holds(self) -> bool:
         """Whether this run may be taken for alive on the cluster."""
@@ -288,7 +337,8 @@ class OnTarget:
             self._thread.join()
 
     def marks(self) -> list[str]:
-        """What of ours is still on the cluster's Toxiproxies, of those that this run has used; empty: nothing."""
+        """What of ours is still on the cluster's Toxiproxies and hosts, of those that this run has used; empty:
+        nothing."""
         put = facts(moves(self.ledger.path))
         found = []
         for label in sorted({fact[0] for fact in put}):
@@ -297,10 +347,13 @@ class OnTarget:
                 found.append(f"the Toxiproxy {label} does not answer: whether it still has toxics of ours is not known")
                 continue
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
+        if any(move.operation == "host.begin" for move in moves(self.ledger.path)):
+            found += self.lab.hosts.standing(self.ledger.run)
         return found
 
     def end(self, *, clean: bool) -> str | None:
         """The keeper may go, or goes on where something is left: what is said of that."""
+        self.lab.hosts.close()
         if self._keeper is None:
             return None
         if clean:

@@ -33,8 +33,12 @@ CAPABILITIES = {
     "cpu": "cap the processor time of one node, and count it",
     "memory": "limit the memory of one node, and count failures at the limit",
     "disks": "a disk of its own for each node, that can be full, stalled, read-only, broken or cut off from power",
+    "hosts": "a program of ours on the hosts of nodes that others own, reached by ssh",
     "throttle": "limit how fast a node's disk takes writes",
 }
+
+NO_SSH = "the hosts of a lab are ours, and no ssh leads to them"
+"""Why labs lack ``hosts``."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,8 @@ class Processes(Protocol):
     def wipe_node(self, node: str) -> None: ...
 
     def process_state(self, node: str) -> str | None:
-        """The kernel's letter for the node's process (``T`` when stopped), None when it is gone."""
+        """The kernel's letter for the node's process (``T`` when stopped), None when it is gone. On a cluster that
+        exists ``?`` where nobody can be asked, and ``!`` where its host gave no answer."""
 
     def data_is_empty(self, node: str) -> bool: ...
 

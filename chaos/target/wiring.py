@@ -181,6 +181,18 @@ class Wiring:
         """Whether a process of ours can open the connection that ``source`` opens to a node."""
         return True
 
+    def address(self, host: str) -> tuple[str, ...]:
+        """The addresses that the packets of a host have, on the wire."""
+        return (self[host].bridge_address,)
+
+    def machine(self, node: str) -> str:
+        """What a node runs on."""
+        return node
+
+    def beside(self, node: str) -> tuple[str, ...]:
+        """The other nodes on the same machine."""
+        return ()
+
     def port(self, source: str) -> int:
         """The port on which ``source`` reaches a node."""
         return TRANSPORT if self[source].kind == "node" else HTTP

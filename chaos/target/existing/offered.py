@@ -1,4 +1,4 @@
-"""What a cluster that exists has for faults: its REST API, and Toxiproxies that its file names.
+"""What a cluster that exists has for faults: its REST API, and Toxiproxies and hosts that its file names.
 
 What else faults need is lacking, in words.
 """
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from chaos.definitions.existing import ExistingFile
 from chaos.target.protocol import CAPABILITIES
 
-ORDER = ("rest", "toxiproxy")
+ORDER = ("rest", "toxiproxy", "ssh")
 """Of providers, the first one first."""
-LINKS = "links"
+LINKS, HOSTS = "links", "hosts"
 
 
 NOT_YET = {
@@ -29,11 +29,15 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
     def lacks(capability: str) -> str | None:
         if capability == LINKS and file.by_doors:
             return "no node is reached by itself, so nobody could be asked what came through: a url for each node"
-        if capability == LINKS and file.toxiproxies:
+        if capability == HOSTS and file.by_doors:
+            return "no node is reached by itself, so nobody could be asked how it is: a url for each node"
+        if (capability == LINKS and file.toxiproxies) or (capability == HOSTS and file.hosts is not None):
             return None
         what = CAPABILITIES.get(capability, capability)
         if capability == LINKS:
             return f"the file names no Toxiproxies of yours ({what})"
+        if capability == HOSTS:
+            return f"the file names no hosts ({what})"
         return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
 
     return lacks

@@ -14,7 +14,7 @@ from typing import Self
 from chaos.base.addresses import Address
 from chaos.base.errors import Lacking
 from chaos.definitions import NodeSpec
-from chaos.definitions.existing import ExistingFile
+from chaos.definitions.existing import ClientHost, ExistingFile
 from chaos.target.wiring import Host, Toxified, Wiring
 
 Pair = tuple[str, str]
@@ -49,21 +49,34 @@ def openings(file: ExistingFile) -> dict[Pair, Address]:
     }
 
 
+def clients_of(file: ExistingFile) -> Mapping[str, ClientHost]:
+    """Zone → where its clients are, of those of which the file says it."""
+    return {} if file.hosts is None else file.hosts.clients
+
+
 @dataclass(frozen=True)
 class TheirWiring(Wiring):
     """``through``: the proxy of each connection. ``open``: the connections whose proxy is reached from here.
 
-    Of nodes' connections all can be looked at: nodes are asked what they get from each other.
+    Of nodes' connections all can be looked at: nodes are asked what they get from each other. ``machines``: node →
+    its host, as ssh takes it. ``seen_as``: node, or clients' host, → the addresses that its packets have.
     """
 
     through: Mapping[Pair, Place] = field(default_factory=dict)
     open: frozenset[Pair] = frozenset()
+    machines: Mapping[str, str] = field(default_factory=dict)
+    seen_as: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def there(cls, lab: str, nodes: tuple[NodeSpec, ...], zones: tuple[str, ...], file: ExistingFile) -> Self:
         """Of an experiment's nodes, which have the cluster's own names."""
         plain = Wiring.of(lab, nodes, zones)
-        return cls(plain.lab, plain.hosts, places(file), frozenset(openings(file)))
+        looked_from = {client_host(zone) for zone, each in clients_of(file).items() if each.ssh is not None}
+        reached = {(client, node.name) for client in looked_from for node in nodes}
+        addresses = {name: node.addresses for name, node in file.nodes.items() if node.addresses}
+        addresses |= {client_host(zone): each.addresses for zone, each in clients_of(file).items()}
+        machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
+        return cls(plain.lab, plain.hosts, places(file), frozenset(openings(file)) | reached, machines, addresses)
 
     def toxified(self, source: str, target: str) -> list[Toxified]:
         """As of a lab. Raises Lacking where no proxy of the file's is on the way, or nothing could be seen of it."""
@@ -74,6 +87,30 @@ class TheirWiring(Wiring):
         if a.kind == "node":
             found.append(Toxified(*self._place(b, a), "downstream"))
         return found
+
+    def address(self, host: str) -> tuple[str, ...]:
+        """The addresses that the packets of a host have, on the wire. Raises Lacking where the file does not say, or
+        where they are another's too."""
+        found = self.seen_as.get(host, ())
+        where = f"nodes, {host}" if self[host].kind == "node" else f"hosts, clients, {self[host].zone}"
+        if not found:
+            says = f"the file does not say which addresses {_who(self[host])} have as others see them"
+            raise Lacking(says, remedy=f"write addresses under {where}")
+        for other, addresses in self.seen_as.items():
+            if other != host and set(addresses) & set(found):
+                says = f"{_who(self[host])} and {_who(self[other])} have an address in common, so both would be hit"
+                raise Lacking(says, remedy="choose a fault on what they have in common, or on their processes")
+        return found
+
+    def machine(self, node: str) -> str:
+        """The host of a node, as ssh takes it. Raises Lacking where the file names none."""
+        if node not in self.machines:
+            raise Lacking(f"the file names no host of {node}", remedy=f"write ssh under nodes, {node}")
+        return self.machines[node]
+
+    def beside(self, node: str) -> tuple[str, ...]:
+        its = self.machine(node)
+        return tuple(other for other, machine in self.machines.items() if machine == its and other != node)
 
     def _place(self, opener: Host, node: Host) -> Place:
         place = self.through.get((opener.name, node.name))

@@ -1,6 +1,6 @@
 """A cluster that somebody else set up, as runs need it: nodes that are spoken to at their own addresses.
 
-It has its REST API, and Toxiproxies where its file names some: no hosts, no processes, no disks. It is never started
+It has its REST API, and Toxiproxies and hosts where its file names some; its disks are its owners'. It is never started
 and never taken away. What a run has to find again (which file, whose nodes) is written down in the state folder before
 the run begins.
 """
@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import urllib3
+
 from chaos.base import paths
 from chaos.base.access import Access, Whose
 from chaos.base.addresses import Address
-from chaos.base.errors import InvalidInput, LabError
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import Topology
@@ -28,7 +30,8 @@ from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target.existing import offered
 from chaos.target.existing.door import DoorClient
-from chaos.target.existing.passages import TheirWiring, openings
+from chaos.target.existing.hosts import UNASKED, Hosts, unlike
+from chaos.target.existing.passages import TheirWiring, client_host, clients_of, openings
 from chaos.target.existing.seen import refuse_another
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.toxiproxy import ToxiproxyServer
@@ -39,6 +42,9 @@ from chaos.target.wiring import HTTP
 KIND = "existing"
 PREFIX = "existing-"
 """Of the ids by which runs name such targets."""
+WHOSE_PROCESS = (
+    "/_nodes/_local/process,jvm?filter_path=nodes.*.name,nodes.*.process.id,nodes.*.jvm.start_time_in_millis"
+)
 NOT_OURS = "this cluster is not ours"
 
 
@@ -69,6 +75,8 @@ def unreached(id: str, seconds: float = 3.0) -> str | None:
             return False
         return True
 
+    if file.hosts is not None:
+        return None  # where all nodes are dead a host can start them
     nodes = list(file.of_nodes.values())
     addresses = [*(nodes or file.addresses), *(server.address for server in file.toxiproxies)]
     whom = f"none of its {len(nodes)} nodes takes" if nodes else "none of its endpoints takes"
@@ -97,6 +105,9 @@ class ExistingTarget(BaseLab):
         self._doors = {str(address): address for address in file.addresses} if file.by_doors else {}
         self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
+        machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
+        self.hosts = Hosts(machines, target.ssh_config, self.folder / "ssh")
+        self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}
         self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
 
     @classmethod
@@ -178,8 +189,14 @@ class ExistingTarget(BaseLab):
         return DoorClient(self.administration(node), meant, access=self.access, timeout=timeout)
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
-        where = self.endpoint(host, address)
-        made = where.connect(timeout)
+        node = self._by_loopback.get(address[0])
+        if host in self._clients and node is not None and (host, node) not in self._proxied:
+            at = self._addresses[node]  # as its clients have it
+            where = Endpoint(at.host, at.port)
+            made = self.hosts.ssh(self._clients[host]).connect(at.host, at.port, timeout)
+        else:
+            where = self.endpoint(host, address)
+            made = where.connect(timeout)
         return self.access.secured(made, where.host) if address[1] == HTTP else made
 
     # ---- what it has, which is its REST API ---------------------------------------------------
@@ -192,8 +209,49 @@ class ExistingTarget(BaseLab):
         return self.lacking(capability)
 
     def process_state(self, node: str) -> str | None:
-        """Nobody knows; whether a node is there, the cluster says."""
-        return "?"
+        """Its host says; where the file names none nobody knows, and whether a node is there, the cluster says."""
+        if node not in self.hosts.of_nodes:
+            return "?"
+        try:
+            found = self.hosts.process(node)
+        except ChaosError:
+            return UNASKED
+        return None if found is None else str(found["state"])
+
+    def on_host(self, node: str) -> dict[str, Any]:
+        """What the program on a node's host says of the node, which is the one that the cluster means: its process is
+        the one that the node itself calls its own. Raises FaultError where it is not, or nobody says; LabError where
+        the host cannot be asked."""
+        facts = self.hosts.facts(node)
+        host = self.hosts.of_nodes[node]
+        if node not in facts["nodes"]:
+            raise FaultError(
+                f"{host}: its configuration names {', '.join(facts['nodes']) or 'no node'}, and not {node}",
+                remedy="correct ssh of this node in the target's file, or /etc/oschaos-host.json there",
+            )
+        told: dict[str, Any] = facts["nodes"][node]
+        try:
+            status, answer = self.client(node, timeout=5.0).request("GET", WHOSE_PROCESS)
+            asked = next(iter(answer["nodes"].values())) if status == 200 else {"name": f"status {status}"}
+            why = unlike(node, told, asked) if asked["name"] == node else f"at its url is {asked['name']}"
+        except (urllib3.exceptions.HTTPError, StopIteration, LookupError, TypeError, AttributeError) as error:
+            why = f"{node} does not say which process it is ({type(error).__name__})"
+        if why is not None:
+            raise FaultError(f"{host} does not prove that {node} runs on it: {why}")
+        return told
+
+    def on_hosts(self, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """:meth:`on_host` of each of these nodes, at the same time."""
+        every = sorted(nodes)
+        if not every:
+            return {}
+        with ThreadPoolExecutor(min(len(every), 16)) as pool:
+            return dict(zip(every, pool.map(self.on_host, every), strict=True))
+
+    def identity(self, node: str) -> ProcessIdentity | None:
+        """On its host. Raises LabError or FaultError where that gives no answer."""
+        found = self.hosts.process(node)
+        return None if found is None else ProcessIdentity(found["pid"], found["start"], self.hosts.of_nodes[node])
 
     def version(self, node: str) -> str:
         return self.topology.version
@@ -251,7 +309,7 @@ class ExistingTarget(BaseLab):
         self._none()
 
     kill_node = stop_node = start_node = pause_node = resume_node = wipe_node = _refused
-    data_is_empty = set_version = identity = _refused
+    data_is_empty = set_version = _refused
     block_neighbour = restore_neighbour = _refused
     limits = restore_limits = limit_processors = squeeze_memory = exhaust_memory = _refused
     processor_use = memory_use = read_files = _refused

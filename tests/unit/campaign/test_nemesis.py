@@ -112,7 +112,7 @@ def test_every_fault_is_undone_by_its_own_name_and_the_last_phase_waits_for_gree
 
 def test_what_the_lab_lacks_is_not_drawn_and_refused_where_it_is_asked_for() -> None:
     def lacks(need: str) -> str | None:
-        return "no such thing here" if need == "process" else None
+        return "no such thing here" if need in ("process", "hosts") else None
 
     kinds = {each.params.kind for seed in range(5) for each in nemesis.timeline(options(seed=seed), lacking(lacks))}
     assert kinds and not any("process" in needs(kind) for kind in kinds)

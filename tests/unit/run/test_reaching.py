@@ -253,7 +253,8 @@ def test_what_could_not_be_seen_to_hold_with_its_zone_out_is_refused(
 
 def test_where_the_file_names_no_toxiproxies_that_is_told_once(tmp_path: Path) -> None:
     made = plan(tmp_path, LATE)
-    assert refused(made) == ["faults: no provider"] and "names no Toxiproxies" in made.refused[0][1].says
+    assert refused(made) == ["faults: no provider"] * 2  # a reason each
+    assert "names no Toxiproxies" in made.refused[0][1].says and "names no hosts" in made.refused[1][1].says
 
 
 @pytest.mark.parametrize(
@@ -431,7 +432,7 @@ def test_what_nobody_can_do_there_is_told_without_the_moves_by_which_a_lab_does_
     step = next(step for step in made.steps if "inject" in step["step"])
     assert step["provider"] is None and "moves" not in step and step["targets"] == ["c-data"]
     ((where, row),) = made.refused
-    assert where == "faults" and "reached by REST alone" in row.says
+    assert where == "faults" and "the file names no hosts" in row.says
 
 
 def test_a_cluster_that_is_not_as_its_file_says_is_planned_on_by_nobody(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from chaos.target.labs.processes import wait_until
 from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.target.limits import PERIOD_MICROSECONDS, Limits, MemoryUse, ProcessorUse, untouched
 from chaos.target.parts import Parts
-from chaos.target.protocol import CAPABILITIES
+from chaos.target.protocol import CAPABILITIES, NO_SSH
 from chaos.target.wiring import BLACK_HOLE, HTTP, TRANSPORT, Host, Proxy, Wiring
 
 API = 8474
@@ -456,7 +456,7 @@ class DockerLab(BaseLab):
         offers["memory"] = elsewhere or (
             None if usable("memory") else "control groups for 'memory' cannot be changed here"
         )
-        offers["drop"] = elsewhere
+        offers["drop"], offers["hosts"] = elsewhere, NO_SSH
         offers |= {what: elsewhere or offered(topology, what) for what in ("disks", "throttle")}
         return offers
 

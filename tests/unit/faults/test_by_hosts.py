@@ -1,0 +1,174 @@
+"""Faults on hosts of others: which host does what for a link, and what a plan knows of the moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.base.errors import FaultError, Lacking
+from chaos.definitions import load_topology
+from chaos.definitions.existing import ExistingFile
+from chaos.definitions.steps import Scene
+from chaos.faults.fault import Fault
+from chaos.faults.kind import built
+from chaos.providers import ssh
+from chaos.registry import FAULTS, PROVIDERS
+from chaos.run.reaching import offers_on
+from chaos.target.existing.passages import TheirWiring
+
+TOPOLOGY = load_topology("3az")
+NODES = [node.name for node in TOPOLOGY.nodes]
+ADDRESSES = {name: f"10.0.0.{n}" for n, name in enumerate(NODES, 1)}
+CLIENTS = {"a": "10.0.9.1", "b": "10.0.9.2", "c": "10.0.9.3"}
+
+
+def file(**changes: dict[str, Any]) -> ExistingFile:
+    """Every node has a host of its own. ``changes``: node → what of its entry is otherwise."""
+    members = {
+        node.name: {
+            "zone": node.zone,
+            "roles": list(node.roles),
+            "url": f"http://{node.name}:9200",
+            "ssh": f"host-{node.name}",
+            "addresses": [ADDRESSES[node.name]],
+        }
+        | changes.get(node.name.replace("-", "_"), {})
+        for node in TOPOLOGY.nodes
+    }
+    return ExistingFile.model_validate(
+        {
+            "apiVersion": "opensearch-chaos/v1",
+            "kind": "existing",
+            "name": "staging",
+            "endpoints": ["http://a-cm:9200"],
+            "identity": {"cluster_uuid": "u", "cluster_name": "staging"},
+            "opensearch": TOPOLOGY.version,
+            "zones": {"names": {zone: zone for zone in TOPOLOGY.zones}},
+            "nodes": members,
+            "hosts": {"clients": {zone: {"addresses": [at], "ssh": f"app-{zone}"} for zone, at in CLIENTS.items()}},
+        }
+    )
+
+
+def fault(kind: str, of: ExistingFile | None = None, **given: Any) -> Fault:
+    of = of or file()
+    wiring = TheirWiring.there("plan", TOPOLOGY.nodes, TOPOLOGY.zones, of)
+    scene = Scene.of(TOPOLOGY, 1, "dark-1")
+    return built(FAULTS[kind].model_validate(given), "dark-1", scene, wiring, offers_on(PROVIDERS, of).chosen(kind))
+
+
+def asked(made: Fault) -> list[tuple[str, str, dict[str, Any]]]:
+    moves = [each.move.arguments for each in made.moves if each.move.operation == "host.begin"]
+    return [(each["node"], each["intent"], each["asked"]) for each in moves]
+
+
+ENDS = st.sampled_from([*NODES, "client-a", "client-b"])
+LINKS = st.sets(st.tuples(ENDS, ENDS).filter(lambda link: link[0] != link[1] and set(link) & set(NODES)), min_size=1)
+
+
+@given(LINKS, st.sets(st.sampled_from(NODES)))
+def test_each_link_is_cut_once_and_no_other(links: set[tuple[str, str]], machines: set[str]) -> None:
+    reached = all(set(link) & machines for link in links)
+    if not reached:
+        with pytest.raises(Lacking, match="is reached by no host"):
+            ssh.cuts(links, machines)
+        return
+    done: list[tuple[str, str]] = []
+    for node, direction, peers in ssh.cuts(links, machines):
+        assert node in machines and peers
+        done += [(node, peer) for peer in peers if direction in ("out", "both")]
+        done += [(peer, node) for peer in peers if direction in ("in", "both")]
+    assert sorted(done) == sorted(links)
+
+
+@given(LINKS)
+def test_what_is_queued_is_queued_where_it_leaves(links: set[tuple[str, str]]) -> None:
+    if any(a not in NODES for a, _ in links):
+        with pytest.raises(Lacking, match="which its packets leave"):
+            ssh.cuts(links, NODES, leaving=True)
+        return
+    found = ssh.cuts(links, NODES, leaving=True)
+    assert sorted((node, peer) for node, _, peers in found for peer in peers) == sorted(links)
+    assert {direction for _, direction, _ in found} == {"out"}
+
+
+def test_a_zone_is_cut_off_on_its_own_hosts_and_its_clients_on_those_of_the_others() -> None:
+    """Links between nodes of zone c and clients of zone c are inside it."""
+    others = sorted([*(at for name, at in ADDRESSES.items() if name[0] != "c"), CLIENTS["a"], CLIENTS["b"]])
+    for node, intent, what in asked(fault("zone.isolation", zone="c")):
+        assert (intent, what["direction"]) == ("network.drop", "both")
+        assert sorted(what["peers"]) == (others if node[0] == "c" else [CLIENTS["c"]])
+
+
+def test_one_way_is_one_direction_at_one_end() -> None:
+    ((node, _, what),) = asked(fault("network.drop", links="from node a-data to node c-data"))
+    way = "out" if node == "a-data" else "in"
+    assert what["direction"] == way and what["peers"] == [ADDRESSES["c-data" if node == "a-data" else "a-data"]]
+
+
+def test_refusing_is_refusing_what_is_new_and_resetting_what_is_there() -> None:
+    made = asked(fault("network.refuse", links="from node a-data to node c-data"))
+    assert [intent for _, intent, _ in made] == ["network.refuse", "network.reset"]
+
+
+def test_a_kill_has_its_undo_and_ids_are_of_their_own() -> None:
+    made = fault("node.kill", target="zone c")
+    assert [each.inverse.operation for each in made.moves if each.inverse] == ["host.undo", "host.undo"]
+    assert [each.move.arguments["id"] for each in made.moves] == ["dark-1-0", "dark-1-1"]
+    assert {each.move.where for each in made.moves} == {"c-cm", "c-data"}
+
+
+def test_a_zone_s_power_comes_back_in_order() -> None:
+    made = fault("zone.power_loss", zone="c", return_order=["cm", "data"], return_gap="5s")
+    (back,) = [each.inverse for each in made.moves if each.inverse and each.inverse.operation == "host.return"]
+    assert [[node for node, _ in group] for group in back.arguments["groups"]] == [["c-cm"], ["c-data"]]
+    assert back.arguments["gap"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"c_data": {"addresses": []}}, "does not say which addresses c-data"),
+        ({"c_data": {"addresses": [ADDRESSES["b-data"]]}}, "have an address in common"),
+        ({"a_data": {"ssh": "host-a-cm"}}, "a-cm is on the host of a-data too"),
+        ({"a_data": {"ssh": None}, "c_data": {"ssh": None}}, "is reached by no host"),
+    ],
+)
+def test_what_cannot_be_done_to_these_links_alone_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(Lacking, match=says):
+        fault("network.drop", file(**changes), links="between node a-data and node c-data")
+
+
+def test_a_node_without_a_host_is_not_killed() -> None:
+    with pytest.raises(Lacking, match="the file names no host of c-data"):
+        fault("node.kill", file(c_data={"ssh": None}), target="node c-data")
+
+
+class There:
+    """A target whose hosts say of each intent why it cannot be had."""
+
+    def __init__(self, why: str | None) -> None:
+        self.hosts, self._why = self, why
+        self.run, self.token, self.of_nodes = "run-7", 65_599, {"c-data": "host-c-data"}
+
+    def on_hosts(self, nodes: set[str]) -> dict[str, Any]:
+        return {node: {"intents": {"node.kill": self._why}} for node in nodes}
+
+
+def test_moves_are_of_the_run_that_has_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "there", lambda lab: lab)
+    made = fault("node.kill", target="node c-data")
+    assert made.read is not None
+    (both,) = made.read(There(None))  # type: ignore[arg-type]
+    assert (both.move.arguments["run"], both.move.arguments["token"]) == ("run-7", 65_599)
+    assert both.inverse is not None and both.inverse.arguments == {"node": "c-data", "run": "run-7", "id": "dark-1-0"}
+    with pytest.raises(FaultError, match=r"host-c-data: node\.kill of c-data cannot be had: it is not allowed"):
+        made.read(There("it is not allowed"))  # type: ignore[arg-type]
+
+
+def test_a_lab_is_no_target_of_hosts() -> None:
+    with pytest.raises(FaultError, match="only a cluster that exists"):
+        ssh.there(object())  # type: ignore[arg-type]
