@@ -16,7 +16,7 @@ help:
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
-	@echo "make staging    a staging cluster in a box, to try things on as if it were yours (root, haproxy); make staging-down"
+	@echo "make staging    a staging cluster in a box, to try things on as if it were yours (root, haproxy, sshd, sudo, nft); make staging-down"
 	@echo "make host-deb   the package for hosts of clusters that others own (docs/hosts.md; needs dpkg-deb)"
 	@echo "make doctor     what this machine has and lacks"
 

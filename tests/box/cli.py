@@ -44,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     inside = command("exec", _exec, "run a command in an office: exec -- opensearch-chaos target check FILE")
     inside.add_argument("--office", type=int, default=1, help="which one; default 1")
     inside.add_argument("command", nargs="+", metavar="-- COMMAND")
+    there = command("host", _host, "run a command as root in a node's host: host NODE -- ss -tn")
+    there.add_argument("host", metavar="NODE", help="or client-ZONE")
+    there.add_argument("command", nargs="+", metavar="-- COMMAND")
     for name, says in (("cut", "cut an office off the network"), ("mend", "join it again")):
         command(name, _link, says).add_argument("--office", type=int, default=1, help="which one; default 1")
         commands.choices[name].set_defaults(up=name == "mend")
@@ -60,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     relay = command("_relay", _relay)
     traffic = command("_traffic", _traffic)
     impostor = command("_impostor", _impostor)
+    command("_host", _become).add_argument("file", type=Path)
     for name in ("office", "ways"):
         relay.add_argument(name)
     for name in ("zone", "searches", "writes", "access", "log"):
@@ -129,6 +133,15 @@ def _exec(given: argparse.Namespace) -> None:
     office.enter(space, given.office, box.home(given.office), office.hidden(box.folder), given.command)
 
 
+def _host(given: argparse.Namespace) -> None:
+    from box import host
+
+    box = _box(given)
+    sshd = box.sshd(given.host)
+    box.lab().instrument(os.getpid())  # as its sshd is
+    host.enter(sshd.pid, given.command)
+
+
 def _link(given: argparse.Namespace) -> None:
     from box import office
 
@@ -190,6 +203,12 @@ def _relay(given: argparse.Namespace) -> None:
     from box.relay import relay
 
     relay(Path(given.office), Path(given.ways))
+
+
+def _become(given: argparse.Namespace) -> None:
+    from box import host
+
+    host.become(given.file)
 
 
 def _traffic(given: argparse.Namespace) -> None:

@@ -14,14 +14,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import urllib3
 
-from box import impostor, office, plan
+from box import host as hosts
+from box import impostor, machine, office, plan
+from box.machine import Key
 from chaos.base import paths
 from chaos.base.access import Access
 from chaos.base.console import Reporter
@@ -41,7 +43,7 @@ from chaos.target.existing import rights
 from chaos.target.labs import kinds, network, sweep
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import HTTP, NETNS_FOLDER
+from chaos.target.wiring import HTTP, NETNS_FOLDER, Host
 
 TOPOLOGY = Path(__file__).with_name("topology.yaml")
 PROGRAM = Path(__file__).parent
@@ -82,7 +84,21 @@ class Box:
         """Its cluster. Raises InvalidInput where there is none."""
         if not (self.folder / "box.json").exists():
             raise InvalidInput(f"there is no box '{self.name}'", remedy="bring it up: make staging")
-        return LocalLab.attach(self.name)
+        lab = LocalLab.attach(self.name)
+        for node in lab.topology.nodes:
+            self._note_pid(lab, node.name)
+        return lab
+
+    def sshd(self, host: str) -> ProcessIdentity:
+        """Of a host. Raises InvalidInput where there is no such host, or it has died."""
+        hosts = [each.name for each in self.lab().wiring.hosts]
+        if host not in hosts:
+            raise InvalidInput(f"there is no host {host}", remedy=", ".join(hosts))
+        noted = json.loads((self.folder / "box.json").read_text())["processes"]
+        found = ProcessIdentity.from_json(noted[_sshd(host)])
+        if not found.alive():
+            raise InvalidInput(f"the sshd of {host} has died", remedy="bring the box up again: make staging")
+        return found
 
     @property
     def swapped(self) -> Path:
@@ -151,16 +167,22 @@ class Box:
     def _up(self, lab: LocalLab, reporter: Reporter, stop: Stop, searches: float, writes: float) -> None:
         lab.up(reporter.line, stop.check)
         ways = plan.Ways(lab.wiring, lab.topology)
+        started = {}
+        reporter.line("starting an sshd in each host")
+        keys = {number: Key.made() for number in plan.OFFICES}
+        keys_of_hosts = {host.name: Key.made() for host in lab.wiring.hosts}
+        for host in lab.wiring.hosts:
+            started[_sshd(host.name)] = self._host(lab, host, keys_of_hosts[host.name], keys)
+        self._await_hosts(lab, started, stop)
         reporter.line("making offices, users and the index of others")
         for number in plan.OFFICES:
             create_namespace(plan.office_path(self.name, number))
             office.link(self.space(number), up=True)
         passwords = {user: secrets.token_urlsafe(24) for user in (plan.CHAOS, plan.SHOP, plan.CHECKS)}
-        self._furnish(lab, ways, passwords[plan.CHAOS])
+        self._furnish(lab, ways, passwords[plan.CHAOS], keys, keys_of_hosts)
         self._users(lab, passwords, stop)
         self._orders(lab)
         stop.check()
-        started = {}
         reporter.line("starting load balancers, relays and foreign traffic")
         for host in lab.wiring.clients:
             started[f"balancer-{host.zone}"] = self._balancer(lab, host.zone, passwords[plan.CHECKS])
@@ -238,7 +260,14 @@ class Box:
 
     # ---- its parts -----------------------------------------------------------------------------------
 
-    def _furnish(self, lab: LocalLab, ways: plan.Ways, password: str) -> None:
+    def _furnish(
+        self,
+        lab: LocalLab,
+        ways: plan.Ways,
+        password: str,
+        keys: Mapping[int, Key],
+        keys_of_hosts: Mapping[str, Key],
+    ) -> None:
         """Give each office the target's file and what that names, and experiments to try."""
         status, who = administer(lab, "GET", "/")
         if status != 200:
@@ -249,10 +278,64 @@ class Box:
             "topologies/existing/staging.yaml": text,
             "topologies/existing/ca.pem": Path(lab.access.ca).read_text(),
             "topologies/existing/password": password + "\n",
+            f"topologies/existing/{plan.KNOWN_HOSTS}": machine.known_hosts(keys_of_hosts),
             **{f"experiments/{name}.yaml": content for name, content in plan.EXPERIMENTS.items()},
         }
+        ports = {name: way.listen[1] for name, way in ways.hosts.items()}
         for number in plan.OFFICES:
-            office.furnish(self.home(number), number, files)
+            beside = self.home(number) / "topologies" / "existing"
+            ssh = {
+                plan.SSH_CONFIG: machine.ssh_config(ports, beside / plan.SSH_KEY, beside / plan.KNOWN_HOSTS),
+                plan.SSH_KEY: keys[number].private,
+            }
+            more = {f"topologies/existing/{name}": text for name, text in ssh.items()}
+            office.furnish(self.home(number), number, files | more)
+
+    def _host(self, lab: LocalLab, host: Host, key: Key, keys: Mapping[int, Key]) -> ProcessIdentity:
+        """Make a host a machine of its own, with an sshd in which the offices' keys fit."""
+        public = [each.public for each in keys.values()]
+        node = self._node(lab, host.name) if host.kind == "node" else None
+        made = machine.machine(host.name, host.bridge_address, key, public, self.folder, node)
+        name = _sshd(host.name)
+        file = self.folder / f"{name}.json"
+        file.touch(mode=0o600)  # it holds the host's key
+        file.write_text(json.dumps(made.to_json()))
+        return self._start(name, host.namespace, [sys.executable, str(PROGRAM), "_host", str(file)])
+
+    def _node(self, lab: LocalLab, name: str) -> machine.Node:
+        """What a host is told of its node; whoever is its user may start it as the lab does."""
+        how, groups = lab.launch(name), lab.admit(name)
+        os.chown(how.log, NODE_UID, NODE_UID)
+        self._note_pid(lab, name)
+        data = lab.folder / "data" / name if lab.topology.disks is not None else None
+        return machine.Node(name, _pidfile(lab, name), data, how.command, how.cwd, how.log, how.env, groups)
+
+    @staticmethod
+    def _note_pid(lab: LocalLab, node: str) -> None:
+        """Write a node's pid where its host looks for it, unless it stands there: only its own start does that too."""
+        identity, file = lab.identity(node), _pidfile(lab, node)
+        if identity is None or not identity.alive():
+            return
+        with suppress(OSError, ValueError):
+            if int(file.read_text()) == identity.pid:
+                return
+        file.write_text(f"{identity.pid}\n")
+        os.chown(file, NODE_UID, NODE_UID)
+
+    def _await_hosts(self, lab: LocalLab, started: Mapping[str, ProcessIdentity], stop: Stop) -> None:
+        waiting = {host.name: host for host in lab.wiring.hosts}
+
+        def greeting() -> bool:
+            stop.check()
+            for name, host in list(waiting.items()):
+                if _greets(Endpoint(host.bridge_address, machine.SSH, host.namespace)):
+                    del waiting[name]
+                elif not started[_sshd(name)].alive():
+                    raise LabError(f"the sshd of {name} ended: {_last_line(self.folder / f'{_sshd(name)}.log')}")
+            return not waiting
+
+        if not wait_until(greeting, READY_SECONDS, every=0.1):
+            raise LabError(f"sshd does not answer in {', '.join(sorted(waiting))}: see logs in {self.folder}")
 
     def _users(self, lab: LocalLab, passwords: dict[str, str], stop: Stop) -> None:
         """Make the users, each with the least that it needs, and wait until every node knows them."""
@@ -360,6 +443,23 @@ class Box:
                 return subprocess.Popen(list(command), **options)
 
 
+def _sshd(host: str) -> str:
+    """How a host's sshd is called among the box's processes."""
+    return f"sshd-{host}"
+
+
+def _pidfile(lab: LocalLab, node: str) -> Path:
+    return lab.folder / "run" / node / "pid"
+
+
+def _greets(server: Endpoint) -> bool:
+    try:
+        with server.connect(1.0) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
 def balancer_program() -> str:
     """Raises MissingPrerequisite where there is none."""
     found = shutil.which(BALANCER, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
@@ -373,6 +473,13 @@ def refuse_unready(folder: Path) -> None:
     if os.geteuid() != 0:
         raise MissingPrerequisite("a box needs root, for network namespaces", remedy="run it as root (sudo)")
     balancer_program()
+    lacking = [name for name in machine.PACKAGES if shutil.which(name, path=hosts.PATH) is None]
+    if lacking:
+        packages = " ".join(machine.PACKAGES[name] for name in lacking)
+        raise MissingPrerequisite(
+            f"the box's hosts need {', '.join(lacking)} in {hosts.PATH}",
+            remedy=f"install it, on Debian: apt-get install --no-install-recommends {packages}",
+        )
     if blocked := obstacle(folder.parent):
         raise MissingPrerequisite(f"nodes of a box could not enter {blocked}", remedy=f"chmod o+x {blocked}")
 

@@ -7,7 +7,6 @@ the box and of other offices are hidden from him.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import stat
@@ -20,17 +19,16 @@ from typing import NoReturn
 from pyroute2 import IPRoute
 
 import chaos
+from box import mounts
 from box.plan import OFFICE_UID
 from chaos.base import paths
-from chaos.base.errors import InvalidInput, LabError
+from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Namespace
 from chaos.target.wiring import NETNS_FOLDER
 
 SUITE = Path(chaos.__file__).resolve().parents[1]
-CLONE_NEWNS = 0x00020000
-MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
 PR_SET_NO_NEW_PRIVS = 38
-_libc = ctypes.CDLL(None, use_errno=True)
+USER = "office"
 
 
 def uid(number: int) -> int:
@@ -65,11 +63,13 @@ def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], com
         if not place.stat().st_mode & (stat.S_IXOTH if place.is_dir() else stat.S_IROTH):
             raise InvalidInput(f"an office could not read {place}", remedy=f"chmod -R o+rX {place}")
     space.join()  # exec keeps the namespace of the thread that calls it
-    _see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
+    mounts.apart()
+    mounts.see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
+    mounts.replace(Path("/etc/passwd"), Path("/etc/passwd").read_text() + _entry(number, home))
     os.setgroups([])
     os.setgid(uid(number))
     os.setuid(uid(number))
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    mounts.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.umask(0o077)
     os.chdir(home)
     try:
@@ -80,14 +80,19 @@ def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], com
         raise InvalidInput(f"'{command[0]}' cannot be run: {error.strerror}") from None
 
 
+def _entry(number: int, home: Path) -> str:
+    """A line of passwd(5): ssh refuses to be run by a user that has none."""
+    return f"{USER}:x:{uid(number)}:{uid(number)}::{home}:/bin/sh\n"
+
+
 def environment(home: Path) -> dict[str, str]:
     """What is known in an office: nothing of whoever went in."""
     mine = {key: os.environ[key] for key in ("TERM", "LANG", "COLUMNS") if key in os.environ}
     return mine | {
         "PATH": f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin",
         "HOME": str(home),
-        "USER": "office",
-        "LOGNAME": "office",
+        "USER": USER,
+        "LOGNAME": USER,
         "PYTHONPATH": str(SUITE),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -111,31 +116,6 @@ def _closed(needed: Sequence[Path]) -> list[Path]:
                 found.append(place)
                 break
     return list(dict.fromkeys(found))
-
-
-def _see_only(needed: Sequence[Path], covered: Sequence[Path]) -> None:
-    """In a mount namespace of our own: empty folders in place of ``covered``, and ``needed`` where they were."""
-    if _libc.unshare(CLONE_NEWNS) != 0:
-        raise _failed("unshare")
-    _mount("none", Path("/"), None, MS_REC | MS_SLAVE)
-    held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in needed}
-    for folder in sorted(set(covered), key=lambda path: len(path.parts)):
-        if folder.is_dir():
-            _mount("tmpfs", folder, "tmpfs", 0, "mode=1777" if folder == Path("/tmp") else "mode=0755")
-    for path in sorted(held, key=lambda path: len(path.parts)):
-        if not path.exists() or not os.path.samestat(path.stat(), os.fstat(held[path])):
-            path.mkdir(parents=True, exist_ok=True)
-            _mount(f"/proc/self/fd/{held[path]}", path, None, MS_BIND)
-
-
-def _mount(source: str, target: Path, kind: str | None, flags: int, options: str | None = None) -> None:
-    given = [None if text is None else text.encode() for text in (source, str(target), kind, options)]
-    if _libc.mount(given[0], given[1], given[2], flags, given[3]) != 0:
-        raise _failed(f"mount {target}")
-
-
-def _failed(what: str) -> LabError:
-    return LabError(f"an office cannot be made: {what}: {os.strerror(ctypes.get_errno())}")
 
 
 def give(file: Path, text: str, number: int, mode: int = 0o600) -> None:

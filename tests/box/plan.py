@@ -16,6 +16,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from box.machine import SSH
 from chaos.base.netsock import Endpoint
 from chaos.base.paths import PREFIX
 from chaos.definitions import Topology
@@ -25,7 +26,7 @@ OFFICES = (1, 2)
 """Machines of those who test: on the second one somebody recovers what the first one left."""
 OFFICE_UID = 64260
 """Of nobody in passwd; an office's user has this and its number."""
-BALANCER_PORT, API_PORT, PASSAGE_PORT = 9301, 8501, 9401
+BALANCER_PORT, API_PORT, PASSAGE_PORT, SSH_PORT = 9301, 8501, 9401, 2201
 """The first of each kind in an office."""
 BALANCED = ("127.0.0.1", HTTP)
 """Where a zone's load balancer listens, in the host of its clients."""
@@ -36,6 +37,8 @@ DAYS = 14
 CHAOS, SHOP, CHECKS = "chaos", "shop", "checks"
 """Users of the cluster: who tests, whose traffic is foreign, and the load balancers' health checks."""
 ALLOCATION = "cluster.routing.allocation.enable"
+SSH_CONFIG, SSH_KEY, KNOWN_HOSTS = "ssh_config", "ssh_key", "known_hosts"
+"""Beside the target's file."""
 NOTES = ".opensearch-chaos"
 ORDERS = "orders"
 """The foreign index, as its clients name it: an alias."""
@@ -88,13 +91,19 @@ class Ways:
             (opener.name, node.name): self._to(opener, node, ("127.0.0.1", PASSAGE_PORT + n), wiring.port(opener.name))
             for n, (opener, node) in enumerate(pairs)
         }
+        beside = {host.zone: host for host in wiring.clients}
+        self.hosts = {
+            host.name: Way(("127.0.0.1", SSH_PORT + n), Endpoint(host.bridge_address, SSH, beside[host.zone].namespace))
+            for n, host in enumerate(wiring.hosts)
+        }
+        """To each host's sshd, over the bridge: from where its zone's clients are, as by a jump host beside them."""
 
     @staticmethod
     def _to(seen_by: Host, node: Host, listen: tuple[str, int], port: int = HTTP) -> Way:
         return Way(listen, Endpoint(node.loopback, port, seen_by.namespace))
 
     def __iter__(self) -> Any:
-        for kind in (self.nodes, self.balancers, self.apis, self.passages):
+        for kind in (self.nodes, self.balancers, self.apis, self.passages, self.hosts):
             yield from kind.values()
 
 
@@ -117,7 +126,13 @@ def target(topology: Topology, ways: Ways, identity: Mapping[str, str], today: d
         "opensearch": topology.version,
         "zones": {"names": letters(topology)},
         "nodes": {
-            node.name: {"zone": zone_of[node.zone], "roles": list(node.roles), "url": _url(ways.nodes[node.name])}
+            node.name: {
+                "zone": zone_of[node.zone],
+                "roles": list(node.roles),
+                "url": _url(ways.nodes[node.name]),
+                "ssh": node.name,
+                "addresses": [ways.wiring[node.name].bridge_address],
+            }
             for node in topology.nodes
         },
         "load_balancers": {zone_of[zone]: _url(way) for zone, way in ways.balancers.items()},
@@ -125,6 +140,13 @@ def target(topology: Topology, ways: Ways, identity: Mapping[str, str], today: d
             {"api": _url(ways.apis[host.name], "http"), "proxies": _proxies(host, ways, zone_of)}
             for host in ways.wiring.hosts
         ],
+        "hosts": {
+            "config": SSH_CONFIG,
+            "clients": {
+                zone_of[host.zone]: {"addresses": [host.bridge_address], "ssh": host.name}
+                for host in ways.wiring.clients
+            },
+        },
         "reads": {"indices": [f"{ORDERS}*"], "most": "10/s"},
         "caps": {"requests": "100/s", "documents": 1000, "copies": topology.shards * (topology.replicas + 1)},
         "notes": NOTES,
@@ -147,11 +169,14 @@ def _proxies(host: Host, ways: Ways, zone_of: Mapping[str, str]) -> dict[str, An
 
 
 def written(target: Mapping[str, Any]) -> str:
-    """The file's text: a line for each node and each proxy."""
+    """The file's text: a line for each node, each zone's clients and each proxy."""
     lines = []
     for key, value in target.items():
         if key == "nodes":
             lines += ["nodes:", *(f"  {name}: {_flow(member)}" for name, member in value.items())]
+        elif key == "hosts":
+            lines += ["hosts:", f"  config: {_flow(value['config'])}", "  clients:"]
+            lines += [f"    {zone}: {_flow(client)}" for zone, client in value["clients"].items()]
         elif key == "toxiproxies":
             lines.append("toxiproxies:")
             for server in value:

@@ -119,10 +119,25 @@ class Groups:
 
     def place(self, pid: int, *path: str) -> None:
         """Put a process, all its threads included, into a group (``"zone-a", "a-data"``), where that exists."""
+        for group in self._of(*path):
+            enter(group, pid)
+
+    def admit(self, uid: int, *path: str) -> list[Path]:
+        """Let processes of this user join a group, from any of the lab's. Returns that group in each hierarchy."""
+        found = self._of(*path)
+        for group in found:
+            os.chown(group / PROCESSES, uid, -1)
         for hierarchy in self._roots():
-            group = hierarchy.root.joinpath(self.name, *path)
-            if group.is_dir():
-                enter(group, pid)
+            if hierarchy.version == 2:  # who moves a process there needs to write to what both groups are below
+                top = hierarchy.root / self.name
+                if top.is_dir():
+                    os.chown(top / PROCESSES, uid, -1)
+        return found
+
+    def _of(self, *path: str) -> list[Path]:
+        """A group in each hierarchy that has it."""
+        groups = [hierarchy.root.joinpath(self.name, *path) for hierarchy in self._roots()]
+        return [group for group in groups if group.is_dir()]
 
     def folder(self, controller: str, *path: str) -> Path:
         """The folder of a group. Raises LabError when the lab has none of this controller."""

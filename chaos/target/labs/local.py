@@ -107,6 +107,10 @@ class LocalLab(BaseLab):
         """Let a process that measures or controls have processor time before the nodes do."""
         self.groups.place(pid, cgroups.INSTRUMENTS)
 
+    def admit(self, node: str) -> list[Path]:
+        """Let processes of a node's user join that node's groups: whoever starts it beside us. Returns the groups."""
+        return self.groups.admit(NODE_UID, *self._group_of(node))
+
     def has_places(self, zones: Iterable[str]) -> bool:
         if not self.groups.built("cpu"):
             return False
@@ -184,16 +188,23 @@ class LocalLab(BaseLab):
         if self.process_state(node) is not None:
             return
         self.disks.require(node)
+        how = self.launch(node)
         child = processes.spawn(
             self.wiring[node],
-            self._command(node),
-            log=self.log(node),
+            how.command,
+            log=how.log,
             identity=self._identity_file(node),
-            cwd=self.folder / "run" / node,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder / "run" / node), "LANG": "C.UTF-8"},
+            cwd=how.cwd,
+            env=how.env,
         )
         self._children[node] = child
         self.groups.place(child.pid, f"zone-{self.node(node).zone}", node)
+
+    def launch(self, node: str) -> processes.Launch:
+        """How a node's process is started. Whoever starts one so, as :data:`NODE_UID`, is adopted: :meth:`adopt`."""
+        scratch = self.folder / "run" / node
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(scratch), "LANG": "C.UTF-8"}
+        return processes.Launch(self._command(node), self.log(node), scratch, env)
 
     def _command(self, node: str) -> list[str]:
         parts = self.manifest.parts.of(self.version(node))

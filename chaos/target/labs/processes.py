@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity, write_json
@@ -53,6 +54,15 @@ class Started:
     def poll(self) -> int | None:
         """Its exit code as a shell says it (128 and the signal), None while it runs."""
         return self.shell.poll()
+
+
+class Launch(NamedTuple):
+    """How a process is started: in which folder, with which environment, and where what it says goes."""
+
+    command: list[str]
+    log: Path
+    cwd: Path
+    env: dict[str, str]
 
 
 def spawn(host: Host, command: list[str], *, log: Path, identity: Path, cwd: Path, env: dict[str, str]) -> Started:

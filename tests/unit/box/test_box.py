@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from box import impostor, plan, relay, traffic, witness
+from box import impostor, machine, plan, relay, traffic, witness
 from box.making import TOPOLOGY
 from cryptography import x509
 
@@ -43,6 +43,26 @@ def test_the_file_is_one_that_runs_may_go_by(file: Path):
     assert set(target.written.of_nodes) == {node.name for node in BOX.nodes}
     assert set(target.written.load_balancers) == set(target.written.zones.names)
     assert "cluster:admin/decommission/awareness/put" in rights.role(target.written)["cluster_permissions"]
+
+
+def test_the_file_says_by_which_host_each_node_is_reached_and_by_which_addresses_it_is_seen(file: Path):
+    target = load_existing(file)
+    assert target.ssh_config == str(file.parent / plan.SSH_CONFIG)
+    for node in BOX.nodes:
+        member = target.written.nodes[node.name]
+        assert (member.ssh, member.addresses) == (node.name, (WIRING[node.name].bridge_address,))
+    assert target.written.hosts is not None
+    clients = {client.ssh: client.addresses for client in target.written.hosts.clients.values()}
+    assert clients == {host.name: (host.bridge_address,) for host in WIRING.clients}
+
+
+def test_ssh_comes_over_the_bridge_from_the_clients_of_its_zone():
+    assert set(WAYS.hosts) == {host.name for host in WIRING.hosts}
+    for host in WIRING.nodes:
+        to = WAYS.hosts[host.name].to
+        beside = next(client for client in WIRING.clients if client.zone == host.zone)
+        assert to.address == (host.bridge_address, machine.SSH)
+        assert to.namespace is not None and to.namespace.path == beside.namespace.path
 
 
 def test_every_connection_between_hosts_passes_a_proxy_of_the_file_and_that_of_its_own_host(file: Path):

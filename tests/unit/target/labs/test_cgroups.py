@@ -35,6 +35,19 @@ def test_groups_by_zone_and_node_with_the_network_first(tmp_path, version, file,
     assert (top / "zone-a" / "a-data" / "cgroup.procs").read_text() == "4711"
 
 
+@pytest.mark.parametrize(("version", "asked"), [(1, ["zone-a/a-data"]), (2, ["zone-a/a-data", "."])])
+def test_a_user_may_join_one_group_and_no_other(tmp_path, monkeypatch, version, asked) -> None:
+    """In version 2 who moves a process also needs what is above both of its groups (cgroups(7))."""
+    groups = Groups("ab12", {"cpu": Hierarchy(tmp_path, version)})
+    groups.build(["a"], {("a", "a-data"): 3, ("a", "a-cm"): 1})
+    given: list[tuple[Path, int, int]] = []
+    monkeypatch.setattr("os.chown", lambda *each: given.append(each))
+    top = tmp_path / "oschaos-ab12"
+    assert groups.admit(4711, "zone-a", "a-data") == [top / "zone-a" / "a-data"]
+    assert given == [(top / group / "cgroup.procs", 4711, -1) for group in asked]
+    assert Groups("ab12", {}).admit(4711, "zone-a", "a-data") == []
+
+
 def test_a_kernel_without_groups_is_no_error_until_one_is_needed(tmp_path: Path) -> None:
     groups = Groups("ab12", {})
     groups.build(["a"], {("a", "a-data"): 3})
