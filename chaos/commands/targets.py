@@ -28,7 +28,7 @@ def target_check(
 ) -> None:
     """Hold a target's file against its cluster: what matches, what differs, what keeps it from being touched.
 
-    Sends GETs only. Exit code 0, or 2 where the file is not true, or where what it allows could not be done now.
+    Sends GETs only, and asks hosts that it names what they can do. Exit code 0, or 2 where the file is not true, or where what it allows could not be done now.
     """
     from chaos.definitions.existing import load_existing, today
     from chaos.target.existing import compare
@@ -37,6 +37,11 @@ def target_check(
     target = load_existing(file)
     seen = seen_of(target)
     rows = compare.rows(target, seen, today())
+    if target.written.hosts is not None and not target.written.by_doors:
+        from chaos.run import on_target, recovering_on
+        from chaos.target.existing.target import ExistingTarget
+
+        rows += on_target.host_rows(ExistingTarget(target, recovering_on.topology_of(target.written)))
     refused = compare.refused(target, rows)
     if as_json:
         found = {

@@ -253,6 +253,25 @@ def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, off
         target.hosts.close()
 
 
+def host_rows(target: ExistingTarget) -> list[Row]:
+    """Of each node whose host the file names: whether it proves that it is the node's, and what it can do for it."""
+
+    def ask(node: str) -> Row:
+        what = f"host of {node}"
+        try:
+            intents = target.on_host(node)["intents"]
+        except ChaosError as error:
+            return Row(what, Sign.BLOCKS, error.message, error.remedy or "")
+        can = [intent for intent, why in intents.items() if why is None]
+        return Row(what, Sign.SAME, f"{target.hosts.of_nodes[node]} can {', '.join(can) or 'nothing'}")
+
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            return list(pool.map(ask, target.hosts.of_nodes))
+    finally:
+        target.hosts.close()
+
+
 def under_way(target: ExistingTarget) -> list[Row]:
     """Another run that is under way there; asked by GETs. Raises LabError."""
     notes = _notes_of(target)
@@ -348,7 +367,7 @@ class OnTarget:
                 continue
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
         if any(move.operation == "host.begin" for move in moves(self.ledger.path)):
-            found += self.lab.hosts.standing(self.ledger.run)
+            found += self.lab.hosts.standing()
         return found
 
     def end(self, *, clean: bool) -> str | None:

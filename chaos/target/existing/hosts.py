@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -258,14 +259,14 @@ class Hosts:
         The token is above all that any host has seen, and each has seen it before this returns. Its last digits are
         drawn, so that two who read the same never have the same one.
         """
-        self.run = run
+        self.run = named(run)
         nodes = self.one_each()
         highest = max(int(facts["token"]) for facts in _each(self.facts, nodes))
         self.token = ((highest >> 16) + 1 << 16) | secrets.randbelow(1 << 16)
 
         def show(node: str) -> None:
             # of nothing that is active: what stays of it is the token
-            asked = {"run": run, "id": "token", "token": self.token, "ttl": TTL_SECONDS}
+            asked = {"run": self.run, "id": "token", "token": self.token, "ttl": TTL_SECONDS}
             try:
                 self.call(node, "extend", asked)
             except FaultError as error:
@@ -314,12 +315,12 @@ class Hosts:
         if left:
             raise FaultError(f"{self.of_nodes[node]}: {'; '.join(left)}")
 
-    def standing(self, run: str) -> list[str]:
-        """What of a run is still active on the hosts, in words; hosts that do not answer are named."""
+    def standing(self) -> list[str]:
+        """What of this run is still active on the hosts, in words; hosts that do not answer are named."""
 
         def ask(node: str) -> list[str]:
             try:
-                active = self.call(node, "state", {"run": run})["active"]
+                active = self.call(node, "state", {"run": self.run})["active"]
                 return [f"{each['intent']} of {each['node']} is still there" for each in active]
             except (ChaosError, LookupError, TypeError) as error:
                 return [f"whether something is left on {self.of_nodes[node]} is not known: {error}"]
@@ -360,6 +361,11 @@ class Hosts:
     def forget(self, node: str) -> None:
         """What was told of this node's host is old."""
         self._seen.pop(self.of_nodes[node], None)
+
+
+def named(run: str) -> str:
+    """A run as the program takes it: the end of its id, in which no two are alike."""
+    return re.sub("[^a-z0-9]+", "-", run.lower())[-40:].strip("-")
 
 
 def _each(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:

@@ -117,8 +117,8 @@ def test_no_ssh_is_said(monkeypatch: pytest.MonkeyPatch, two: Hosts, tmp_path: P
 def test_a_token_is_above_all_that_were_seen_and_each_host_sees_it(played: Played, two: Hosts) -> None:
     played.answers("facts", {"ok": True, "token": 9 << 16})
     played.answers("extend", {"ok": False, "why": "this id is not active"})
-    two.take("run-1")
-    assert (two.run, two.token >> 16) == ("run-1", 10)
+    two.take("20261126T000235Z-kill-and-more-words-than-fit-6ca4")
+    assert (two.run, two.token >> 16) == ("000235z-kill-and-more-words-than-fit-6ca4"[-40:], 10)
     shown = [line for line in played.asked if "extend" in line]
     assert sorted(line.split()[0] for line in shown) == ["host-1", "host-2"]
     assert json.loads((played.folder / "given").read_text())["token"] == two.token
