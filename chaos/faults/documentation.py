@@ -208,6 +208,21 @@ def _page(providers: Providers) -> Iterator[str]:
     for family, kinds in families.items():
         anchors = {kind.kind: kind.kind.replace(".", "") for kind in kinds}
         yield f"| {family} | {', '.join(f'[{name}](#{anchor})' for name, anchor in anchors.items())} |"
+    yield ""
+    yield "## By provider"
+    yield ""
+    names = [each.name for each in providers.all]
+    yield f"| kind | {' | '.join(f'`{name}`' for name in names)} |"
+    yield f"|---|{'---|' * len(names)}"
+    for kinds in families.values():
+        for kind in kinds:
+            having = {way.provider for way in kind.ways}
+            yield f"| {kind.kind} | {' | '.join('yes' if name in having else '' for name in names)} |"
+    yield ""
+    yield "What each is:"
+    yield ""
+    for provider in providers.all:
+        yield f"* `{provider.name}`: {provider.says}"
     for family, kinds in families.items():
         yield ""
         yield f"## {family[:1].upper()}{family[1:]}"
