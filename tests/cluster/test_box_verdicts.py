@@ -83,6 +83,24 @@ EXPERIMENTS: dict[str, tuple[str, str, str]] = {
         "  - {phase: healthy, read.good: '>= 99%'}\n  - {phase: healthy, write.good: '>= 99%'}\n",
     ),
 }
+REGAINED = "  - {phase: gone, write.regained: '<= 30s'}\n  - {phase: gone, shards.moved: 0}\n"
+ON_HOSTS = {
+    "node-killed": "node.kill: {target: node ZONE-c-data}",
+    "manager-killed": "node.kill: {target: elected cluster manager}",
+    "node-paused": "node.pause: {target: node ZONE-c-data}",
+    "one-way": "network.drop: {links: from node ZONE-a-data to node ZONE-c-data}",
+    "zone-dark": "zone.isolation: {zone: ZONE-c}",
+    "zone-power": "zone.power_loss: {zone: ZONE-c}",
+}
+"""Faults on hosts: there by ssh, here by what a lab has."""
+EXPERIMENTS |= {
+    name: (
+        "2s",
+        f"  healthy: {{for: 15s}}\n  gone: {{for: 40s, inject: {{{what}}}}}\n  back: {{undo: all, {BACK}}}\n",
+        REGAINED,
+    )
+    for name, what in ON_HOSTS.items()
+}
 WAITS = "touch asked; until [ -e done ]; do sleep 0.2; done"
 
 
