@@ -279,6 +279,10 @@ class Asked(Line):
             status, said = self._client.request("GET", path, whole=timeout + ASKED_SECONDS)
             seconds = time.monotonic() - began
             names = [node["name"] for node in said.get("nodes", {}).values()] if status == 200 else None
+        except urllib3.exceptions.ConnectTimeoutError as error:  # one that was refused is one of these too
+            if asked != other:  # the silence of who is asked says nothing of the other
+                return Echo(Reply.UNREACHABLE)
+            return self._ended(Reply.REFUSED) if denied(error) else Echo(Reply.SILENT)
         except urllib3.exceptions.TimeoutError:
             return Echo(Reply.SILENT)
         except urllib3.exceptions.HTTPError as error:

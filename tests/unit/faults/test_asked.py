@@ -86,6 +86,21 @@ def node() -> Iterator[Node]:
     thread.join(5)
 
 
+def test_a_node_that_takes_no_connection_is_told_from_one_that_says_nothing() -> None:
+    """Of itself it is asked directly: a killed node is refused, one that stands still is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        class There(FakeLab):
+            def client(self, node: str, *, timeout: float = 5.0) -> Any:
+                return NodeClient(Endpoint("127.0.0.1", port), timeout=timeout)
+
+        assert Asked(There(), ("c-data", "c-data")).ping(0.2).reply is Reply.SILENT
+        assert Asked(There(), ("b-data", "c-data")).ping(0.2).reply is Reply.SILENT
+    assert Asked(There(), ("c-data", "c-data")).ping(0.2).reply is Reply.REFUSED
+    assert Asked(There(), ("b-data", "c-data")).ping(0.2).reply is Reply.UNREACHABLE  # another's silence proves nothing
+
+
 @pytest.mark.parametrize(
     ("status", "body", "reply"),
     [
