@@ -28,7 +28,8 @@ def target_check(
 ) -> None:
     """Hold a target's file against its cluster: what matches, what differs, what keeps it from being touched.
 
-    Sends GETs only, and asks hosts that it names what they can do. Exit code 0, or 2 where the file is not true, or where what it allows could not be done now.
+    Sends GETs only, and asks hosts that it names what they can do. Exit code 0, or 2 where the file is not true, or
+    where what it allows could not be done now.
     """
     from chaos.definitions.existing import load_existing, today
     from chaos.target.existing import compare

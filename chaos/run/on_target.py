@@ -146,6 +146,8 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
 
 SSH = "ssh"
 """The provider that works on hosts."""
+LOOKS_SECONDS = 30.0
+"""What looks before and after a phase add to it."""
 HOST_REMEDY = "see there: sudo oschaos-host facts; what may be done stands in /etc/oschaos-host.json"
 STRICT = "cluster.routing.weighted.strict"
 
@@ -214,9 +216,21 @@ def refused_beside(target: ExistingTarget) -> list[Row]:
     return [Row("another run", Sign.BLOCKS, f"run {left} has left something there", _wait(target))] if left else []
 
 
+def lasts(experiment: Experiment, each: plan.Planned) -> float:
+    """Seconds from the begin of a fault to its undo, at most."""
+    names = [phase.name for phase in experiment.phases]
+    seconds = 0.0
+    for number, phase in enumerate(experiment.phases[names.index(each.phase) :]):
+        if number and ("all" in phase.undo or each.params.label in phase.undo):
+            break
+        seconds += float(phase.longest) + LOOKS_SECONDS
+    return seconds
+
+
 def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers) -> list[Row]:
     """Hosts that do not prove that they are what the file says, or that cannot do what the experiment asks of them."""
     asked: dict[str, set[str]] = {}
+    held: dict[str, float] = {}
     for each in plan.faults(experiment):
         if offers.meant(each.params.kind).provider != SSH:
             continue
@@ -227,24 +241,24 @@ def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, off
             continue
         for both in fault.moves:
             if both.move.operation == "host.begin":
-                asked.setdefault(both.move.arguments["node"], set()).add(both.move.arguments["intent"])
+                node = both.move.arguments["node"]
+                asked.setdefault(node, set()).add(both.move.arguments["intent"])
+                passing = 0.0 if each.params.passing else lasts(experiment, each)
+                held[node] = max(held.get(node, 0.0), passing)
 
     def ask(node: str) -> list[Row]:
         try:
             told = target.on_host(node)
         except ChaosError as error:
             return [Row("host", Sign.BLOCKS, error.message, error.remedy or "")]
+        host = target.hosts.of_nodes[node]
         whys = [(intent, told["intents"].get(intent, "its program knows no such intent")) for intent in asked[node]]
-        return [
-            Row(
-                "host",
-                Sign.BLOCKS,
-                f"{target.hosts.of_nodes[node]}: {intent} of {node} cannot be had: {why}",
-                HOST_REMEDY,
+        says = [f"{host}: {intent} of {node} cannot be had: {why}" for intent, why in sorted(whys) if why]
+        if (longest := held.get(node, 0.0)) > told["longest"]:
+            says.append(
+                f"{host}: a fault of {node} may last {longest:.0f} s, and {told['longest']} s are allowed there"
             )
-            for intent, why in sorted(whys)
-            if why
-        ]
+        return [Row("host", Sign.BLOCKS, each, HOST_REMEDY) for each in says]
 
     try:
         with ThreadPoolExecutor(16) as pool:

@@ -167,6 +167,8 @@ def test_what_the_owners_do_not_allow_is_refused(boxed: Boxed, before: Path, out
     with without(lambda: boxed.on_host(node, "cp", "/run/kept.json", configuration)):
         boxed.on_host(node, "sed", "-i", 's/"node.kill",*//', configuration)
         refused(boxed, out, KILL, f"{node}: node.kill of {node} cannot be had")
+    says = f"{node}: a fault of {node} may last 1230 s, and {machine.LONGEST} s are allowed there"
+    refused(boxed, out, KILL.replace("for: 10m", "for: 20m"), says)
 
 
 def begun(boxed: Boxed, out: Path, text: str, fault: str = "f1") -> Program:

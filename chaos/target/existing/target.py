@@ -219,9 +219,11 @@ class ExistingTarget(BaseLab):
         return None if found is None else str(found["state"])
 
     def on_host(self, node: str) -> dict[str, Any]:
-        """What the program on a node's host says of the node, which is the one that the cluster means: its process is
-        the one that the node itself calls its own. Raises FaultError where it is not, or nobody says; LabError where
-        the host cannot be asked."""
+        """What the program on a node's host says of the node, and for how long a fault may last there (``longest``, s).
+
+        The node is the one that the cluster means: its process is the one that the node itself calls its own. Raises
+        FaultError where it is not, or nobody says; LabError where the host cannot be asked.
+        """
         facts = self.hosts.facts(node)
         host = self.hosts.of_nodes[node]
         if node not in facts["nodes"]:
@@ -238,7 +240,7 @@ class ExistingTarget(BaseLab):
             why = f"{node} does not say which process it is ({type(error).__name__})"
         if why is not None:
             raise FaultError(f"{host} does not prove that {node} runs on it: {why}")
-        return told
+        return {**told, "longest": facts["longest"]}
 
     def on_hosts(self, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
         """:meth:`on_host` of each of these nodes, at the same time."""
