@@ -24,7 +24,7 @@ from chaos.faults.offers import Offers, Providers
 from chaos.run import plan
 from chaos.target.existing import offered, radius
 from chaos.target.existing.compare import Row, Sign
-from chaos.target.existing.passages import TheirWiring
+from chaos.target.existing.passages import TheirWiring, client_host
 from chaos.target.existing.seen import Seen
 from chaos.target.wiring import Wiring
 
@@ -344,7 +344,8 @@ def _hits(fault: Fault, experiment: Experiment) -> Hits | None:
 
 
 def _covers(fault: Fault, experiment: Experiment) -> Iterator[frozenset[str]]:
-    """Nodes that are as good as gone when these links are: those of one zone, where all links have an end in it.
+    """Nodes that are as good as gone when these links are: those of one zone, where all links have an end in it, at
+    its nodes or its clients.
 
     Where several zones will do, it may be any of them; where none does, all ends.
     """
@@ -353,7 +354,8 @@ def _covers(fault: Fault, experiment: Experiment) -> Iterator[frozenset[str]]:
     found = False
     for zone in experiment.topology.zones:
         here = {name for name in nodes if zone_of[name] == zone}
-        if here and all(here.intersection(link) for link in fault.links):
+        inside = {*here, client_host(zone)}
+        if all(inside.intersection(link) for link in fault.links):
             found = True
             yield frozenset(here)
     if not found:

@@ -324,6 +324,13 @@ def test_links_around_a_zone_hit_that_zone_and_links_between_two_may_hit_either(
     assert "phase slow: zones hit" in refused(plan(tmp_path, slow % "between role data and role data"))
 
 
+def test_a_zone_that_is_cut_off_with_its_clients_is_one_zone(tmp_path: Path) -> None:
+    made = plan(tmp_path, "  dark: {inject: {zone.isolation: {zone: c}}, for: 5s}")
+    assert made.reached[0].hit == ("c-cm", "c-data") and not any("zones hit" in each for each in refused(made))
+    cut = "  cut: {inject: {network.drop: {links: from clients of zone a to node b-data}}, for: 5s}"
+    assert plan(tmp_path, cut).reached[0].hit == ("b-data",)  # at worst
+
+
 def test_a_restart_is_over_when_it_has_been_made(tmp_path: Path) -> None:
     first = "  first: {inject: {node.restart: {target: zone a, name: one}}, for: 5s}\n"
     made = plan(tmp_path, first + "  second: {inject: {node.restart: {target: zone b, name: two}}, for: 5s}")
