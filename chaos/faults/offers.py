@@ -13,6 +13,7 @@ from typing import Any
 
 from chaos.base.errors import Lacking
 from chaos.definitions.steps import FaultParams, Scene
+from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link, Worker
 from chaos.faults.moves import Reversible
 from chaos.target.protocol import Lab
@@ -39,6 +40,7 @@ class Means:
 
     ``needs``: capabilities beyond those of the offer. ``in_order``: moves on different hosts are not made at once.
     ``worker`` starts after the moves and ends before their undo. ``read``: see :class:`chaos.faults.fault.Fault`.
+    ``evidence``: what must be seen where the kind's own, which it is given, cannot be looked at or is not enough.
     """
 
     moves: tuple[Reversible, ...]
@@ -46,6 +48,7 @@ class Means:
     in_order: bool = False
     worker: Worker | None = None
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
+    evidence: Callable[[Evidence], Evidence] = lambda own: own
 
 
 Make = Callable[[Any, Aim], Means]
@@ -57,7 +60,7 @@ class Offer:
     """One kind by one provider. ``needs``: capabilities of the target.
 
     ``mechanism``: the technique, and ``undoing``: what its undo does; for plan, report and catalogue. ``grade``: of the
-    proof that the kind can have with this provider.
+    proof that the kind can have with this provider. ``proof``: what shows it, where that is not what the kind says.
     """
 
     kind: str
@@ -67,6 +70,7 @@ class Offer:
     undoing: str
     needs: tuple[str, ...]
     grade: Grade
+    proof: str = ""
 
     def reasons(self, lacks: Lacks) -> list[str]:
         """Why it cannot be had on a target; empty: it can."""
@@ -76,11 +80,12 @@ class Offer:
 class Provider:
     """One means to carry kinds of fault out. ``says``: what it is, in a line.
 
-    ``grade``: of the proofs that kinds have with it, where an offer says no other.
+    ``grade``: of the proofs that kinds have with it, where an offer says no other. ``of_others``: only for what others
+    own, so it comes after all that a lab can have.
     """
 
-    def __init__(self, name: str, says: str, *, grade: Grade) -> None:
-        self.name, self.says, self.grade = name, says, grade
+    def __init__(self, name: str, says: str, *, grade: Grade, of_others: bool = False) -> None:
+        self.name, self.says, self.grade, self.of_others = name, says, grade, of_others
         self.offers: dict[str, Offer] = {}
 
     def carries_out(
@@ -90,13 +95,14 @@ class Provider:
         undoing: str,
         needs: tuple[str, ...] = (),
         grade: Grade | None = None,
+        proof: str = "",
     ) -> Callable[[Make], Make]:
         """Decorates the function that carries out these kinds."""
 
         def register(make: Make) -> Make:
             for kind in kinds:
                 self.offers[kind.kind] = Offer(
-                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade
+                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade, proof
                 )
             return make
 
@@ -107,7 +113,7 @@ class Providers:
     """All that there are. Where two offer the same, a target's order decides, and then this one."""
 
     def __init__(self, providers: Iterable[Provider], kinds: Mapping[str, type[FaultParams]]) -> None:
-        self.all, self.kinds = tuple(providers), dict(kinds)
+        self.all, self.kinds = tuple(sorted(providers, key=lambda each: each.of_others)), dict(kinds)
 
     def of(self, kind: str, order: Sequence[str] = ()) -> list[Offer]:
         """The offers of a kind; those of the kind that it is made of too, where it is made of one.
@@ -120,6 +126,10 @@ class Providers:
             found += [_through(offer, kind) for offer in self.of(known.made_of)]
         found.sort(key=lambda offer: order.index(offer.provider) if offer.provider in order else len(order))
         return [replace(offer, needs=(*offer.needs, *known.sees)) for offer in found]
+
+    def of_others(self, provider: str) -> bool:
+        """Whether this one is only for what others own."""
+        return any(each.of_others for each in self.all if each.name == provider)
 
     def on(
         self, lacks: Lacks = lambda _: None, order: Sequence[str] = (), refused: Mapping[str, str] | None = None
@@ -153,11 +163,13 @@ class Offers:
         """Why nobody can carry a kind out here; empty: somebody can."""
         if kind in self.refused:
             return [self.refused[kind]]
-        found: list[str] = []
-        for offer in self.providers.of(kind, self.order):
-            if not (why := offer.reasons(self.lacks)):
-                return []
-            found += why
+        every = self.providers.of(kind, self.order)
+        if any(not offer.reasons(self.lacks) for offer in every):
+            return []
+        # what is missed is what would be taken first; and only others' clusters can have what is of others
+        named = [offer for offer in every if offer.provider in self.order]
+        missed = named or [offer for offer in every if not self.providers.of_others(offer.provider)]
+        found = [reason for offer in missed for reason in offer.reasons(self.lacks)]
         return list(dict.fromkeys(found)) or [f"no provider offers {kind}"]
 
     def chosen(self, kind: str) -> Offer:

@@ -431,7 +431,7 @@ def test_what_nobody_can_do_there_is_told_without_the_moves_by_which_a_lab_does_
     step = next(step for step in made.steps if "inject" in step["step"])
     assert step["provider"] is None and "moves" not in step and step["targets"] == ["c-data"]
     ((where, row),) = made.refused
-    assert where == "faults" and "reached by REST alone" in row.says
+    assert where == "faults" and "the file names no hook for node.kill" in row.says
 
 
 def test_a_cluster_that_is_not_as_its_file_says_is_planned_on_by_nobody(tmp_path: Path) -> None:
