@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import urllib3
 
-from chaos.faults.evidence import SILENCE_SECONDS, Look, Probe, Simple, out_of_it
+from chaos.faults.evidence import SILENCE_SECONDS, Look, Probe, Simple, out_of_it, spread
 from chaos.faults.probes import Asked, Echo, Line, Pair, Reply, direct, together
 from chaos.opensearch.rest import UNREADABLE
 from chaos.target.protocol import Lab
@@ -107,9 +107,8 @@ class NodeEffects(Simple):
             probes.append(_at_home(node, "silent", echo, echo.reply is Reply.SILENT))
             taken, how = _taken(lab, node)
             probes.append(Probe(f"a connection to {node}", "taken", how, taken, about=node))
-            lines: list[Line] = [
-                Asked(lab, (other, node)) for other in self._others()[:NEIGHBOURS] if other in _names(lab)
-            ]
+            asked = spread([(other, node) for other in self._others() if other in _names(lab)], NEIGHBOURS)
+            lines: list[Line] = [Asked(lab, pair) for pair in asked]
             for (other, _), answer in together(lines, SILENCE_SECONDS).items():
                 shows = answer.is_(Reply.SILENT)
                 probes.append(Probe(f"{other} asks {node}", "silent", str(answer), shows, about=node))
