@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from fakes import Log, topology
+from fakes import ROOT, Log, topology
 from seen import WithHooks
 
 from chaos.base.errors import FaultError, Lacking
@@ -319,3 +320,44 @@ def test_a_call_of_a_dead_runner_is_ended_before_its_undo(tmp_path: Path) -> Non
     Move(both.inverse.operation, given).apply(owners.lab)  # type: ignore[arg-type]
     assert wait_until(lambda: not psutil.pid_exists(pid), 10) and not (tmp_path / "made").exists()
     assert not list((tmp_path / "target" / "calls").glob("*"))
+
+
+JQ = """#!{python}
+import json, math, sys
+asked = json.load(sys.stdin)
+answers = {{".nodes[]": asked["nodes"], ".ttl_seconds | ceil": [math.ceil(asked["ttl_seconds"])]}}
+print(*answers[sys.argv[2]], sep="\\n")
+"""
+SSH = """#!/bin/sh
+if test -e unreached; then exit 255; fi
+for word; do said=$word; done
+echo "$said" >> commands
+case "$said" in
+  *--signal=KILL*) echo failed > state ;;
+  *'systemctl start'*'chaos-undo.timer'*) echo active > state ;;
+  *is-active*) cat state ;;
+esac
+"""
+
+
+def test_the_example_of_the_page_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an ssh that answers as hosts with systemd do."""
+    (example,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "hooks.md").read_text(), re.DOTALL)
+    for name, text in (("hook", example), ("jq", JQ.format(python=sys.executable)), ("ssh", SSH)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "state").write_text("active\n")
+    lab = WithHooks(tmp_path)
+    given = {"run": "r", "id": "f", "kind": "node.kill", "nodes": ["es-1", "es-2"], "links": [], "parameters": {}}
+
+    def codes(*calls: str) -> list[int | None]:
+        return [hooks.asked(lab, call, given).code for call in calls]
+
+    assert codes("undo", "in_effect", "gone") == [0, 1, 0]
+    assert codes("inject", "in_effect", "gone") == [0, 0, 1]
+    assert codes("undo", "undo", "in_effect", "gone") == [0, 0, 1, 0]
+    commands = (tmp_path / "commands").read_text()
+    assert commands.count("--on-active=300 --unit=chaos-undo") == commands.count("--signal=KILL") == 2
+    (tmp_path / "unreached").touch()
+    assert codes("inject", "in_effect", "undo", "gone") == [255] * 4

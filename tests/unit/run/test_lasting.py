@@ -10,6 +10,7 @@ import pytest
 from seen import Seen
 from unit.run.test_reaching import plan, refused
 
+from chaos.commands.for_change import page
 from chaos.faults import effects
 from chaos.faults.ledger import Ledger
 from chaos.faults.moves import Move, Reversible
@@ -86,6 +87,15 @@ def test_it_reaches_as_far_as_any_other_fault_of_its_kind(tmp_path: Path) -> Non
     made = planned(tmp_path, cut, "network.drop")
     assert made.refused == [] and made.reached[0].hit == ("c-cm", "c-data")
     assert [step["provider"] for step in made.steps if "fault" in step] == ["hooks"]
+
+
+def test_those_who_decide_are_told_whose_program_it_is(tmp_path: Path) -> None:
+    told = page(planned(tmp_path, KILL % "5s", "node.kill", "node.stop"), "run")
+    assert "node.kill is made and undone by a program of yours, `sh`: each call takes at most 5 seconds" in told
+    assert "by itself 1 minute after it made it" in told and "node.stop is made" not in told
+    cut = planned(tmp_path, "  cut: {inject: {zone.partition: {zone: c}}, for: 5s}\n", "network.drop")
+    assert "network.drop is made and undone by a program of yours" in page(cut, "run")
+    assert "program of yours" not in page(planned(tmp_path, "  calm: {for: 5s}\n"), "run")
 
 
 def test_what_clients_meet_nobody_sees_there(tmp_path: Path) -> None:
