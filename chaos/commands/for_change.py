@@ -15,6 +15,7 @@ from chaos.base.units import Duration
 from chaos.checks.words import upper
 from chaos.commands.planning_on import Planned, at_rung
 from chaos.definitions.experiment import Controller, GoodFloor, GuardCommand
+from chaos.definitions.hooks import Hook
 from chaos.definitions.slis import INTERVALS
 from chaos.target.existing.compare import Row, Sign
 
@@ -264,11 +265,29 @@ def _undone(made: Planned) -> Iterator[str]:
             "* Failover controllers end before anything is taken back: with the test's process, or "
             f"{words(controllers.SILENT_SECONDS)} after it fell silent, or as soon as the keeper takes over."
         )
+    for kind, hook in _by_hooks(made).items():
+        yield (
+            f"* {kind} is made and undone by a program of yours, `{' '.join(hook.words('undo'))}`: each call takes at "
+            f"most {words(float(hook.within))}. It undoes by itself {words(float(hook.ttl))} after it made it."
+        )
     yield (
         "* A value is put back only if it is still the test's. What somebody else has changed meanwhile is left, and "
         "named at the end."
     )
     yield ""
+
+
+def _by_hooks(made: Planned) -> dict[str, Hook]:
+    """The owners' programs that carry out faults of the experiment, by kind, as the file has them."""
+    from chaos.run import plan
+
+    steps = {step.get("fault"): step.get("provider") for step in made.steps}
+    kinds = [
+        each.params.made_of or each.params.kind
+        for each in plan.faults(made.experiment)
+        if steps.get(each.id) == "hooks"
+    ]
+    return {kind: hook for kind, hook in made.target.written.hooks.items() if kind in kinds}
 
 
 def _stopped(made: Planned) -> Iterator[str]:

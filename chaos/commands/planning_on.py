@@ -133,7 +133,7 @@ def plans_on(
 
 def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offers: Offers, today: date) -> Planned:
     """What it would be there, and what forbids it. Pure."""
-    from chaos.run import on_target, plan, reaching
+    from chaos.run import lasting, on_target, plan, reaching
     from chaos.target.existing import compare, mapping
 
     mapped = mapping.mapped(experiment.topology, target.written, seen)
@@ -159,6 +159,7 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     rung = reaching.rung_row(target, needs, today)
     if rung.sign is not compare.Sign.SAME:
         refused.append((THE_FILE, rung))
+    refused += [(THE_FILE, row) for row in lasting.refused_ttls(there, target, offers)]
     refused += [(THE_FILE, row) for row in on_target.refused_ways(there, target)]
     refused += [(THE_CLUSTER, row) for row in on_target.refused_copies(target, seen)]
     refused += [(THE_FILE, row) for row in on_target.refused_caps(there, target)]

@@ -29,7 +29,9 @@ from chaos.base.units import (
     PositiveRate,
     at_least,
 )
+from chaos.definitions import hooks
 from chaos.definitions.base import API_VERSION, OneOrMore, Setting, Strict
+from chaos.definitions.hooks import Hook
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
 from chaos.definitions.topology import ZONE_ATTRIBUTE, Name, Version
@@ -360,6 +362,9 @@ class ExistingFile(Strict):
     hosts: HostsFile | None = Field(
         default=None, description="how the hosts of nodes are reached; without it there are no faults on hosts"
     )
+    hooks: dict[str, Hook] = Field(
+        default={}, description="kind of fault → programs of yours that carry it out (docs/hooks.md)"
+    )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
@@ -447,6 +452,11 @@ class Existing(Strict):
         """ssh's configuration of this target; None: as ssh finds its own."""
         return None if self.written.hosts is None else self._beside(self.written.hosts.config)
 
+    def hook(self, kind: str) -> Hook | None:
+        """The programs of a kind of fault, where they are; None: the file names none."""
+        given = self.written.hooks.get(kind)
+        return None if given is None else given.beside(self.folder)
+
     def _beside(self, file: str | None) -> str | None:
         return None if file is None else str(self.folder / Path(file).expanduser())
 
@@ -506,6 +516,7 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
             yield Problem(("nodes", name, "zone"), says)
     yield from _ways(file, schemes)
     yield from _hosts(file)
+    yield from hooks.check(file.hooks)
     if file.rung in EXPIRING and file.until is None:
         yield Problem(
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"

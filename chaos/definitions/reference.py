@@ -50,6 +50,9 @@ EXISTING = {
     "Reads": "reads",
     "TheirToxiproxy": "toxiproxies",
     "Passage": "toxiproxies.proxies.NAME",
+    "HostsFile": "hosts",
+    "ClientHost": "hosts.clients.ZONE",
+    "Hook": "hooks.KIND",
 }
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (

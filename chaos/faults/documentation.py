@@ -50,6 +50,8 @@ class Way:
     mechanism: str
     undoing: str
     needs: tuple[str, ...]
+    proof: str = ""
+    """Where it is not the kind's own."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def described(fault: type[FaultParams], providers: Providers) -> Described:
         says=" ".join((fault.__doc__ or "").strip().partition("\n\n")[0].split()),
         parameters=tuple(_parameters(fault)),
         ways=tuple(
-            Way(offer.provider, offer.mechanism, offer.undoing, offer.needs) for offer in providers.of(fault.kind)
+            Way(offer.provider, offer.mechanism, offer.undoing, offer.needs, offer.proof)
+            for offer in providers.of(fault.kind)
         ),
         proof=fault.proof,
         holding=fault.holding,
@@ -166,6 +169,8 @@ def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator
             for way in kind.ways:
                 yield f"    provider: {way.provider}"
                 yield f"    mechanism: {way.mechanism}"
+                if way.proof:
+                    yield f"    its proof: {way.proof}"
                 yield f"    undo: {way.undoing}{'; what it does to data stays' if kind.lasting else ''}"
                 yield f"    needs: {_needs(way)}"
             yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
@@ -247,6 +252,8 @@ def _section(kind: Described) -> Iterator[str]:
     for way in kind.ways:
         yield f"- Provider `{way.provider}`"
         yield f"    - Mechanism: {way.mechanism}"
+        if way.proof:
+            yield f"    - Its proof: {way.proof}"
         yield f"    - Undo: {way.undoing}{'. What it does to data stays.' if kind.lasting else ''}"
         yield f"    - Needs: {_needs(way)}"
     yield ""

@@ -529,14 +529,17 @@ def apart(lab: Lab, pairs: Iterable[Pair]) -> frozenset[Pair]:
     does not say which zones are out, none is left out.
     """
     asked = [pair for pair in pairs if isinstance(between(lab, pair), Asked)] if lab.asks else []
-    if not asked:
-        return frozenset()
+    gone = out_of_it(lab) if asked else frozenset()
+    return frozenset(pair for pair in asked if gone & set(pair))
+
+
+def out_of_it(lab: Lab) -> frozenset[str]:
+    """The nodes of zones that are decommissioned; none where the cluster does not say."""
     try:
         out = decommission_status(lab, timeout=OUT_SECONDS)
     except ChaosError:
         return frozenset()
-    gone = {node.name for node in lab.topology.nodes if node.zone in out}
-    return frozenset(pair for pair in asked if gone & set(pair))
+    return frozenset(node.name for node in lab.topology.nodes if node.zone in out)
 
 
 def silent_nodes(lab: Lab) -> frozenset[str]:

@@ -55,7 +55,7 @@ class Kind(FaultParams):
             targets=aim.nodes,
             links=tuple(sorted(aim.links)),
             moves=means.moves,
-            evidence=lambda: self.evidence(aim, means),
+            evidence=lambda: means.evidence(self.evidence(aim, means)),
             needs=(*offer.needs, *means.needs),
             colour=self.colour,
             claims=self.claims(scene),

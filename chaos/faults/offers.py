@@ -13,6 +13,7 @@ from typing import Any
 
 from chaos.base.errors import Lacking
 from chaos.definitions.steps import FaultParams, Scene
+from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link, Worker
 from chaos.faults.moves import Reversible
 from chaos.target.protocol import Lab
@@ -39,6 +40,7 @@ class Means:
 
     ``needs``: capabilities beyond those of the offer. ``in_order``: moves on different hosts are not made at once.
     ``worker`` starts after the moves and ends before their undo. ``read``: see :class:`chaos.faults.fault.Fault`.
+    ``evidence``: what must be seen where the kind's own, which it is given, cannot be looked at or is not enough.
     """
 
     moves: tuple[Reversible, ...]
@@ -46,6 +48,7 @@ class Means:
     in_order: bool = False
     worker: Worker | None = None
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
+    evidence: Callable[[Evidence], Evidence] = lambda own: own
 
 
 Make = Callable[[Any, Aim], Means]
@@ -57,7 +60,7 @@ class Offer:
     """One kind by one provider. ``needs``: capabilities of the target.
 
     ``mechanism``: the technique, and ``undoing``: what its undo does; for plan, report and catalogue. ``grade``: of the
-    proof that the kind can have with this provider.
+    proof that the kind can have with this provider. ``proof``: what shows it, where that is not what the kind says.
     """
 
     kind: str
@@ -67,6 +70,7 @@ class Offer:
     undoing: str
     needs: tuple[str, ...]
     grade: Grade
+    proof: str = ""
 
     def reasons(self, lacks: Lacks) -> list[str]:
         """Why it cannot be had on a target; empty: it can."""
@@ -91,13 +95,14 @@ class Provider:
         undoing: str,
         needs: tuple[str, ...] = (),
         grade: Grade | None = None,
+        proof: str = "",
     ) -> Callable[[Make], Make]:
         """Decorates the function that carries out these kinds."""
 
         def register(make: Make) -> Make:
             for kind in kinds:
                 self.offers[kind.kind] = Offer(
-                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade
+                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade, proof
                 )
             return make
 

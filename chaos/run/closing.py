@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from chaos.base.errors import Aborted, ChaosError
 from chaos.base.paths import write_json
+from chaos.faults.effects import BACK_SECONDS
 from chaos.faults.ledger import Entry, registrations, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.patience import patiently
@@ -39,7 +40,10 @@ SCANNED_ON_A_LIVING_LAB = (
     "the ledger; every proxy, toxic and neighbour entry; stopped processes; the run's index; the run's registry entry"
 )
 SCANNED_ON_A_TARGET = "the ledger; its toxics; the run's index, its notes and its registry entry"
+SCANNED_AFTER_HOOKS = f"{SCANNED_ON_A_TARGET}; the nodes and links that hooks were at, as others see them"
 """What was looked at before a run was called clean."""
+LOOKED_SECONDS = 5.0
+"""For what hooks have undone, where it was awaited before; a stop awaits nothing."""
 
 
 class Closing(RunState):
@@ -233,6 +237,9 @@ class Closing(RunState):
                 self.there.undone()
             self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
             self.dirt += proof.marks(self.lab) if self.there is None else self.there.marks()
+            if self.there is not None and self.there.by_hooks():
+                self.reporter.status("looking whether what hooks have undone is back")
+                self.dirt += self.there.not_back(LOOKED_SECONDS if self.outcome == "finished" else BACK_SECONDS)
             self.dirt += proof.index_there(self.lab, self.index)
             if self.there is not None and (says := self.there.end(clean=not self.dirt)):
                 self.note("note", says=says)
@@ -256,7 +263,8 @@ class Closing(RunState):
         self.for_report.release()
         try:
             scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
-            scanned = SCANNED_ON_A_TARGET if self.there is not None else scanned
+            if self.there is not None:
+                scanned = SCANNED_AFTER_HOOKS if self.there.by_hooks() else SCANNED_ON_A_TARGET
             write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")

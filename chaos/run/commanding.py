@@ -53,6 +53,9 @@ if os.getppid() != int(sys.argv[1]) or os.read(0, 1) != b".":
     os._exit(0)
 if sys.argv[2] == "alone":
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+elif sys.argv[2] != "heard":
+    os.dup2(int(sys.argv[2]), 0)
+    os.close(int(sys.argv[2]))
 for number in (signal.SIGPIPE, signal.SIGXFSZ):
     signal.signal(number, signal.SIG_DFL)
 try:
@@ -67,10 +70,11 @@ GO = b"."
 """What the gate waits for."""
 
 
-def gate(words: Sequence[str], *, heard: bool = False) -> list[str]:
+def gate(words: Sequence[str], *, heard: bool = False, reads: int | None = None) -> list[str]:
     """What is started instead of ``words``, and becomes them at :data:`GO`. ``heard``: they go on to read what is said
-    to the gate, and its end; else they read nothing."""
-    return [sys.executable, "-I", "-S", "-c", _GATE, str(os.getpid()), "heard" if heard else "alone", *words]
+    to the gate, and its end; ``reads``: what is behind this inherited descriptor; else they read nothing."""
+    source = "heard" if heard else "alone" if reads is None else str(reads)
+    return [sys.executable, "-I", "-S", "-c", _GATE, str(os.getpid()), source, *words]
 
 
 def ending(session: Session, words: Sequence[str]) -> Reversible:

@@ -20,6 +20,7 @@ from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.definitions import Experiment, Topology
 from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
+from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
 from chaos.faults.ledger import moves, standing
 from chaos.faults.moves import Move
@@ -44,6 +45,8 @@ up."""
 TEMPLATES = (
     "/_cluster/state/metadata?filter_path=metadata.templates.*.index_patterns,metadata.index_template.index_template"
 )
+BY_HOOK = "hook.inject"
+"""The move that programs of the cluster's owners are asked to make."""
 LEAST_LOOKS = 5
 """Gets and searches without which it is not known when a node finds a document: two, and three."""
 
@@ -383,6 +386,19 @@ class OnTarget:
         if any(move.operation == "host.begin" for move in moves(self.ledger.path)):
             found += self.lab.hosts.standing()
         return found
+
+    def by_hooks(self) -> bool:
+        """Whether the owners' programs were asked to make anything in this run."""
+        return any(move.operation == BY_HOOK for move in moves(self.ledger.path))
+
+    def not_back(self, seconds: float) -> list[str]:
+        """What others still see of what the owners' programs made, whatever these say: ``seconds`` are left for nodes
+        to come back."""
+        made = [move.arguments for move in moves(self.ledger.path) if move.operation == BY_HOOK]
+        names = {node.name for node in self.lab.topology.nodes}
+        nodes = {str(name) for each in made for name in each["nodes"]}
+        pairs = {(str(a), str(b)) for each in made for a, b in each["links"] if {a, b} <= names}
+        return [f"undone by its hook, and {says}" for says in not_back(self.lab, nodes, pairs, seconds)]
 
     def end(self, *, clean: bool) -> str | None:
         """The keeper may go, or goes on where something is left: what is said of that."""

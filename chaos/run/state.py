@@ -87,6 +87,7 @@ class RunState:
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
         self.lifecycle = Lifecycle(self.lab, self.ledger, self.events, stopped=stop.is_over)
         if there is not None and noted is not None:
+            there.run = folder.name
             asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
             self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked)
             self.others = Others(there.target, folder / "history" / FOREIGN, self.broken, stop.ask)

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from chaos.base.access import Access
+from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity
-from chaos.definitions import NodeSpec, Topology
+from chaos.definitions import NodeSpec, Topology, hooks
+from chaos.definitions.hooks import Hook
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target.limits import MemoryUse, ProcessorUse
@@ -36,9 +38,14 @@ CAPABILITIES = {
     "hosts": "a program of ours on the hosts of nodes that others own, reached by ssh",
     "throttle": "limit how fast a node's disk takes writes",
 }
-
-NO_SSH = "the hosts of a lab are ours, and no ssh leads to them"
-"""Why labs lack ``hosts``."""
+HOOK = "hook:"
+"""Before a kind of fault: that the cluster's owners have a program for it."""
+CAPABILITIES |= {f"{HOOK}{kind}": f"a program of the cluster's owners for {kind}" for kind in hooks.KINDS}
+NO_OWNERS: dict[str, str | None] = {
+    **{f"{HOOK}{kind}": "hooks are programs of a cluster's owners, and a lab is ours" for kind in hooks.KINDS},
+    "hosts": "the hosts of a lab are ours, and no ssh leads to them",
+}
+"""Of labs: each of these capabilities, with why it is not there."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,9 @@ class Target(Protocol):
     def client(self, node: str, *, timeout: float = 5.0) -> NodeClient:
         """HTTP to a node over a path of its own, that no fault touches."""
 
+    def administration(self, node: str) -> Endpoint:
+        """Where the REST API of a node is reached, over that path."""
+
     @property
     def access(self) -> Access:
         """How the REST API of its nodes is spoken to."""
@@ -250,6 +260,23 @@ class Groups(Protocol):
 
     def read_files(self, node: str, size: int) -> int:
         """Read ``size`` bytes of files twice beside the node, in its limits; major faults of the second time."""
+
+
+class Hooks(Protocol):
+    """Programs of the cluster's owners: ``hook:`` and a kind of fault."""
+
+    id: str
+    folder: Path
+    wiring: Wiring
+    run: str
+    """The run that is under way on it, by its folder's name; empty where none is."""
+
+    def hook(self, kind: str) -> Hook:
+        """Raises LabError where there is none for this kind."""
+
+    @property
+    def hooks_folder(self) -> Path:
+        """Where the programs are started."""
 
 
 class WithDisks(Protocol):

@@ -33,7 +33,7 @@ from chaos.run.plan import again
 from chaos.run.space import MIB
 from chaos.target.labs import network
 from chaos.target.labs.local import LocalLab
-from chaos.target.protocol import CAPABILITIES, NO_SSH
+from chaos.target.protocol import CAPABILITIES, NO_OWNERS
 
 EXPERIMENT = ROOT / "experiments" / "data-node-kill.yaml"
 Cli = Callable[..., tuple[int, str, str]]
@@ -314,7 +314,7 @@ def test_version_and_help(cli: Cli) -> None:
 @pytest.fixture
 def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which no process can be signalled."""
-    offers = {**dict.fromkeys(CAPABILITIES), "process": "signals are off here", "hosts": NO_SSH}
+    offers = {**dict.fromkeys(CAPABILITIES), **NO_OWNERS, "process": "signals are off here"}
     monkeypatch.setattr(LocalLab, "offers", classmethod(lambda cls, topology: offers))
 
 

@@ -1,13 +1,18 @@
-"""A target's file held against its cluster: what matches, what differs, and what keeps it from being touched. Pure."""
+"""A target's file held against its cluster: what matches, what differs, and what keeps it from being touched.
+
+Pure, but for the question whether its programs are on this machine.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
 from chaos.definitions.existing import EXPIRING, RUNGS, Existing, ExistingFile
+from chaos.definitions.hooks import CALLS
 from chaos.target.existing.seen import ANOTHER, Seen, SeenNode
 
 LISTED = 5
@@ -48,6 +53,7 @@ def rows(target: Existing, seen: Seen, today: date) -> list[Row]:
         *_zones(file, seen),
         *_calm(seen),
         *toxiproxies(file, seen),
+        *hooks(target),
         _foreign(file),
         _rung(target, today),
     ]
@@ -197,6 +203,22 @@ def toxiproxies(file: ExistingFile, seen: Seen, ours: Collection[tuple[str, ...]
             remedy,
             Sign.BLOCKS,
         )
+
+
+def hooks(target: Existing) -> Iterator[Row]:
+    """Whether the programs of the file are here, and may be executed."""
+    written = target.written.hooks
+    if not written:
+        return
+    absent = dict.fromkeys(
+        f"{kind}: there is no program {given.words(call)[0]} that may be executed"
+        for kind, given in written.items()
+        for call in CALLS
+        if shutil.which(given.beside(target.folder).words(call)[0]) is None
+    )
+    well = f"the programs of {', '.join(written)} are here"
+    remedy = "put it there and let it be executed (chmod +x); a path is beside the target's file"
+    yield _row("hooks", list(absent), well, remedy, Sign.BLOCKS)
 
 
 def _foreign(file: ExistingFile) -> Row:

@@ -1,4 +1,4 @@
-"""What a cluster that exists has for faults: its REST API, and Toxiproxies and hosts that its file names.
+"""What a cluster that exists has for faults: its REST API, and Toxiproxies, hosts and programs that its file names.
 
 What else faults need is lacking, in words.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chaos.definitions.existing import ExistingFile
-from chaos.target.protocol import CAPABILITIES
+from chaos.target.protocol import CAPABILITIES, HOOK
 
-ORDER = ("rest", "toxiproxy", "ssh")
-"""Of providers, the first one first."""
+ORDER = ("rest", "toxiproxy", "ssh", "hooks")
+"""Of providers, the first one first: those whose proof is the surer one come before the owners' own programs."""
 LINKS, HOSTS = "links", "hosts"
+ASKED_ALONE = ("node.pause", "network.drop", "network.hang", "network.refuse")
+"""Kinds of which nothing is seen where no node is reached by itself."""
 
 
 NOT_YET = {
@@ -27,6 +29,8 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
     """Capability of :data:`chaos.target.protocol.CAPABILITIES` → None, or why it cannot be had."""
 
     def lacks(capability: str) -> str | None:
+        if capability.startswith(HOOK):
+            return _no_hook(file, capability.removeprefix(HOOK))
         if capability == LINKS and file.by_doors:
             return "no node is reached by itself, so nobody could be asked what came through: a url for each node"
         if capability == HOSTS and file.by_doors:
@@ -41,3 +45,12 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
         return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
 
     return lacks
+
+
+def _no_hook(file: ExistingFile, kind: str) -> str | None:
+    """Why a kind of fault cannot be had by a program of the owners."""
+    if kind not in file.hooks:
+        return f"the file names no hook for {kind}"
+    if file.by_doors and kind in ASKED_ALONE:
+        return f"no node is reached by itself, so nothing would show {kind}: a url for each node"
+    return None

@@ -1,8 +1,8 @@
 """A cluster that somebody else set up, as runs need it: nodes that are spoken to at their own addresses.
 
-It has its REST API, and Toxiproxies and hosts where its file names some; its disks are its owners'. It is never started
-and never taken away. What a run has to find again (which file, whose nodes) is written down in the state folder before
-the run begins.
+It has its REST API, and Toxiproxies, hosts and programs where its file names some; its disks are its owners'. It is
+never started and never taken away. What a run has to find again (which file, whose nodes) is written down in the state
+folder before the run begins.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from chaos.base.netsock import Endpoint
 from chaos.base.paths import ProcessIdentity, write_json
 from chaos.definitions import Topology
 from chaos.definitions.existing import Existing, load_existing
+from chaos.definitions.hooks import Hook
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target.existing import offered
@@ -91,6 +92,7 @@ class ExistingTarget(BaseLab):
     folders = ()
     asks = True
     relayed = True  # for all we know: what stands before its nodes is its owners' affair
+    run = ""
 
     def __init__(self, target: Existing, topology: Topology) -> None:
         file = target.written
@@ -287,6 +289,16 @@ class ExistingTarget(BaseLab):
         """Those that the file names: the others are none of our business."""
         named = {name for server in self.target.written.toxiproxies if server.label == host for name in server.proxies}
         return {name: proxy for name, proxy in super().proxies(host).items() if name in named}
+
+    def hook(self, kind: str) -> Hook:
+        found = self.target.hook(kind)
+        if found is None:
+            raise LabError(f"{self.target.file} names no hook for {kind}")
+        return found
+
+    @property
+    def hooks_folder(self) -> Path:
+        return self.target.folder
 
     def execute(self, host: str, command: Sequence[str]) -> int:
         self._none()

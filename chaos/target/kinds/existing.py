@@ -24,6 +24,7 @@ class Existing(TargetKind):
     shares_processors = False
     keeps_data = False
     order = offered.ORDER
+    accepts = ("effect",)  # of hooks nobody but the neighbours can tell
     made = False
     refused = offered.NOT_YET
 

@@ -22,7 +22,7 @@ from chaos.target.labs.consumers import EXHAUSTED_ROOM, Consumers
 from chaos.target.labs.disks import LocalDisks, empty_folder, holds_data, offered
 from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.target.limits import Limits, MemoryUse, ProcessorUse, untouched
-from chaos.target.protocol import CAPABILITIES, NO_SSH
+from chaos.target.protocol import CAPABILITIES, NO_OWNERS
 from chaos.target.wiring import BLACK_HOLE, TOXIPROXY
 
 
@@ -386,20 +386,20 @@ class LocalLab(BaseLab):
 
         Asked before anything starts, so it looks at the machine and the topology only.
         """
-        offers: dict[str, str | None] = dict.fromkeys(CAPABILITIES)
+        offers: dict[str, str | None] = dict.fromkeys(CAPABILITIES) | NO_OWNERS
         for controller in ("cpu", "memory"):
             if not cgroups.usable(controller):
                 offers[controller] = f"control groups for '{controller}' cannot be made here"
         offers |= {capability: offered(topology, capability) for capability in ("disks", "throttle")}
-        return {**offers, "hosts": NO_SSH}
+        return offers
 
     def lacks(self, capability: str) -> str | None:
         if capability in ("disks", "throttle"):
             return self.disks.lacks(capability)
         if capability in ("cpu", "memory"):
             return self._limits.lack(capability)
-        if capability == "hosts":
-            return NO_SSH
+        if capability in NO_OWNERS:
+            return NO_OWNERS[capability]
         return None if capability in CAPABILITIES else f"a local lab has no '{capability}'"
 
     def block_neighbour(self, host: str, peer: str) -> None:

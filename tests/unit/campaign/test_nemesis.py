@@ -19,6 +19,7 @@ from chaos.campaign.nemesis import Drawn, Hit, Limits, Options, hits, spared
 from chaos.definitions import Duration, Experiment, Rate, Topology
 from chaos.definitions.steps import FaultParams
 from chaos.registry import FAULTS, load_experiment
+from chaos.target.protocol import NO_OWNERS
 
 NAMES = ["3az-standby", "3az-standby-2data", "2az", "planted-no-replicas"]
 named = cache(topology)
@@ -112,7 +113,7 @@ def test_every_fault_is_undone_by_its_own_name_and_the_last_phase_waits_for_gree
 
 def test_what_the_lab_lacks_is_not_drawn_and_refused_where_it_is_asked_for() -> None:
     def lacks(need: str) -> str | None:
-        return "no such thing here" if need in ("process", "hosts") else None
+        return "no such thing here" if need == "process" else NO_OWNERS.get(need)
 
     kinds = {each.params.kind for seed in range(5) for each in nemesis.timeline(options(seed=seed), lacking(lacks))}
     assert kinds and not any("process" in needs(kind) for kind in kinds)

@@ -39,7 +39,7 @@ from chaos.target.labs.processes import wait_until
 from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.target.limits import PERIOD_MICROSECONDS, Limits, MemoryUse, ProcessorUse, untouched
 from chaos.target.parts import Parts
-from chaos.target.protocol import CAPABILITIES, NO_SSH
+from chaos.target.protocol import CAPABILITIES, NO_OWNERS
 from chaos.target.wiring import BLACK_HOLE, HTTP, TRANSPORT, Host, Proxy, Wiring
 
 API = 8474
@@ -450,13 +450,13 @@ class DockerLab(BaseLab):
 
     @classmethod
     def offers(cls, topology: Topology) -> dict[str, str | None]:
-        offers: dict[str, str | None] = dict.fromkeys(CAPABILITIES)
+        offers: dict[str, str | None] = dict.fromkeys(CAPABILITIES) | NO_OWNERS
         offers["closes"] = "a docker lab looks at connections through a relay, which ends them itself"
         elsewhere = _elsewhere(Engine.open())
         offers["memory"] = elsewhere or (
             None if usable("memory") else "control groups for 'memory' cannot be changed here"
         )
-        offers["drop"], offers["hosts"] = elsewhere, NO_SSH
+        offers["drop"] = elsewhere
         offers |= {what: elsewhere or offered(topology, what) for what in ("disks", "throttle")}
         return offers
 

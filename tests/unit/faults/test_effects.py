@@ -1,0 +1,170 @@
+"""What others see of a fault: each sign must be there, nobody else may be hit, and nothing is believed of a silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from seen import Seen
+
+from chaos.faults import effects
+from chaos.faults.effects import NodeEffects, not_back
+from chaos.faults.evidence import Look
+
+KILLED, OTHERS = "c-data", ("a-cm", "b-cm", "c-cm", "a-data", "b-data")
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(effects, "out_of_it", lambda lab: frozenset())
+    return Seen()
+
+
+def looked(lab: Any, change: Callable[[Any], object], *, paused: bool = False) -> Look:
+    """What is seen after a change of a cluster that was well before."""
+    evidence = NodeEffects([KILLED], paused=paused)
+    assert evidence.before(lab).proven
+    change(lab)
+    return evidence.in_effect(lab)
+
+
+def odd(look: Look) -> list[str]:
+    return [probe.what for probe in look.probes if not probe.ok]
+
+
+def test_a_node_that_is_dead_for_us_and_for_all_others_is_proven_to_be(lab: Any) -> None:
+    look = looked(lab, lambda lab: lab.kill(KILLED))
+    assert look.proven and odd(look) == []
+    assert [probe.what for probe in look.probes if not probe.control] == [
+        "c-data at its own address",
+        "c-data as others have it",
+    ]
+    assert sorted(probe.what for probe in look.probes if probe.control) == sorted(f"untouched: {n}" for n in OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("change", "signs"),
+    [
+        (lambda lab: None, {"c-data at its own address", "c-data as others have it"}),
+        (lambda lab: lab.shut.add(KILLED), {"c-data as others have it"}),  # only we do not reach it
+        (lambda lab: lab.lost.add(KILLED), {"c-data at its own address"}),  # it is out, and serves
+        (
+            lambda lab: lab.kill("b-data"),
+            {"c-data at its own address", "c-data as others have it", "untouched: b-data"},
+        ),
+        (lambda lab: lab.kill(KILLED, "b-data"), {"untouched: b-data"}),  # more than was asked for
+        (lambda lab: lab.kill(*lab.names), {f"untouched: {name}" for name in OTHERS} | {"c-data as others have it"}),
+    ],
+    ids=["nothing", "unreached", "out", "another", "one more", "all"],
+)
+def test_half_an_effect_or_more_than_one_is_not_proven(
+    lab: Any, change: Callable[[Any], object], signs: set[str]
+) -> None:
+    look = looked(lab, change)
+    assert not look.proven and set(odd(look)) == signs
+
+
+def test_where_nobody_says_who_is_a_member_nothing_is_proven(lab: Any) -> None:
+    def mute(lab: Any) -> None:
+        lab.kill(KILLED)
+        lab.slow = set(OTHERS)
+
+    assert "c-data as others have it" in odd(looked(lab, mute))
+    evidence = NodeEffects([KILLED])
+    lab.kill()
+    assert not evidence.before(lab).proven  # and so is nothing before
+
+
+def test_one_that_stands_still_takes_connections_and_answers_nobody(lab: Any) -> None:
+    def pause(lab: Any) -> None:
+        lab.deaf.add(KILLED)
+
+    look = looked(lab, pause, paused=True)
+    assert look.proven and len([probe for probe in look.probes if not probe.control]) == 2 + effects.NEIGHBOURS
+
+
+@pytest.mark.parametrize(
+    ("change", "signs"),
+    [
+        (lambda lab: None, {"c-data at its own address", *(f"{n} asks c-data" for n in ("a-cm", "b-cm", "a-data"))}),
+        (lambda lab: lab.kill(KILLED), {"a connection to c-data"}),
+        (
+            lambda lab: lab.cut.update((name, KILLED) for name in OTHERS),
+            {"c-data at its own address"},
+        ),
+    ],
+    ids=["nothing", "dead", "cut off"],
+)
+def test_what_is_dead_or_cut_off_does_not_stand_still(
+    lab: Any, change: Callable[[Any], object], signs: set[str]
+) -> None:
+    look = looked(lab, change, paused=True)
+    assert not look.proven and set(odd(look)) == signs
+
+
+def test_it_is_gone_when_the_node_answers_and_all_have_it_as_a_member(lab: Any) -> None:
+    evidence = NodeEffects([KILLED])
+    assert evidence.before(lab).proven
+    lab.kill(KILLED)
+    assert not evidence.gone(lab).proven
+    lab.kill()
+    lab.lost = {KILLED}
+    assert odd(evidence.gone(lab)) == ["c-data as others have it"]
+    lab.kill()
+    assert evidence.gone(lab).proven
+
+
+def test_what_another_fault_holds_is_left_out_and_proves_nothing(lab: Any) -> None:
+    evidence = NodeEffects([KILLED])
+    assert evidence.before(lab).proven
+    lab.kill(KILLED, "b-data")
+    evidence.beside(frozenset(), frozenset({"b-data"}))
+    assert evidence.in_effect(lab).proven
+    evidence.beside(frozenset((KILLED, name) for name in OTHERS), frozenset(OTHERS))
+    assert not evidence.in_effect(lab).proven and evidence.still(lab) is None
+
+
+def test_a_zone_that_is_decommissioned_meanwhile_is_nobody_s(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def out(lab: Any) -> None:
+        lab.kill(KILLED)
+        lab.lost |= {"b-cm", "b-data"}
+
+    assert not looked(lab, out).proven
+    lab.kill()
+    monkeypatch.setattr(effects, "out_of_it", lambda lab: frozenset({"b-cm", "b-data"} if lab.lost else ()))
+    assert looked(lab, out).proven
+
+
+def test_cheap_looks_go_from_node_to_node_and_see_what_full_ones_see(lab: Any) -> None:
+    evidence = NodeEffects(["c-cm", KILLED])
+    assert evidence.before(lab).proven
+    lab.kill("c-cm", KILLED)
+    full = {probe.what for probe in evidence.held(lab).probes}
+    looks = [evidence.still(lab) for _ in range(2)]
+    assert all(look is not None and look.proven for look in looks)
+    seen = {probe.what for look in looks if look for probe in look.probes}
+    assert seen < full and {f"{node} at its own address" for node in ("c-cm", KILLED)} <= seen
+    lab.kill("c-cm")
+    assert not all(look.proven for look in (evidence.still(lab), evidence.still(lab)) if look)
+
+
+def test_what_is_not_back_is_told_and_waited_for_no_longer_than_asked(lab: Any) -> None:
+    assert not_back(lab, {KILLED}, {("a-data", "b-data")}, 0.0) == []
+    lab.kill(KILLED)
+    lab.cut = {("a-data", "b-data")}
+    node, link = not_back(lab, {KILLED}, {("a-data", "b-data")}, 0.0)
+    assert node.startswith("c-data is not back") and link.startswith("a-data gets no answer from b-data")
+    asked: list[str] = []
+    well, client = lab.client, lab.client
+
+    def later(node: str, **more: Any) -> Any:
+        asked.append(node)
+        if len(asked) > 20:
+            lab.kill()
+            lab.cut = set()
+        return well(node, **more)
+
+    lab.client = later
+    assert not_back(lab, {KILLED}, {("a-data", "b-data")}, 30.0) == []
+    lab.client = client
