@@ -28,6 +28,7 @@ CLOCKS = (
     "Skew of clocks is left out: OpenSearch's coordination uses monotonic time, and one kernel has one clock "
     "for all nodes of a lab."
 )
+NOBODY = "none yet, so no target can have it"
 EVERY = ("name",)
 """Parameters that every kind takes: said once."""
 
@@ -56,7 +57,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Described:
-    """One kind of fault, described. ``ways``: of its providers, the one that is preferred first; at least one."""
+    """One kind of fault, described. ``ways``: of its providers, the one that is preferred first."""
 
     kind: str
     family: str
@@ -173,6 +174,8 @@ def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator
                     yield f"    its proof: {way.proof}"
                 yield f"    undo: {way.undoing}{'; what it does to data stays' if kind.lasting else ''}"
                 yield f"    needs: {_needs(way)}"
+            if not kind.ways:
+                yield f"    provider: {NOBODY}"
             yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
         yield ""
     yield f"Every kind takes name: {_says(FaultParams.model_fields['name'])}."
@@ -256,6 +259,8 @@ def _section(kind: Described) -> Iterator[str]:
             yield f"    - Its proof: {way.proof}"
         yield f"    - Undo: {way.undoing}{'. What it does to data stays.' if kind.lasting else ''}"
         yield f"    - Needs: {_needs(way)}"
+    if not kind.ways:
+        yield f"- Provider: {NOBODY}"
     yield ""
     yield f"Examples, on the topology {kind.example_topology}:"
     yield ""

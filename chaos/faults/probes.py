@@ -100,6 +100,20 @@ class Line:
         """What is made of it each time, for the report."""
         return f"new connection {self.pair[0]} → {self.pair[1]}"
 
+    @property
+    def connected(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def owes(self) -> bool:
+        """Whether earlier pings are unanswered: the next one waits for their answers too."""
+        return self._unanswered > 0
+
+    @property
+    def secured(self) -> bool:
+        """Whether a connection of it begins with a handshake of TLS."""
+        return self._lab.access.tls
+
     def open(self, timeout: float) -> Echo | None:
         """Connect; None when that worked."""
         address = (self._lab.wiring[self.pair[1]].loopback, self._lab.wiring.port(self.pair[0]))

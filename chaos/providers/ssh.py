@@ -16,7 +16,7 @@ from typing import Any, cast
 from chaos.base.errors import ChaosError, FaultError, Lacking
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kinds.cluster_manager import QuorumLoss
-from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkRefuse, NetworkReset
+from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
 from chaos.faults.kinds.node import NodeKill, NodePause, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, operation, said
@@ -233,13 +233,13 @@ def machines(aim: Aim) -> list[str]:
     return found
 
 
-def on_links(aim: Aim, *intents: str) -> list[Reversible]:
+def on_links(aim: Aim, *intents: str, **asked: Any) -> list[Reversible]:
     """Rules on the hosts of nodes that let the packets of exactly these links meet it."""
     moves: list[Reversible] = []
     for node, direction, peers in cuts(aim.links, machines(aim)):
         addresses = [address for peer in peers for address in aim.wiring.address(peer)]
         for intent in intents:
-            moves.append(move(aim, len(moves), node, intent, peers=addresses, direction=direction))
+            moves.append(move(aim, len(moves), node, intent, peers=addresses, direction=direction, **asked))
     return moves
 
 
@@ -251,6 +251,17 @@ def on_links(aim: Aim, *intents: str) -> list[Reversible]:
 )
 def drop(fault: NetworkDrop, aim: Aim) -> Means:
     return means(on_links(aim, "network.drop"))
+
+
+@PROVIDER.carries_out(
+    NetworkLoss,
+    mechanism="a table of nftables of its own on nodes' hosts: this share of the packets between the node's ports and "
+    "these peers vanishes, drawn for each",
+    undoing="the tables are deleted; connections go on",
+    needs=NEEDS,
+)
+def loss(fault: NetworkLoss, aim: Aim) -> Means:
+    return means(on_links(aim, "network.loss", share=float(fault.share)))
 
 
 @PROVIDER.carries_out(

@@ -15,6 +15,8 @@ from chaos.target.wiring import Toxified, Wiring
 
 OFFERS = PROVIDERS.on()
 """Of a target that lacks nothing."""
+OFFERED = {name: each for name, each in FAULTS.items() if PROVIDERS.of(name)}
+"""The kinds that somebody carries out; tests/unit/faults/test_catalogue.py names the others."""
 
 
 def lacking(lacks: Any) -> Offers:
@@ -44,4 +46,4 @@ def toxic(host: str, proxy: str, name: str, kind: str, stream: Any, attributes: 
     return toxiproxy.toxic(Toxified(host, proxy, stream), name, kind, stream, attributes)
 
 
-__all__ = ["FAULTS", "OFFERS", "block", "built", "lacking", "needs", "refuse", "toxic"]
+__all__ = ["FAULTS", "OFFERED", "OFFERS", "block", "built", "lacking", "needs", "refuse", "toxic"]

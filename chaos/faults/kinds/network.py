@@ -1,7 +1,8 @@
 """Network faults: parameters, and what must be seen of them on directed links.
 
-Two ways to lose packets, which recover differently: *drop* (they vanish below TCP, which retransmits, and after healing
-the connections go on) and *hang* (bytes vanish behind an accepted connection, and healing closes it).
+Two ways to lose all packets, which recover differently: *drop* (they vanish below TCP, which retransmits, and after
+healing the connections go on) and *hang* (bytes vanish behind an accepted connection, and healing closes it). With
+*loss* a share of them vanishes, and every connection goes on: late.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from chaos.base.units import Duration, PositiveDuration, PositiveSize, PositiveSizeRate, Size, at_least
+from chaos.base.errors import InvalidInput
+from chaos.base.units import (
+    Duration,
+    Percent,
+    PositiveDuration,
+    PositivePercent,
+    PositiveSize,
+    PositiveSizeRate,
+    Size,
+    at_least,
+)
 from chaos.definitions.steps import Scene
 from chaos.definitions.topology import Topology
 from chaos.faults.evidence import (
@@ -29,6 +40,8 @@ from chaos.faults.evidence import (
 )
 from chaos.faults.fault import Link
 from chaos.faults.kind import NetworkFault
+from chaos.faults.lateness import late_share
+from chaos.faults.loss import LEAST_FLAP_SECONDS, MOST_LATE, LossEvidence
 from chaos.faults.offers import Aim, Means
 from chaos.faults.probes import Echo, Pair, Reply
 from chaos.target.wiring import Wiring
@@ -64,6 +77,10 @@ def untouched(wiring: Wiring, touched: list[Pair]) -> list[Pair]:
 AMBER = "#b7791f"
 LEAST_SLICE_OVER_TLS = 256
 """Bytes; a client's ping is some 190 of them."""
+
+
+LEAST_LOSS, MOST_LOSS = Percent(0.02), Percent(MOST_LATE)
+"""Of a smaller loss the pings of one look do not tell (800 over each pair, on average)."""
 
 
 ANSWERED_WITHIN = 2.0
@@ -295,6 +312,62 @@ class NetworkDrop(_Silencing):
 
     def describe(self) -> str:
         return f"packets vanish on links {self.links.text}"
+
+
+class NetworkLoss(OnLinks):
+    """A share of the packets vanishes, drawn for each: TCP sends them again, and whatever waits for them is late."""
+
+    kind = "network.loss"
+    examples = (
+        {"links": "to zone c", "share": "20%"},
+        {"links": "between node a-data and node c-data", "share": "5%"},
+    )
+    proof = (
+        "over new and existing connections as many pings are late as this loss makes late, and some are in time; over "
+        "untouched ones hardly any is late; counted until it is told with an error of 1 in 10,000"
+    )
+    holding = (
+        "every two seconds pings over two of its pairs, in turn, until one is late, and one over an untouched pair; "
+        "before the undo all of its proof, and a glance at every other pair. "
+        "With `flap` each time is proven when it begins, and one of 10 s or more before it ends"
+    )
+    colour = AMBER
+    share: Annotated[PositivePercent, at_least(LEAST_LOSS, "cannot be told from none by the pings of one look")] = (
+        Field(description="of the packets on each of these links, for example 20%; 2% to 90%")
+    )
+
+    @model_validator(mode="after")
+    def _can_be_told(self) -> NetworkLoss:
+        if self.share > MOST_LOSS:
+            raise ValueError(
+                f"a loss of {self.share.text} lets too little through to be told from one of all: "
+                f"expected {MOST_LOSS.text} at most, or network.drop"
+            )
+        if self.flap is not None and self.flap.down < LEAST_FLAP_SECONDS:
+            raise ValueError(
+                f"flap: {self.flap.down.text} are over before a share can be told: "
+                f"expected down: {Duration(LEAST_FLAP_SECONDS).text} or more"
+            )
+        return self
+
+    def aim(self, id: str, scene: Scene, wiring: Wiring) -> Aim:
+        """Raises InvalidInput, too, where hardly a round trip would come through both ways of a pair."""
+        aim = super().aim(id, scene, wiring)
+        both = late_share(self.share, self.share)
+        if both > MOST_LATE and any((b, a) in aim.links for a, b in aim.links):
+            raise InvalidInput(
+                f"network.loss: {self.share.text} lost both ways leave {1 - both:.0%} of the round trips, which cannot "
+                "be told from none",
+                remedy="68% at most, links that go one way, or network.drop",
+            )
+        return aim
+
+    def describe(self) -> str:
+        return f"{self.share.text} of the packets vanish on links {self.links.text}"
+
+    def evidence(self, aim: Aim, means: Means) -> Evidence:
+        touched = pairs_both(aim.wiring, aim.links)
+        return LossEvidence(touched, untouched(aim.wiring, touched), dict.fromkeys(aim.links, float(self.share)))
 
 
 class NetworkHang(_Silencing):

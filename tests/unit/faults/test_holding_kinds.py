@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeLab
-from making import built
+from making import OFFERED, built
 
 from chaos.definitions.steps import Scene
 from chaos.faults.evidence import Look
@@ -26,7 +26,7 @@ OVER_WHEN_PROVEN = {"node.restart", "node.upgrade"}
 OF_ITS_OWN = {"cluster_manager.leader_flap"}
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", OFFERED)
 def test_every_kind_says_whether_it_is_to_hold_and_how_that_is_known(kind: str) -> None:
     params = FAULTS[kind](**FAULTS[kind].examples[0])
     lab = FakeLab(params.example_topology)

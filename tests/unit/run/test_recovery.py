@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fakes import PARTS, ROOT, FakeLab, topology
-from making import block, built
+from making import OFFERED, block, built
 
 from chaos.base import paths
 from chaos.base.errors import InvalidInput, LabError
@@ -20,7 +20,6 @@ from chaos.definitions import load_topology
 from chaos.definitions.steps import Scene
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.moves import Reversible
-from chaos.registry import FAULTS
 from chaos.run import recovery as module
 from chaos.run import space
 from chaos.run.recovery import leftovers, recover
@@ -373,9 +372,9 @@ def test_the_command_that_recovers_has_what_undoes_every_move() -> None:
 
 def every_move() -> Iterator[Reversible]:
     """Those of every example of every kind."""
-    for name, params in FAULTS.items():
+    for params in OFFERED.values():
         topology = load_topology(params.example_topology, near=ROOT / "experiments" / "x.yaml")
         wiring = Wiring.of("plan", topology.nodes, topology.zones)
         for example in params.examples:
             scene = Scene.of(topology, 1, "f1", topology.cluster_managers[0].name)
-            yield from built(FAULTS[name](**example), scene, wiring).moves
+            yield from built(params(**example), scene, wiring).moves

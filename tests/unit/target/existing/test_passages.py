@@ -95,7 +95,7 @@ def test_what_nobody_could_see_is_lacking() -> None:
 def test_what_bytes_at_will_would_show_is_not_offered() -> None:
     offers = offers_on(PROVIDERS, written(every()))
     lacking = {kind for kind in offers.kinds if kind.startswith("network.") and offers.reasons(kind)}
-    assert lacking == {"network.bandwidth", "network.slicer", "network.slow_close", "network.drop"}
+    assert lacking == {"network.bandwidth", "network.slicer", "network.slow_close", "network.drop", "network.loss"}
     without = offers_on(PROVIDERS, written({}))
     assert "the file names no Toxiproxies" in without.reasons("network.latency")[0]
 

@@ -1,0 +1,368 @@
+"""Evidence of a loss of packets: over each pair so many pings are late as the asked share makes late.
+
+How many are late, and how many pings tell it, is :mod:`chaos.faults.lateness`. A late ping keeps its connection busy
+until it is answered. So a pair is asked over several at a time, and what each ping came to counts in the order in which
+the pings were begun: those that are answered first are in time, and would be counted too often.
+
+A link that lets nothing through has no ping in time, which is more late than any share that can be asked.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from chaos.faults.evidence import GLANCES, LinkEvidence, Look, Probe
+from chaos.faults.lateness import Count, Lateness, Told, late_share
+from chaos.faults.probes import ENDED, Asked, Echo, Greeted, Line, Pair, Reply, between, together
+from chaos.target.protocol import Lab
+
+LATE_SECONDS = 0.150
+"""A ping that takes so much longer than before is late: less than TCP waits before it sends again, and more than a
+busy machine mostly takes."""
+ANSWERED_SECONDS = 1.0
+"""For how long a late ping is waited for; a connection that it still keeps busy then is not asked any more."""
+LOOK_SECONDS = 3.5
+"""After so long no ping is begun any more: with the last ones a look takes less than 5 s."""
+GLANCE_SECONDS = 1.0
+LEAST_FLAP_SECONDS = 5.0
+"""A shorter time may be over before a look at it is."""
+MOST_LATE = 0.9
+"""Where more than this share of the pings is late, too few are in time to be told from a link that carries nothing."""
+LANES, ASKED_LANES = 8, 3
+"""Over how many connections a pair is asked at a time; how many at a time a node is asked about another, which has six
+connections to it for all of them."""
+MOST_LANES = 192
+"""Of all pairs together."""
+SOON = 1 / 3
+"""Where fewer packets are lost, a late ping is answered within 0.2 s / (1 - 2/3) on average: each time that TCP sends
+again it waits twice as long."""
+NEW_PACKETS, NEW_TLS_PACKETS = 2, 6
+"""Each way, at the most, until a new connection has answered a ping: a handshake of TCP, and one of TLS, come first. At
+the least it is one: a relay may have made the connection, and what is lost of several packets in a row is sent again at
+once."""
+ROUNDS_BEFORE = 3
+"""How often it is looked at whether pings are late by themselves: a busy machine may be unlucky once."""
+PAUSES_SPARED = 1
+"""In how many moments pings may be late where nothing is lost: a machine pauses once in a while."""
+
+
+def lanes(late: Lateness) -> int:
+    """How many connections there must be before the fault: a few where they are soon free again, else one for each ping
+    that will be late, and a third more."""
+    return LANES if late.least < SOON else max(LANES, math.ceil(late.least * late.expected * 4 / 3))
+
+
+@dataclass
+class Row:
+    """Pings over one pair, by several threads at a time. ``limit``: seconds from which on one is late; ``until``: when
+    none is begun any more (monotonic)."""
+
+    pair: Pair
+    count: Count
+    limit: float
+    until: float
+    odd: Counter[Reply] = field(default_factory=Counter)
+    """Answers that are no sign of loss: refused, reset …"""
+    _begun: list[float] = field(default_factory=list)
+    _late: dict[int, bool | None] = field(default_factory=dict)
+    _counted: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> int | None:
+        """The next ping's number; None when no more are needed."""
+        with self._lock:
+            now = time.monotonic()
+            if self._told(now) is not Told.OPEN or now >= self.until:
+                return None
+            self._begun.append(now)
+            return len(self._begun) - 1
+
+    def end(self, number: int, echo: Echo) -> None:
+        """What became of a ping."""
+        with self._lock:
+            now = time.monotonic()
+            if echo.reply in ENDED or echo.reply is Reply.UNREACHABLE:
+                self.odd[echo.reply] += 1
+                self._late[number] = None
+            else:
+                self._late[number] = echo.reply is not Reply.ANSWERED or now - self._begun[number] > self.limit
+            self._told(now)
+
+    def _told(self, now: float) -> Told:
+        """Count what is known, in order; a ping that is not answered yet is known to be late after a while."""
+        while self._counted < len(self._begun):
+            known = self._counted in self._late
+            if not known and now - self._begun[self._counted] <= self.limit + LATE_SECONDS:
+                break
+            late = self._late.get(self._counted, True)
+            self._counted += 1
+            if late is not None:
+                self.count.add(late)
+        return self.count.told
+
+    @property
+    def shows(self) -> bool:
+        return self.count.told is Told.ASKED and not self.odd
+
+    @property
+    def calm(self) -> bool:
+        return self.count.told is Told.LESS and self.count.moments <= PAUSES_SPARED and not self.odd
+
+    @property
+    def expected(self) -> str:
+        asked = self.count.asked
+        least, most = self.count.lateness.bounds(asked)
+        if self.count.lateness.most is None:
+            return f"{least} or more of {asked} late"
+        if least <= most:
+            return f"{least} to {most} of {asked} late"
+        return f"{self.count.lateness.least:.0%} late, of more pings"  # so few tell nothing
+
+    @property
+    def expected_calm(self) -> str:
+        return f"at most {max(0, self.count.lateness.calm(self.count.asked))} of {self.count.asked} late"
+
+    @property
+    def measured(self) -> str:
+        said = [f"{self.count.late} of {self.count.asked} late"]
+        if self.count.moments < self.count.late:
+            said.append(f"in {self.count.moments} runs")
+        return ", ".join(said + [f"{number} {reply}" for reply, number in self.odd.items()])
+
+
+Lane = Callable[[], None]
+
+
+def over(row: Row, line: Line, *, opens: bool = False) -> Lane:
+    """Pings over a connection that lasts, one after the other. ``opens``: it may be made for it, by a first ping."""
+
+    def lane() -> None:
+        if not line.connected and not opens:
+            return  # it has ended
+        if (not line.connected or line.owes) and line.ping(ANSWERED_SECONDS).seconds is None:
+            return
+        while (number := row.begin()) is not None:
+            echo = line.ping(row.limit + ANSWERED_SECONDS)
+            row.end(number, echo)
+            if echo.seconds is None:
+                return
+
+    return lane
+
+
+def anew(row: Row, lab: Lab, patience: float) -> Lane:
+    """Pings over a connection that is made for each; ``patience``: seconds for which an answer is waited for."""
+
+    def lane() -> None:
+        line = between(lab, row.pair)
+        while not row.odd and (number := row.begin()) is not None:
+            row.end(number, line.ping(patience))
+            if line.lasts:
+                line.close()
+        line.close()
+
+    return lane
+
+
+def go(rows: Sequence[Sequence[Lane]]) -> None:
+    """All lanes at once, or as many as may be: of each row one, then of each a second."""
+    share = max(2, MOST_LANES // max(1, len(rows)))
+    turns = [row[k] for k in range(share) for row in rows if k < len(row)]
+    if turns:
+        with ThreadPoolExecutor(min(len(turns), MOST_LANES)) as pool:
+            for done in [pool.submit(lane) for lane in turns]:
+                done.result()
+
+
+class LossEvidence(LinkEvidence):
+    """``shares``: what is lost of the packets, by directed link."""
+
+    effect_deadline = 20.0
+    gone_deadline = 30.0
+    held_deadline = 8.0
+
+    def __init__(self, touched: list[Pair], untouched: list[Pair], shares: Mapping[Pair, float]) -> None:
+        super().__init__(touched, untouched, lambda *_: "", lambda *_: True, adds=LATE_SECONDS)
+        self._shares = shares
+        self._least = min(shares.values())
+        self._more: list[Line] = []
+        """Connections that exist since before, beside the first of each pair."""
+        self._fresh: dict[Pair, float] = {}
+        """Seconds until a new connection had answered a ping, before."""
+
+    # ---- what is expected -----------------------------------------------------------------------
+
+    def late(self, pair: Pair, packets: int = 1) -> float:
+        """What share of round trips is late there; of a pair that is not touched, as if it were the least so."""
+        there, back = self._shares.get(pair, 0.0), self._shares.get(pair[::-1], 0.0)
+        return late_share(there or (0.0 if back else self._least), back, packets)
+
+    def lateness(self, line: Line, *, new: bool = False) -> Lateness:
+        """``new``: of connections that are made for each ping."""
+        least = self.late(line.pair)
+        if isinstance(line, Asked):  # other requests may have waited for a lost packet, and it behind them
+            return Lateness(least, max(least, MOST_LATE))
+        if isinstance(line, Greeted):
+            return Lateness(least, max(least, min(MOST_LATE, self.late(line.pair, NEW_TLS_PACKETS))))
+        if not new:
+            return Lateness(least, least)
+        most = self.late(line.pair, NEW_TLS_PACKETS if line.secured else NEW_PACKETS)
+        return Lateness(least, most if most <= MOST_LATE else None)  # then those that exist tell that it is no silence
+
+    # ---- rows -----------------------------------------------------------------------------------
+
+    def _row(self, line: Line, *, new: bool = False) -> Row:
+        fresh = self._fresh.get(line.pair, max(self._fresh.values(), default=0.0))
+        base = fresh if new or isinstance(line, Greeted) else self._base(line.pair) or 0.0
+        limit = base + LATE_SECONDS
+        return Row(line.pair, Count(self.lateness(line, new=new)), limit, time.monotonic() + LOOK_SECONDS)
+
+    def _asked(self, lab: Lab, line: Line) -> tuple[Row, list[Lane]]:
+        """A row where no connection of ours lasts."""
+        row = self._row(line)
+        if isinstance(line, Asked):
+            return row, [anew(row, lab, row.limit + ANSWERED_SECONDS) for _ in range(ASKED_LANES)]
+        return row, [anew(row, lab, row.limit) for _ in range(LANES)]
+
+    def _calmly(self, lab: Lab, line: Line) -> tuple[Row, list[Lane]]:
+        """A row of a pair over which nothing should be lost: one at a time is enough."""
+        if not line.lasts:
+            row, found = self._asked(lab, line)
+            return row, found[:1]
+        row = self._row(line)
+        return row, [over(row, line, opens=True)]
+
+    def _calm(self, lab: Lab, pairs: Sequence[Pair], what: str, *, control: bool = False) -> list[Probe]:
+        lines = [between(lab, pair) for pair in pairs]
+        rows = [self._calmly(lab, line) for line in lines]
+        go([found for _, found in rows])
+        for line in lines:
+            line.close()
+        return [self._calm_probe(row, what, control) for row, _ in rows]
+
+    @staticmethod
+    def _calm_probe(row: Row, what: str, control: bool) -> Probe:
+        a, b = row.pair
+        return Probe(f"{what} {a} → {b}", row.expected_calm, row.measured, row.calm, control=control)
+
+    # ---- looks ----------------------------------------------------------------------------------
+
+    def before(self, lab: Lab) -> Look:
+        """What a round trip takes, that none is late by itself, and the connections that are asked later."""
+        look = super().before(lab)
+        if not look.proven:
+            return look
+        self._more = [
+            between(lab, line.pair)
+            for line in self._existing
+            if line.lasts
+            for _ in range(lanes(self.lateness(line)) - 1)
+        ]
+        together(self._more, 5.0)
+        pairs = [*self.touched, *self.control_pairs]
+        with ThreadPoolExecutor(LANES) as pool:
+            self._fresh = dict(zip(pairs, pool.map(lambda pair: self._new_takes(lab, pair), pairs), strict=True))
+        rows = self._calm(lab, pairs, "pings in a row")
+        for _ in range(ROUNDS_BEFORE - 1):
+            if all(probe.ok for probe in rows):
+                break
+            rows = self._calm(lab, pairs, "pings in a row")
+        calm = sum(probe.ok for probe in rows)
+        return Look(
+            calm == len(rows), f"{look.says}; {calm} of {len(rows)} pairs are hardly ever late", look.probes + rows
+        )
+
+    @staticmethod
+    def _new_takes(lab: Lab, pair: Pair) -> float:
+        """Seconds until a new connection has answered a ping, the fastest of three; 0 where none has."""
+        took = []
+        for _ in range(3):
+            line = between(lab, pair)
+            began = time.monotonic()
+            if line.ping(2.0).seconds is not None:
+                took.append(time.monotonic() - began)
+            line.close()
+        return min(took, default=0.0)
+
+    def in_effect(self, lab: Lab) -> Look:
+        named: list[tuple[str, Row]] = []
+        every: list[list[Lane]] = []
+        for pair in self._free(self.touched):
+            line = between(lab, pair)
+            if not line.lasts:
+                row, found = self._asked(lab, line)
+                named.append((line.what, row))
+                every.append(found)
+                continue
+            row, new = self._row(line), self._row(line, new=True)
+            there = [each for each in (*self._existing, *self._more) if each.pair == pair and each.connected]
+            if there or not self._holding:  # they end at some time, as connections do: the new ones tell
+                named.append((f"existing connections {pair[0]} → {pair[1]}", row))
+                every.append([over(row, each) for each in there])
+            named.append((f"new connections {pair[0]} → {pair[1]}", new))
+            every.append([anew(new, lab, new.limit) for _ in range(LANES)])
+        others = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
+        beside = [between(lab, pair) for pair in others]
+        calmly = [self._calmly(lab, line) for line in beside]
+        go(every + [found for _, found in calmly])
+        for line in beside:
+            line.close()
+        probes = [self._probe(what, row) for what, row in named]
+        controls = [self._calm_probe(row, "untouched: pings in a row", True) for row, _ in calmly]
+        shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
+        return Look(
+            bool(probes) and shown == len(probes) and calm == len(controls),
+            f"{shown} of {len(probes)} rows of pings are late as asked; "
+            f"{calm} of {len(controls)} untouched pairs are hardly ever late",
+            probes + controls,
+        )
+
+    @staticmethod
+    def _probe(what: str, row: Row) -> Probe:
+        return Probe(what, row.expected, row.measured, row.shows, about=f"{row.pair[0]} → {row.pair[1]}")
+
+    def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
+        """Pings one after the other until one is late, and no more than it takes to tell that none is."""
+        with ThreadPoolExecutor(GLANCES) as pool:
+            found = list(pool.map(lambda pair: self._glanced(lab, pair), pairs))
+        return [probe for probe in found if probe is not None]
+
+    def _glanced(self, lab: Lab, pair: Pair) -> Probe | None:
+        line = between(lab, pair)
+        row = self._row(line)
+        most, late, asked = row.count.lateness.expected_calm, 0, 0
+        end = time.monotonic() + GLANCE_SECONDS
+        fair = not line.lasts
+        while asked < most and not 0 < late < asked and time.monotonic() < end:
+            began = time.monotonic()
+            answered = line.ping(row.limit).seconds is not None
+            if fair:
+                asked += 1
+                late += not answered or time.monotonic() - began > row.limit
+            fair = answered or not line.lasts
+            if not answered:
+                line.close()
+        line.close()
+        if not late and asked < most:
+            return None  # there was no time to tell
+        a, b = pair
+        ok = 0 < late < max(asked, row.count.lateness.beyond(asked))
+        return Probe(line.what, f"a late ping of {most}", f"{late} of {asked} late", ok, about=f"{a} → {b}")
+
+    def gone(self, lab: Lab) -> Look:
+        alive = super().gone(lab)
+        probes = alive.probes + self._calm(lab, self._free(self.touched), "pings in a row")
+        well = sum(p.ok for p in probes)
+        return Look(well == len(probes), f"{well} of {len(probes)} measurements are as before", probes)
+
+    def close(self) -> None:
+        super().close()
+        for line in self._more:
+            line.close()
+        self._more = []

@@ -1,0 +1,279 @@
+"""Evidence of lost packets over connections in memory: what each kind of line shows of a loss, and of what is none."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from fakes import FakeLab
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.base.errors import InvalidInput
+from chaos.definitions.steps import Scene
+from chaos.faults import evidence as looks
+from chaos.faults import loss
+from chaos.faults.kinds.network import LEAST_LOSS, NetworkLoss
+from chaos.faults.lateness import Count, Lateness, Told
+from chaos.faults.loss import LANES, LossEvidence, Row, go, lanes
+from chaos.faults.offers import Means
+from chaos.faults.probes import Asked, Echo, Greeted, Line, Pair, Reply
+from chaos.registry import FAULTS
+
+TO, BACK, BESIDE = ("a-data", "c-data"), ("c-data", "a-data"), ("a-data", "b-data")
+LATE, SOONEST = 0.05, 0.08
+"""Seconds: late here, and when what was lost is there at the earliest."""
+
+
+class Link:
+    """Of each pair how probably a packet there and one back are lost; ``None``: every one, for good."""
+
+    def __init__(self) -> None:
+        self.lost: dict[Pair, float | None] = {}
+        self.draw = random.Random(1)
+        self.reply = Reply.ANSWERED
+        self._never = threading.Event()
+
+    def passes(self, pair: Pair, timeout: float) -> Echo:
+        share = self.lost.get(pair, 0.0)
+        took, wait = 0.0, SOONEST
+        while share is None or self.draw.random() < share:
+            took, wait = took + wait, 2 * wait
+            if took >= timeout:
+                self._never.wait(timeout)
+                return Echo(Reply.SILENT)
+        self._never.wait(took)
+        return Echo(self.reply, took + 0.0001) if self.reply is Reply.ANSWERED else Echo(self.reply)
+
+
+class Drawn(Line):
+    """A connection that lasts, over a link of its own."""
+
+    link: Link
+    _made = False
+
+    @property
+    def connected(self) -> bool:
+        return self._made
+
+    def ping(self, timeout: float) -> Echo:
+        if not self._made:
+            self._made = True
+            opened = self.link.passes(self.pair, timeout)
+            if opened.seconds is None:
+                return opened
+        return self.link.passes(self.pair, timeout)
+
+    def close(self) -> None:
+        self._made = False
+
+
+class DrawnAsked(Asked):
+    link: Link
+
+    def ping(self, timeout: float) -> Echo:
+        return self.link.passes(self.pair, timeout)
+
+    def close(self) -> None:
+        return
+
+
+class DrawnGreeted(Greeted):
+    """Its first flights are several packets."""
+
+    link: Link
+
+    def ping(self, timeout: float) -> Echo:
+        echoes = [self.link.passes(self.pair, timeout) for _ in range(2)]
+        return next((echo for echo in echoes if echo.seconds is None), echoes[0])
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture(params=[Drawn, DrawnAsked, DrawnGreeted])
+def link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
+    made = Link()
+
+    def between(lab: FakeLab, pair: Pair) -> Line:
+        line: Line = request.param(lab, pair)
+        line.link = made  # type: ignore[attr-defined]
+        return line
+
+    for module in (loss, looks):
+        monkeypatch.setattr(module, "between", between)
+    monkeypatch.setattr(loss, "LATE_SECONDS", LATE)
+    monkeypatch.setattr(loss, "ANSWERED_SECONDS", 0.4)
+    monkeypatch.setattr(loss, "LOOK_SECONDS", 2.0)
+    yield made
+
+
+def said(look: looks.Look) -> str:
+    return "; ".join(f"{each.what}: {each.measured}, expected {each.expected}" for each in look.probes)
+
+
+def fault(share: float = 0.3) -> LossEvidence:
+    return LossEvidence([TO], [BESIDE], {TO: share})
+
+
+def test_a_loss_is_shown_and_silence_calm_and_a_spread_are_not(link: Link) -> None:
+    lab, evidence = FakeLab(), fault()
+    assert evidence.before(lab).proven
+    assert not evidence.in_effect(lab).proven
+    link.lost[TO] = 0.3
+    look = evidence.in_effect(lab)
+    assert look.proven, said(look)
+    assert all("late" in probe.expected and "late" in probe.measured for probe in look.probes)
+    assert not evidence.gone(lab).proven
+    link.lost[BESIDE] = 0.3
+    spread = evidence.in_effect(lab)
+    assert not spread.proven and [probe.ok for probe in spread.probes if probe.control] == [False]
+    link.lost = {TO: None}
+    silent = evidence.in_effect(lab)
+    assert not silent.proven and not any(probe.ok for probe in silent.probes if not probe.control), said(silent)
+    link.lost = {}
+    assert evidence.gone(lab).proven
+    evidence.close()
+
+
+@pytest.mark.parametrize("reply", [Reply.REFUSED, Reply.RESET, Reply.CLOSED, Reply.UNREACHABLE])
+def test_connections_that_end_are_no_loss(link: Link, reply: Reply) -> None:
+    lab, evidence = FakeLab(), fault()
+    assert evidence.before(lab).proven
+    link.reply, link.lost = reply, {TO: 0.3}
+    look = evidence.in_effect(lab)
+    assert not look.proven and not any(probe.ok for probe in look.probes)
+    assert any(str(reply) in probe.measured for probe in look.probes)
+    evidence.close()
+
+
+def test_cheap_looks_ask_until_one_is_late(link: Link) -> None:
+    lab, evidence = FakeLab(), fault()
+    assert evidence.before(lab).proven
+    (calm,) = evidence.glance(lab, [TO])
+    assert not calm.ok and calm.measured.startswith("0 of")
+    link.lost[TO] = 0.3
+    shown = [probe for _ in range(5) for probe in evidence.glance(lab, [TO])]
+    assert sum(probe.ok for probe in shown) >= 4, shown  # one may be unlucky, and is no accusation
+    evidence.close()
+
+
+def test_a_link_that_is_late_by_itself_is_said_before(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "LOOK_SECONDS", 0.4)
+    link.lost[TO] = 0.3
+    assert not fault().before(FakeLab()).proven
+
+
+@pytest.mark.parametrize("link", [Drawn], indirect=True)
+def test_existing_connections_that_ended_are_left_out_once_it_is_proven(link: Link) -> None:
+    lab, evidence = FakeLab(), fault()
+    assert evidence.before(lab).proven
+    link.lost[TO] = 0.3
+    for line in (*evidence._existing, *evidence._more):
+        line.close()
+    first = evidence.in_effect(lab)
+    assert not first.proven and "0 of 0 late" in said(first)
+    evidence._holding = True
+    look = evidence.in_effect(lab)
+    assert look.proven and [probe.what for probe in look.probes if not probe.control] == [
+        "new connections a-data → c-data"
+    ]
+    evidence.close()
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------
+
+
+def row(lateness: Lateness, limit: float = 60.0) -> Row:
+    return Row(TO, Count(lateness), limit, float("inf"))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=200), st.randoms())
+def test_pings_count_in_the_order_in_which_they_were_begun(late: list[bool], draw: random.Random) -> None:
+    """Whatever the order in which they are answered, several at a time."""
+    expected, asked = Count(Lateness(0.3, 0.3)), row(Lateness(0.3, 0.3))
+    for each in late:
+        expected.add(each)
+    out: list[int] = []
+    left = list(late)
+    while left or out:
+        if left and (len(out) < LANES) and (not out or draw.random() < 0.5):
+            number = asked.begin()
+            if number is None:
+                break
+            out.append(number)
+            left.pop(0)
+        else:
+            number = out.pop(draw.randrange(len(out)))
+            asked.end(number, Echo(Reply.SILENT if late[number] else Reply.ANSWERED, None if late[number] else 0.1))
+    for number in out:
+        asked.end(number, Echo(Reply.SILENT) if late[number] else Echo(Reply.ANSWERED, 0.1))
+    told = (asked.count.told, asked.count.asked, asked.count.late, asked.count.moments)
+    assert told == (expected.told, expected.asked, expected.late, expected.moments)
+
+
+def test_what_waits_behind_a_ping_that_is_not_answered_is_not_counted_before_it() -> None:
+    """Else those in time would be counted first, and tell that nothing is late."""
+    asked = row(Lateness(0.3, 0.3))
+    first = asked.begin()
+    for _ in range(100):
+        number = asked.begin()
+        assert number is not None
+        asked.end(number, Echo(Reply.ANSWERED, 0.001))
+    assert asked.count.asked == 0 and asked.count.told is Told.OPEN
+    assert first is not None
+    asked.end(first, Echo(Reply.ANSWERED, 0.001))
+    assert asked.count.told is Told.LESS and asked.begin() is None
+
+
+def test_after_a_while_no_answer_is_known_to_be_late() -> None:
+    asked = row(Lateness(0.3, 0.3), limit=-loss.LATE_SECONDS)
+    asked.begin()
+    asked.begin()
+    assert asked.count.asked >= 1 and asked.count.late == asked.count.asked
+
+
+def test_every_row_has_some_lanes_however_many_rows_there_are() -> None:
+    ran: list[int] = []
+    go([[partial(ran.append, k)] * LANES for k in range(200)])
+    assert {ran.count(k) for k in range(200)} == {2}
+    go([])
+
+
+def test_lanes_are_as_many_as_late_pings_keep_busy() -> None:
+    assert [lanes(Lateness(share, share)) for share in (0.02, 0.3)] == [LANES, LANES]
+    assert LANES < lanes(Lateness(0.5, 0.5)) < lanes(Lateness(0.9, 0.9)) < loss.MOST_LANES // 2
+
+
+# ---- the kind ------------------------------------------------------------------------------------------------
+
+
+def made(links: str, share: str) -> LossEvidence:
+    params = FAULTS["network.loss"].model_validate({"links": links, "share": share})
+    assert isinstance(params, NetworkLoss)
+    lab = FakeLab()
+    found = params.evidence(params.aim("f1", Scene.of(lab.topology, 1, "f1"), lab.wiring), Means(()))
+    assert isinstance(found, LossEvidence)
+    return found
+
+
+def test_a_pair_is_late_by_what_is_lost_both_ways() -> None:
+    one, both = made("from node a-data to node c-data", "20%"), made("between node a-data and node c-data", "20%")
+    assert one.late(TO) == one.late(BACK) == pytest.approx(0.2)
+    assert both.late(TO) == both.late(BACK) == pytest.approx(0.36)
+    assert one.late(BESIDE) == pytest.approx(0.2)  # what an untouched pair must not show
+    assert set(one.touched) == {TO, BACK} and BESIDE not in one.touched
+
+
+def test_both_ways_too_little_comes_through_where_one_way_some_does() -> None:
+    made("to node c-data", "90%")
+    made("between node a-data and node c-data", "68%")
+    with pytest.raises(InvalidInput, match="leave 9% of the round trips"):
+        made("between node a-data and node c-data", "70%")
+
+
+def test_the_least_loss_is_what_a_thousand_pings_tell() -> None:
+    assert Lateness(LEAST_LOSS, LEAST_LOSS).expected < 1000 < Lateness(0.015, 0.015).expected
