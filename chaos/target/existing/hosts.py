@@ -210,6 +210,17 @@ class Hosts:
         if self._temporary is not None:
             self._temporary()
 
+    def any_reached(self) -> bool:
+        """Whether any of them lets us in."""
+
+        def answers(node: str) -> bool:
+            try:
+                return self.of(node).run("true", within=LOOK_SECONDS).returncode == 0
+            except ChaosError:
+                return False
+
+        return any(_each(answers, self.one_each()))
+
     # ---- the program ----------------------------------------------------------------------------
 
     def verify(self, node: str) -> None:

@@ -61,11 +61,11 @@ def is_target(id: str) -> bool:
 
 def unreached(id: str, seconds: float = 3.0) -> str | None:
     """Why there is no use in asking a run's cluster anything: in words where nobody takes a connection within so many
-    seconds, none of its nodes and none of its Toxiproxies, which can be told to let go while all nodes are dead. None
-    where somebody does, or where its file does not say them."""
+    seconds, none of its nodes and none of its Toxiproxies, which can be told to let go while all nodes are dead, and no
+    host lets us in. None where somebody does, or where its file does not say them."""
     try:
         said = json.loads((folder_of(id.removeprefix(PREFIX)) / "target.json").read_text())
-        file = load_existing(said["file"]).written
+        target = load_existing(said["file"])
     except (InvalidInput, OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -76,13 +76,25 @@ def unreached(id: str, seconds: float = 3.0) -> str | None:
             return False
         return True
 
-    if file.hosts is not None:
-        return None  # where all nodes are dead a host can start them
+    file = target.written
     nodes = list(file.of_nodes.values())
     addresses = [*(nodes or file.addresses), *(server.address for server in file.toxiproxies)]
     whom = f"none of its {len(nodes)} nodes takes" if nodes else "none of its endpoints takes"
     with ThreadPoolExecutor(min(len(addresses), 32)) as pool:
-        return None if any(pool.map(taken, addresses)) else f"{whom} a connection"
+        if any(pool.map(taken, addresses)):
+            return None
+    hosts = hosts_of(target)  # where all nodes are dead it is their hosts that start them
+    try:
+        return None if hosts.any_reached() else f"{whom} a connection"
+    finally:
+        hosts.close()
+
+
+def hosts_of(target: Existing) -> Hosts:
+    """The hosts that a file names; there may be none."""
+    file = target.written
+    machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
+    return Hosts(machines, target.ssh_config, folder_of(file.name) / "ssh")
 
 
 class ExistingTarget(BaseLab):
@@ -107,8 +119,7 @@ class ExistingTarget(BaseLab):
         self._doors = {str(address): address for address in file.addresses} if file.by_doors else {}
         self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
-        machines = {name: node.ssh for name, node in file.nodes.items() if node.ssh is not None}
-        self.hosts = Hosts(machines, target.ssh_config, self.folder / "ssh")
+        self.hosts = hosts_of(target)
         self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}
         self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
 
