@@ -4,6 +4,7 @@ what must not be done is refused in words; and whatever dies, whenever, the host
 from __future__ import annotations
 
 import random
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -103,6 +104,23 @@ def test_what_is_asked_for_happens_is_proven_and_is_gone(boxed: Boxed, before: P
     assert {each["provider"] for each in commands} == {"ssh"} and {each["grade"] for each in commands} == {"path"}
     assert {each["id"]: each["counts_as"] for each in found["findings"]}["acknowledged.lost"] == "pass"
     assert active(boxed) == []
+
+
+def test_what_clients_meet_is_seen_from_their_own_hosts(boxed: Boxed, before: Path, out: Path):
+    """Where the file names no Toxiproxies: through ``ssh -W`` from a host of the zone's clients."""
+    text = boxed.box.file.read_text()
+    alone = re.sub(r"^toxiproxies:\n(^ .*\n)+", "", text, flags=re.M)
+    assert alone != text and "toxiproxies" not in alone
+    with without(lambda: give(boxed.box.file, text, 1)):
+        give(boxed.box.file, alone, 1)
+        kinds = {"zone.isolation": "c", "network.reset": "from node a-data to node c-data"}
+        code, output = boxed.chaos(*asked(boxed, out, HEAD + phases(kinds) + LAST), timeout=900)
+    assert code in (0, 1, 3), output
+    found = findings(out)
+    proven = [(each["kind"], all(stage["proven"] for stage in each["stages"].values())) for each in found["faults"]]
+    assert found["clean"] is True and proven == [(kind, True) for kind in kinds], output
+    probes = found["faults"][0]["stages"]["effect"]["probes"]
+    assert any("client-" in probe["what"] and probe["ok"] for probe in probes), probes
 
 
 # ---- what is refused ---------------------------------------------------------------------------------------
