@@ -79,10 +79,10 @@ def named(boxed: Boxed, like: str) -> str:
 
 
 def active(boxed: Boxed) -> list[str]:
-    """What of the suite is active on the hosts."""
+    """What of the suite is active on the hosts, as the second office sees it: the first one may be cut off."""
     found = []
     for node in nodes(boxed):
-        answer = boxed.asks(node, "state")
+        answer = boxed.asks(node, "state", office=2)
         found += [f"{node}: {each['intent']} {each['left']}" for each in answer["active"]]
     return found
 
