@@ -22,11 +22,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import urllib3
 
-from chaos.base.errors import ChaosError
+from chaos.base.errors import ChaosError, Lacking
 from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, at_rest, between, direct, together
 from chaos.opensearch.administration import decommission_status
 from chaos.target.protocol import Lab
@@ -146,11 +146,30 @@ def running(state: str | None) -> bool:
     return state is not None and state not in ("T", "t", "!")
 
 
+T = TypeVar("T")
+
+
+def _of_each(work: Callable[[str], T], names: Sequence[str]) -> dict[str, T]:
+    """What comes of it for each of these nodes, at once; without those of which it cannot be had (Lacking)."""
+
+    def tried(name: str) -> list[T]:
+        try:
+            return [work(name)]
+        except Lacking:
+            return []
+
+    if not names:
+        return {}
+    with ThreadPoolExecutor(min(len(names), 16)) as pool:
+        return {name: found[0] for name, found in zip(names, pool.map(tried, names), strict=True) if found}
+
+
 class Others:
     """The nodes that a fault does not name: what they were before it they must be while it holds.
 
     Their processes run, their control groups have the limits that they had (``limits``: cpu, memory), and their disks
-    take writes (``disks``). One that did not run before says nothing, nor does one that another fault holds.
+    take writes (``disks``). One that did not run before says nothing, nor does one that another fault holds; and of
+    limits and disks none of which nobody can be asked that, as of a host of others that the file does not name.
     """
 
     def __init__(self, named: Iterable[str], *, limits: str | None = None, disks: bool = False) -> None:
@@ -161,35 +180,35 @@ class Others:
     def remember(self, lab: Lab, held: frozenset[str]) -> None:
         """How they are now, before the fault. ``held``: by other faults, which may end before this one does."""
         names = [node.name for node in lab.topology.nodes if node.name not in self._named | held]
-        self._ran = [name for name in names if running(lab.process_state(name))]
-        if self._limits is not None:
-            self._before = {name: lab.limits(name, self._limits) for name in self._ran}
+        self._ran = [name for name, state in _of_each(lab.process_state, names).items() if running(state)]
+        if (resource := self._limits) is not None:
+            self._before = _of_each(lambda name: lab.limits(name, resource), self._ran)
 
     def cheap(self, lab: Lab, held: frozenset[str]) -> list[Probe]:
         """Processes and limits: what the kernel tells for the asking."""
-        probes = []
-        for name in (name for name in self._ran if name not in held):
-            state = lab.process_state(name)
+        names, resource, probes = [name for name in self._ran if name not in held], self._limits, []
+        for name, state in _of_each(lab.process_state, names).items():
             said = f"state {state}" if state else "gone"
             probes.append(Probe(f"untouched: process of {name}", "runs", said, running(state), control=True))
-            if self._limits is not None and name in self._before:
-                now, before = lab.limits(name, self._limits), self._before[name]
-                what = f"untouched: {self._limits} limits of {name}"
-                probes.append(Probe(what, _words(before), _words(now), now == before, control=True))
+        if resource is not None:
+            asked = [name for name in names if name in self._before]
+            limits = _of_each(lambda name: lab.limits(name, resource), asked)
+            for name in asked:
+                before, now = self._before[name], limits.get(name)
+                said = "nobody can tell" if now is None else _words(now)
+                what = f"untouched: {resource} limits of {name}"
+                probes.append(Probe(what, _words(before), said, now == before, control=True))
         return probes
 
     def probes(self, lab: Lab, held: frozenset[str]) -> list[Probe]:
         """All of it."""
         names = [name for name in self._ran if name not in held] if self._disks else []
-        if not names:
-            return self.cheap(lab, held)
-        with ThreadPoolExecutor(min(len(names), 16)) as pool:
-            answers = list(pool.map(lambda name: lab.disks.probe(name, "write", timeout=OTHER_DISK_SECONDS), names))
+        answers = _of_each(lambda name: lab.disks.probe(name, "write", timeout=OTHER_DISK_SECONDS), names)
         return self.cheap(lab, held) + [
             Probe(
                 f"untouched: fsync'd write on the disk of {name}", "done", str(a), a.seconds is not None, control=True
             )
-            for name, a in zip(names, answers, strict=True)
+            for name, a in answers.items()
         ]
 
 

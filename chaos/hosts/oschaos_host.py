@@ -12,6 +12,7 @@ end: ``main``, ``VERBS``, ``begin``, ``finish``, ``INTENTS``, ``STEPS``. Docs: d
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import ipaddress
 import json
@@ -19,6 +20,7 @@ import math
 import os
 import pwd
 import re
+import select
 import signal
 import stat
 import subprocess
@@ -615,6 +617,12 @@ def inside(step: Data) -> int:
     return descriptor
 
 
+def room(where: int | str) -> Data:
+    """Bytes of a file system: in all, and free to who is not root."""
+    found = os.statvfs(where)
+    return {"bytes": found.f_blocks * found.f_frsize, "free": found.f_bavail * found.f_frsize}
+
+
 def make_filler(step: Data) -> None:
     directory = inside(step)
     # EXCL and NOFOLLOW: whoever owns the folder cannot lead us elsewhere by a link of this name
@@ -622,16 +630,16 @@ def make_filler(step: Data) -> None:
     try:
         descriptor = os.open(step["file"], flags, 0o600, dir_fd=directory)
         try:
-            for _ in range(5):  # others write meanwhile, so what is free may have become less
-                free = os.fstatvfs(descriptor)
-                size = free.f_bavail * free.f_frsize + os.fstat(descriptor).st_blocks * 512 - step["leave"]
-                if size <= 0:
-                    raise Refused(f"no more than {step['leave']} bytes are free already")
-                with contextlib.suppress(OSError):
-                    os.posix_fallocate(descriptor, 0, size)
-                    return
-                os.ftruncate(descriptor, 0)
-            raise Refused("there was never as much room as the kernel had said")
+            most = 2**63
+            while (size := min(room(descriptor)["free"] - step["leave"], most)) >= 4096:
+                try:
+                    os.posix_fallocate(descriptor, os.fstat(descriptor).st_size, size)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    most = size // 2  # others write meanwhile, and what describes the blocks needs blocks too
+            if os.fstat(descriptor).st_blocks == 0:
+                raise Refused(f"no more than {step['leave']} bytes are free already")
         finally:
             os.close(descriptor)
     finally:
@@ -657,8 +665,7 @@ def measure_filler(step: Data) -> Data:
         directory = inside(step)
         try:
             found = os.stat(step["file"], dir_fd=directory, follow_symlinks=False)
-            free = os.fstatvfs(directory)
-            return {"there": True, "bytes": found.st_blocks * 512, "free": free.f_bavail * free.f_frsize}
+            return {"there": True, "bytes": found.st_blocks * 512, "free": room(directory)["free"]}
         finally:
             os.close(directory)
     return {"there": False}
@@ -796,10 +803,9 @@ def own_file_system(node: Data) -> tuple[str, int]:
 
 def plan_filler(ask: Data, node: Data, config: Data) -> list[Data]:
     path, device = own_file_system(node)
-    size = os.statvfs(path)
     leave = ask.get("leave_bytes", 0)
     if "share" in ask:
-        leave = max(leave, int(size.f_blocks * size.f_frsize * (1 - ask["share"])))
+        leave = max(leave, int(room(path)["bytes"] * (1 - ask["share"])))
     return [{"step": "filler", "path": path, "file": f"{PREFIX}{ask['name']}", "device": device, "leave": leave}]
 
 
@@ -833,6 +839,22 @@ def control_group(node: Data, controller: str) -> tuple[int, str]:
                 raise Refused(f"process {other} is in the node's control group too, and would be hit")
         return (1 if kind == "cgroup" else 2), group
     raise Refused(f"there is no controller {controller} for the node", "run it in a unit of its own")
+
+
+def groups(node: Data) -> Data:
+    """Where the node's limits are and what the kernel counts, by controller; what is not the node's alone is left out.
+
+    ``accounting``: in version 1 the processor time that was used is counted apart.
+    """
+    told: Data = {}
+    for controller in ("cpu", "memory"):
+        with contextlib.suppress(Refused, OSError):
+            version, group = control_group(node, controller)
+            found = {"version": version, "folder": group}
+            if (version, controller) == (1, "cpu"):
+                found["accounting"] = control_group(node, "cpuacct")[1]
+            told[controller] = found
+    return told
 
 
 def descends(pid: int, ancestor: int) -> bool:
@@ -1343,12 +1365,18 @@ def shown(record: Data) -> Data:
             "dead_man": armed(record), "steps": steps}  # fmt: skip
 
 
+def named(name: str, config: Data) -> Data:
+    if name not in config["nodes"]:
+        raise Refused(f"the configuration names no node {name}", f"it names {', '.join(config['nodes'])}")
+    return dict(config["nodes"][name])
+
+
 COMMON: dict[str, Check] = {"run": NAME, "id": NAME, "token": TOKEN, "ttl": TTL, "intent": one_of(*INTENTS)}
 
 
 def begin(given: Any) -> Data:
-    named = given.get("intent") if isinstance(given, dict) else None
-    intent = INTENTS.get(named) if isinstance(named, str) else None
+    asked = given.get("intent") if isinstance(given, dict) else None
+    intent = INTENTS.get(asked) if isinstance(asked, str) else None
     if intent is None:
         raise Refused("intent: none of those that there are", ", ".join(INTENTS))
     ask = checked(given, {**COMMON, "node": NODE, **intent.needed}, intent.optional)
@@ -1358,9 +1386,7 @@ def begin(given: Any) -> Data:
     with locked(f"{folder('/var/lib/oschaos-host')}/lock"):  # one begin at a time
         accept_token(ask["token"])
         config = configuration()
-        node = config["nodes"].get(ask["node"])
-        if node is None:
-            raise Refused(f"the configuration names no node {ask['node']}", f"it names {', '.join(config['nodes'])}")
+        node = named(ask["node"], config)
         if ask["ttl"] > config["longest"]:
             raise Refused(f"ttl: {ask['ttl']} s is longer than {config['longest']} s, which is allowed", "take less")
         if (why := cannot(ask["intent"], node, config)) is not None:
@@ -1578,19 +1604,77 @@ def node_facts(node: Data, config: Data, lacking: Data) -> Data:
         told["why"] = error.why
     if "data" in node:
         with contextlib.suppress(OSError):
-            size, device = os.statvfs(node["data"]), os.stat(node["data"]).st_dev
-            told["data"] = {"device": f"{os.major(device)}:{os.minor(device)}", "bytes": size.f_blocks * size.f_frsize,
-                            "free": size.f_bavail * size.f_frsize, "own_file_system": True}  # fmt: skip
+            device = os.stat(node["data"]).st_dev
+            told["data"] = {"device": f"{os.major(device)}:{os.minor(device)}", **room(node["data"]),
+                            "own_file_system": True}  # fmt: skip
             try:
                 own_file_system(node)
             except Refused as error:
                 told["data"].update(own_file_system=False, why=error.why)
+    told["groups"] = groups(node)
     told["intents"] = {intent: cannot(intent, node, config, lacking.get) for intent in INTENTS}
     return told
 
 
+def probe(given: Any) -> Data:
+    """Measure on the node's disk, by a process of its own: one that the disk keeps waiting ends by no signal."""
+    ask = checked(given, {"node": NODE, "do": one_of("look", "write"), "within": number(0.1, 60)},
+                  {"size": whole(1, 1 << 24), "count": whole(1, 64)})  # fmt: skip
+    config = configuration()
+    node = named(ask["node"], config)
+    if not any(intent.startswith("disk.") for intent in config["intents"]):
+        raise Refused("the configuration allows no fault of the disk, and so no measurement on it")
+    path, device = own_file_system(node)
+    user = (node_process(node) or {"user": os.stat(path).st_uid})["user"]
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):  # else ssh would wait for it
+                os.dup2(nothing, descriptor)
+            os.write(writing, json.dumps(measured(ask, {"path": path, "device": device}, user)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    if not select.select([reading], [], [], ask["within"])[0]:
+        os.kill(child, signal.SIGKILL)  # it takes effect when the kernel lets it go
+        return {"ok": True, "blocked": True}
+    said = os.read(reading, 4096)
+    os.waitpid(child, 0)
+    if not said:
+        raise Refused("the measurement ended without a word")
+    return {"ok": True, **json.loads(said)}
+
+
+def measured(ask: Data, step: Data, user: int) -> Data:
+    """``look``: what is used, and by fillers of ours. ``write``: seconds for so many writes of so many bytes, each on
+    disk before the next, into a new file without a name: it ends with us. As the node's user, since root may have more
+    room. ``errno`` of what was refused."""
+    try:
+        directory = inside(step)
+        if ask["do"] == "look":
+            ours = [file for file in os.listdir(directory) if file.startswith(PREFIX)]
+            held = [os.stat(file, dir_fd=directory, follow_symlinks=False).st_blocks * 512 for file in ours]
+            return {**room(directory), "filled": sum(held)}
+        os.setgroups([])
+        os.setgid(os.fstat(directory).st_gid)
+        os.setuid(user)
+        began = time.monotonic()
+        file = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600, dir_fd=directory)
+        for _ in range(ask.get("count", 1)):
+            left = os.urandom(ask.get("size", 4096))
+            while left:
+                left = left[os.pwrite(file, left, ask.get("size", 4096) - len(left)) :]
+            os.fsync(file)
+        return {"seconds": time.monotonic() - began}
+    except OSError as error:
+        return {"errno": error.errno or errno.ENOENT}
+
+
 VERBS: dict[str, Callable[[Any], Data]] = {
     "facts": facts, "begin": begin, "extend": extend, "undo": undo, "state": state, "sweep": sweep,
+    "probe": probe,
 }  # fmt: skip
 
 

@@ -16,8 +16,10 @@ from typing import Any, cast
 from chaos.base.errors import ChaosError, FaultError, Lacking
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kinds.cluster_manager import QuorumLoss
+from chaos.faults.kinds.disk import DiskFull
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, NetworkRefuse, NetworkReset
 from chaos.faults.kinds.node import NodeKill, NodePause, NodeRestart, NodeStop
+from chaos.faults.kinds.resources import NodeCpuStarvation
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.moves import Move, Reversible, operation, said
 from chaos.faults.offers import Aim, Means, Provider
@@ -27,6 +29,8 @@ from chaos.target.protocol import Lab
 PROVIDER = Provider("ssh", "the program for faults on nodes' hosts, reached over ssh", grade=Grade.PATH, of_others=True)
 NEEDS = ("hosts",)
 NOTHING = Move("nothing", {})
+LEAST_PROCESSORS = 0.02
+"""Of ``cpu.limit``, as the program on hosts takes it."""
 LATER = "(the run's)"
 """What a plan cannot know of a move."""
 
@@ -109,8 +113,8 @@ def means(moves: Sequence[Reversible], *, in_order: bool = False) -> Means:
     return Means(made, in_order=in_order, read=lambda lab: of_run(made, lab))
 
 
-def on_each(aim: Aim, intent: str) -> list[Reversible]:
-    return [move(aim, number, node, intent) for number, node in enumerate(aim.nodes)]
+def on_each(aim: Aim, intent: str, **asked: Any) -> list[Reversible]:
+    return [move(aim, number, node, intent, **asked) for number, node in enumerate(aim.nodes)]
 
 
 @PROVIDER.carries_out(
@@ -188,6 +192,33 @@ def zone_power_loss(fault: ZonePowerLoss, aim: Aim) -> Means:
     # one inverse returns them all: inverses of different hosts are applied at once, and order is of the essence
     back = Move("host.return", {"run": LATER, "groups": groups, "gap": float(fault.return_gap)})
     return means([Reversible(NOTHING, back), *(Reversible(each.move, NOTHING) for each in begun)])
+
+
+@PROVIDER.carries_out(
+    NodeCpuStarvation,
+    mechanism="quota of the node's control group (version 1 cpu.cfs_quota_us, version 2 cpu.max), by the program on "
+    "its host",
+    undoing="the quota that was there, if it is still ours",
+    needs=NEEDS,
+)
+def starve(fault: NodeCpuStarvation, aim: Aim) -> Means:
+    if float(fault.quota) < LEAST_PROCESSORS:
+        raise Lacking(
+            f"the program on hosts takes no quota below {LEAST_PROCESSORS:.0%} of a processor",
+            remedy=f"quota: {LEAST_PROCESSORS:.0%}",
+        )
+    return means(on_each(aim, "cpu.limit", processors=float(fault.quota)))
+
+
+@PROVIDER.carries_out(
+    DiskFull,
+    mechanism="a file of the program on the node's host fills the file system of its data folder (fallocate)",
+    undoing="the file is removed; OpenSearch lifts what it blocked by itself",
+    needs=NEEDS,
+)
+def full(fault: DiskFull, aim: Aim) -> Means:
+    asked = {"leave_bytes": 0} if fault.share is None else {"share": fault.share}
+    return means(on_each(aim, "disk.full", **asked))
 
 
 # ---- links ------------------------------------------------------------------------------------------------

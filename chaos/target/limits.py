@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -37,6 +37,14 @@ UNLIMITED_BYTES = 1 << 62
 """Version 1 shows no limit as the largest number of whole pages."""
 LARGE_MAPPING = 8 << 20
 """Bytes from which on a private mapping is a heap's and not a thread's stack, which is never touched whole."""
+COUNTERS = {
+    ("cpu", 1): ("cpu.stat",),
+    ("cpu", 2): ("cpu.stat",),
+    ("cpuacct", 1): ("cpuacct.usage",),
+    ("memory", 1): ("memory.stat", "memory.usage_in_bytes", "memory.failcnt", "memory.oom_control"),
+    ("memory", 2): ("memory.stat", "memory.current", "memory.events"),
+}
+"""The files that count, by controller and version."""
 RECLAIM_SECONDS = 10.0
 """How long a limit below the present use is tried: version 1 refuses it until enough has been taken back."""
 
@@ -47,6 +55,8 @@ class ProcessorUse:
 
     seconds: float
     throttled: int
+    at: float = field(default_factory=time.monotonic, compare=False)
+    """When that was so (s), on a clock of the node's own host or of ours."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +95,8 @@ class Limits:
     def values(self, controller: str, *path: str) -> dict[str, str]:
         """Everything that limits a group now, by file, in the order in which :meth:`restore` writes it."""
         folder, version = self._groups.folder(controller, *path), self._groups.version(controller)
-        found = {}
-        for file in NO_LIMIT[controller, version]:
-            if (folder / file).exists():  # a kernel without accounting of swap has none of its files
-                text = _read(folder / file)
-                found[file] = _table(text)["oom_kill_disable"] if file == "memory.oom_control" else text
-        return found
+        there = [file for file in NO_LIMIT[controller, version] if (folder / file).exists()]
+        return limiting(controller, version, {file: _read(folder / file) for file in there})
 
     def restore(self, controller: str, values: Mapping[str, str], *path: str) -> None:
         """Write what :meth:`values` found; nothing found means no limit. Idempotent."""
@@ -149,27 +155,48 @@ class Limits:
             _write(folder / "memory.max", str(size))
 
     def processor_use(self, *path: str) -> ProcessorUse:
-        folder = self._groups.folder("cpu", *path)
-        counts = _table(_read(folder / "cpu.stat"))
+        counted = self._counted("cpu", *path)
         if self._groups.version("cpu") == 1:
-            spent = int(_read(self._groups.folder("cpuacct", *path) / "cpuacct.usage")) / 1e9
-        else:
-            spent = int(counts["usage_usec"]) / 1e6
-        return ProcessorUse(spent, int(counts.get("nr_throttled", 0)))
+            counted |= self._counted("cpuacct", *path)
+        return processor_use(counted)
 
     def memory_use(self, *path: str) -> MemoryUse:
-        folder = self._groups.folder("memory", *path)
-        counts = {name: int(value) for name, value in _table(_read(folder / "memory.stat")).items()}
-        if self._groups.version("memory") == 1:
-            cache, usage = counts["cache"], int(_read(folder / "memory.usage_in_bytes"))
-            failures = int(_read(folder / "memory.failcnt"))
-            kills = int(_table(_read(folder / "memory.oom_control"))["oom_kill"])
-        else:
-            cache, usage = counts["file"], int(_read(folder / "memory.current"))
-            events = {name: int(value) for name, value in _table(_read(folder / "memory.events")).items()}
-            failures, kills = events["high"] + events["max"], events["oom_kill"]
-        held = max(usage - max(cache - counts.get("shmem", 0), 0), 0)
-        return MemoryUse(held, failures, kills, counts["pgmajfault"])
+        return memory_use(self._counted("memory", *path))
+
+    def _counted(self, controller: str, *path: str) -> dict[str, str]:
+        folder = self._groups.folder(controller, *path)
+        return {file: _read(folder / file) for file in COUNTERS[controller, self._groups.version(controller)]}
+
+
+def limiting(controller: str, version: int, held: Mapping[str, str]) -> dict[str, str]:
+    """What limits a group, by file. ``held``: what is in its files; a kernel without accounting of swap lacks some."""
+    found = {file: held[file] for file in NO_LIMIT[controller, version] if file in held}
+    if "memory.oom_control" in found:
+        found["memory.oom_control"] = _table(found["memory.oom_control"])["oom_kill_disable"]
+    return found
+
+
+def processor_use(held: Mapping[str, str]) -> ProcessorUse:
+    """``held``: what is in a group's :data:`COUNTERS`, those of ``cpuacct`` with them."""
+    counts = _table(held["cpu.stat"])
+    usage = held.get("cpuacct.usage")
+    spent = int(counts["usage_usec"]) / 1e6 if usage is None else int(usage) / 1e9
+    return ProcessorUse(spent, int(counts.get("nr_throttled", 0)))
+
+
+def memory_use(held: Mapping[str, str]) -> MemoryUse:
+    """``held``: what is in a group's :data:`COUNTERS`."""
+    counts = {name: int(value) for name, value in _table(held["memory.stat"]).items()}
+    if "memory.failcnt" in held:  # version 1
+        cache, usage = counts["cache"], int(held["memory.usage_in_bytes"])
+        failures = int(held["memory.failcnt"])
+        kills = int(_table(held["memory.oom_control"])["oom_kill"])
+    else:
+        cache, usage = counts["file"], int(held["memory.current"])
+        events = {name: int(value) for name, value in _table(held["memory.events"]).items()}
+        failures, kills = events["high"] + events["max"], events["oom_kill"]
+    kept = max(usage - max(cache - counts.get("shmem", 0), 0), 0)
+    return MemoryUse(kept, failures, kills, counts["pgmajfault"])
 
 
 def untouched(pid: int) -> int:

@@ -133,10 +133,14 @@ class Disks(Protocol):
         """Measure in a process of its own. ``do``: ``write`` in place, ``sync``, ``grow``, ``read``, or ``mark``.
 
         ``mark`` leaves a file of two lines with ``token``, the second one not fsynced; ``read`` with a token reads it.
+        Raises Lacking where nothing can be measured on the disk of this node.
         """
 
     def tidy(self, node: str) -> None:
         """Take probe files away, as far as the disk lets us."""
+
+    def problems(self) -> list[str]:
+        """Every disk that is not as it was when the lab had just come up."""
 
 
 class Target(Protocol):
@@ -241,7 +245,10 @@ class Groups(Protocol):
     """Limits of one node: ``cpu`` and ``memory``, which are the values of ``resource``."""
 
     def limits(self, node: str, resource: str) -> dict[str, str]:
-        """What limits it now, in the target's own words: for :meth:`restore_limits`."""
+        """What limits it now, in the target's own words: for :meth:`restore_limits`.
+
+        Raises Lacking where nobody can be asked that of this node, as of a host of others that the file does not name.
+        """
 
     def restore_limits(self, node: str, resource: str, values: Mapping[str, str]) -> None:
         """Put back what :meth:`limits` said; nothing said means no limit."""

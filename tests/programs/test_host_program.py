@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -144,6 +145,20 @@ def disk(host: Host) -> Path:
     return Path(f"/proc/{host.inside[2]}/root{host.root}/data")
 
 
+@pytest.fixture
+def ext4(host: Host) -> Iterator[Path]:
+    """The same on a loop device, with ext4, whose twentieth part is kept for root."""
+    image, data = host.folder / "image", host.root / "data"
+    with image.open("wb") as file:
+        file.truncate(64 * MIB)
+    mkfs = subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "5", str(image)], check=False, capture_output=True)
+    if mkfs.returncode or subprocess.run([*host.inside, "mount", "-o", "loop", image, data], check=False).returncode:
+        pytest.skip("no loop device with ext4 can be had here")
+    host.sh("chmod", "0777", str(data))
+    yield Path(f"/proc/{host.inside[2]}/root{data}")
+    host.sh("umount", str(data))
+
+
 def test_full_until_so_much_is_left_and_empty_again(host: Host, disk: Path) -> None:
     host.begun("disk.full", leave_bytes=MIB)
     free = os.statvfs(disk)
@@ -161,6 +176,69 @@ def test_full_to_a_share(host: Host, disk: Path) -> None:
     free = os.statvfs(disk)
     assert abs(free.f_bavail / free.f_blocks - 0.25) < 0.01
     host.undone()
+
+
+def test_full_to_the_last_block_where_what_is_free_lies_in_pieces(host: Host, ext4: Path) -> None:
+    for k in range(100):
+        (ext4 / f"some{k}").write_bytes(b"x" * 200_000)
+    for k in range(0, 100, 2):
+        (ext4 / f"some{k}").unlink()
+    before = os.statvfs(ext4).f_bavail
+    host.begun("disk.full", leave_bytes=0)
+    assert os.statvfs(ext4).f_bavail == 0
+    host.undone()
+    os.sync()
+    assert os.statvfs(ext4).f_bavail >= before
+
+
+def test_what_is_used_is_told_and_how_much_of_it_by_us(host: Host, disk: Path) -> None:
+    before = host.call("probe", node="es-1", do="look", within=5)
+    assert before == {"ok": True, "bytes": 16 * MIB, "free": before["free"], "filled": 0}
+    host.begun("disk.full", leave_bytes=MIB)
+    full = host.call("probe", node="es-1", do="look", within=5)
+    assert full["free"] == MIB and full["filled"] == before["free"] - MIB
+    host.undone()
+    assert host.call("probe", node="es-1", do="look", within=5) == before
+
+
+def test_a_write_is_measured_and_leaves_nothing(host: Host, disk: Path) -> None:
+    before = os.statvfs(disk).f_bavail
+    answer = host.call("probe", node="es-1", do="write", size=MIB, count=3, within=5)
+    assert answer["ok"] and 0 < answer["seconds"] < 5, answer
+    assert list(disk.iterdir()) == [] and os.statvfs(disk).f_bavail == before
+    host.sh("mount", "-o", "remount,ro", str(host.root / "data"))
+    assert host.call("probe", node="es-1", do="write", within=5)["errno"] == errno.EROFS
+
+
+def test_what_is_kept_for_root_is_none_of_the_nodes(host: Host, ext4: Path) -> None:
+    """A disk that is full for the node is full for the measurement too, though root made it."""
+    assert "seconds" in host.call("probe", node="es-1", do="write", size=65536, within=5)
+    host.begun("disk.full", leave_bytes=0)
+    assert host.call("probe", node="es-1", do="write", size=65536, within=5) == {"ok": True, "errno": errno.ENOSPC}
+    (ext4 / "root").write_bytes(b"x" * 65536)
+    host.undone()
+    assert "seconds" in host.call("probe", node="es-1", do="write", size=65536, within=5)
+
+
+def test_a_disk_that_answers_nobody_keeps_no_measurement_from_answering(host: Host, ext4: Path) -> None:
+    host.sh("fsfreeze", "--freeze", str(host.root / "data"))
+    try:
+        began = time.monotonic()
+        assert host.call("probe", node="es-1", do="write", within=1) == {"ok": True, "blocked": True}
+        assert 1 <= time.monotonic() - began < 4
+    finally:
+        host.sh("fsfreeze", "--unfreeze", str(host.root / "data"))
+    assert "seconds" in host.call("probe", node="es-1", do="write", within=5)
+    assert [file.name for file in ext4.iterdir()] == ["lost+found"]
+
+
+def test_nothing_is_measured_where_no_fault_of_the_disk_may_be(host: Host) -> None:
+    answer = host.call("probe", node="es-1", do="write", within=1)
+    assert not answer["ok"] and "no file system of its own" in answer["why"]
+    host.configure(intents=["node.kill"])
+    answer = host.call("probe", node="es-1", do="write", within=1)
+    assert not answer["ok"] and "allows no fault of the disk" in answer["why"]
+    assert "names no node es-2" in host.call("probe", node="es-2", do="write", within=1)["why"]
 
 
 def test_a_link_in_the_data_folder_leads_nowhere(host: Host, disk: Path) -> None:
@@ -210,7 +288,7 @@ def test_read_only_where_nobody_writes_and_refused_else(host: Host, disk: Path) 
 @pytest.fixture
 def group(host: Host) -> Iterator[dict[str, Path]]:
     folders = {}
-    for controller in ("cpu", "memory", "blkio"):
+    for controller in ("cpu", "cpuacct", "memory", "blkio"):
         mount = Path("/sys/fs/cgroup") / controller
         if not mount.is_dir():
             pytest.skip("this machine has no control groups of version 1")
@@ -222,6 +300,17 @@ def group(host: Host) -> Iterator[dict[str, Path]]:
         for pid in (folder / "cgroup.procs").read_text().split():
             (folder.parent / "cgroup.procs").write_text(pid)
         folder.rmdir()
+
+
+def test_where_the_nodes_limits_are_is_told_and_what_is_shared_is_not(host: Host, group: dict[str, Path]) -> None:
+    cpu = {"version": 1, "folder": str(group["cpu"]), "accounting": str(group["cpuacct"])}
+    memory = {"version": 1, "folder": str(group["memory"])}
+    assert host.call("facts")["nodes"]["es-1"]["groups"] == {"cpu": cpu, "memory": memory}
+    other = subprocess.Popen(["sleep", "60"])
+    (group["cpuacct"] / "cgroup.procs").write_text(str(other.pid))
+    assert host.call("facts")["nodes"]["es-1"]["groups"] == {"memory": memory}
+    other.kill()
+    other.wait()
 
 
 def test_limits_of_processors_and_memory_come_and_go(host: Host, group: dict[str, Path]) -> None:
@@ -278,30 +367,21 @@ def test_a_processor_limit_is_felt(host: Host, group: dict[str, Path]) -> None:
         burner.wait()
 
 
-def test_a_slow_disk_is_slow_for_the_node_alone(host: Host, group: dict[str, Path]) -> None:
-    image, data = host.folder / "image", host.root / "data"
-    with image.open("wb") as file:
-        file.truncate(64 * MIB)
-    mkfs = subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=False, capture_output=True)
-    if mkfs.returncode or subprocess.run([*host.inside, "mount", "-o", "loop", image, data], check=False).returncode:
-        pytest.skip("no loop device with ext4 can be had here")
-    try:
-        limit = group["blkio"] / "blkio.throttle.write_bps_device"
-        host.begun("disk.slow", rate=4 * MIB)
-        assert limit.read_text().split()[1] == str(4 * MIB)
+def test_a_slow_disk_is_slow_for_the_node_alone(host: Host, group: dict[str, Path], ext4: Path) -> None:
+    limit = group["blkio"] / "blkio.throttle.write_bps_device"
+    host.begun("disk.slow", rate=4 * MIB)
+    assert limit.read_text().split()[1] == str(4 * MIB)
 
-        def seconds(inside: bool) -> float:
-            join = f"echo $$ > {group['blkio']}/cgroup.procs && " if inside else ""
-            line = f"{join}exec dd if=/dev/zero of={data}/x bs=1M count=8 oflag=direct"
-            began = time.monotonic()
-            host.sh("sh", "-c", line)
-            return time.monotonic() - began
+    def seconds(inside: bool) -> float:
+        join = f"echo $$ > {group['blkio']}/cgroup.procs && " if inside else ""
+        line = f"{join}exec dd if=/dev/zero of={host.root}/data/x bs=1M count=8 oflag=direct"
+        began = time.monotonic()
+        host.sh("sh", "-c", line)
+        return time.monotonic() - began
 
-        assert seconds(True) >= 1.5 > seconds(False)
-        host.undone()
-        assert limit.read_text() == "" and seconds(True) < 1.5
-    finally:
-        host.sh("umount", str(data))
+    assert seconds(True) >= 1.5 > seconds(False)
+    host.undone()
+    assert limit.read_text() == "" and seconds(True) < 1.5
 
 
 # --- the dead-man ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from box import plan, witness
+from box.machine import PROGRAM
 from box.making import Box
 from box.office import give
 from clusterkit import ROOT, Cli, kept_lab_id
@@ -62,6 +64,20 @@ class Boxed:
 
     def chaos(self, *arguments: str | Path, office: int = 1, timeout: float = 600) -> tuple[int, str]:
         return self.inside("opensearch-chaos", *arguments, office=office).end(timeout)
+
+    def asks(self, host: str, verb: str, *, office: int = 1, **given: Any) -> dict[str, Any]:
+        """What the program for faults on a host answers, called by ssh and sudo; ``given``: its request."""
+        config = self.target.with_name(plan.SSH_CONFIG)
+        script = f"echo {shlex.quote(json.dumps(given))} | ssh -F {config} {host} sudo -n {PROGRAM} {verb}"
+        code, output = self.inside("sh", "-c", script, office=office).end(120)
+        assert code == 0, output
+        return dict(json.loads(output))
+
+    def on_host(self, host: str, *command: str) -> str:
+        """What a command prints that root runs on a host."""
+        code, output = self.does("host", host, "--", *command)
+        assert code == 0, output
+        return output
 
     def written(self, name: str, text: str) -> Path:
         """An experiment's file in the first office."""

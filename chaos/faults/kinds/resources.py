@@ -85,10 +85,10 @@ class StarvationEvidence(Simple):
 
     def _measure(self, lab: Lab, node: str) -> tuple[float, int, int]:
         """Processors used, periods throttled, requests answered, over :data:`WATCHED_SECONDS` or a bit more."""
-        began, first = time.monotonic(), lab.processor_use(node)
+        first = lab.processor_use(node)
         answered = ask_in_parallel(lab, node, WATCHED_SECONDS)
-        wall, last = time.monotonic() - began, lab.processor_use(node)
-        return (last.seconds - first.seconds) / wall, last.throttled - first.throttled, answered
+        last = lab.processor_use(node)
+        return (last.seconds - first.seconds) / (last.at - first.at), last.throttled - first.throttled, answered
 
     def in_effect(self, lab: Lab) -> Look:
         probes = []

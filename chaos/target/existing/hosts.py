@@ -1,7 +1,8 @@
 """Hosts of nodes, reached by OpenSSH's own client, and the program for faults that their owners installed there.
 
 The client goes by its user's configuration (bastions, certificates, agents), never asks anything, and takes no host key
-that it does not know. On the host only fixed words are run; what is asked is JSON on standard input (docs/hosts.md).
+that it does not know. On the host only fixed words are run, and files read that it has named itself; what is asked is
+JSON on standard input (docs/hosts.md).
 Before anything is begun the program's hash is the one of ours, and the process that it calls a node's is the one that
 the cluster itself says.
 """
@@ -164,6 +165,7 @@ class Hosts:
         self._begun: dict[tuple[str, str], int] = {}
         """(node, id) → how often."""
         self._seen: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._groups: dict[str, Mapping[str, Any]] = {}
         self._looking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -369,9 +371,17 @@ class Hosts:
         found: dict[str, Any] | None = told[node]
         return found
 
+    def group(self, node: str, controller: str) -> Mapping[str, Any] | None:
+        """Where this node's control group is, as ``facts`` say it; None where it has none of its own. Raises as
+        :meth:`facts`."""
+        groups: Mapping[str, Any] = self._groups.get(node) or self.facts(node)["nodes"].get(node, {}).get("groups", {})
+        self._groups[node] = groups
+        return groups.get(controller)
+
     def forget(self, node: str) -> None:
         """What was told of this node's host is old."""
         self._seen.pop(self.of_nodes[node], None)
+        self._groups.pop(node, None)
 
 
 def named(run: str) -> str:

@@ -1,8 +1,8 @@
 """A cluster that somebody else set up, as runs need it: nodes that are spoken to at their own addresses.
 
-It has its REST API, and Toxiproxies, hosts and programs where its file names some; its disks are its owners'. It is
-never started and never taken away. What a run has to find again (which file, whose nodes) is written down in the state
-folder before the run begins.
+It has its REST API, and Toxiproxies, hosts and programs where its file names some; its disks are its owners', and its
+hosts tell of them. It is never started and never taken away. What a run has to find again (which file, whose nodes) is
+written down in the state folder before the run begins.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from chaos.opensearch.rest import NodeClient
 from chaos.target.existing import offered
 from chaos.target.existing.door import DoorClient
 from chaos.target.existing.hosts import UNASKED, Hosts, unlike
+from chaos.target.existing.inside import TheirDisks, TheirGroups
 from chaos.target.existing.passages import TheirWiring, client_host, clients_of, openings
 from chaos.target.existing.seen import refuse_another
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.toxiproxy import ToxiproxyServer
+from chaos.target.limits import MemoryUse, ProcessorUse
 from chaos.target.parts import Parts
 from chaos.target.protocol import CAPABILITIES
 from chaos.target.wiring import HTTP
@@ -120,6 +122,8 @@ class ExistingTarget(BaseLab):
         self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
         self.hosts = hosts_of(target)
+        self._groups = TheirGroups(self.hosts)
+        self._disks = TheirDisks(self.hosts)
         self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}
         self._by_loopback = {host.loopback: host.name for host in self.wiring.nodes}
 
@@ -231,6 +235,19 @@ class ExistingTarget(BaseLab):
             return UNASKED
         return None if found is None else str(found["state"])
 
+    def limits(self, node: str, resource: str) -> dict[str, str]:
+        return self._groups.limits(node, resource)
+
+    def processor_use(self, node: str) -> ProcessorUse:
+        return self._groups.processor_use(node)
+
+    def memory_use(self, node: str) -> MemoryUse:
+        return self._groups.memory_use(node)
+
+    @property
+    def disks(self) -> TheirDisks:
+        return self._disks
+
     def on_host(self, node: str) -> dict[str, Any]:
         """What the program on a node's host says of the node, and for how long a fault may last there (``longest``, s).
 
@@ -336,8 +353,7 @@ class ExistingTarget(BaseLab):
     kill_node = stop_node = start_node = pause_node = resume_node = wipe_node = _refused
     data_is_empty = set_version = _refused
     block_neighbour = restore_neighbour = _refused
-    limits = restore_limits = limit_processors = squeeze_memory = exhaust_memory = _refused
-    processor_use = memory_use = read_files = _refused
+    restore_limits = limit_processors = squeeze_memory = exhaust_memory = read_files = _refused
 
 
 def _parts(version: str) -> Parts:

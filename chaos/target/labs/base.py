@@ -34,10 +34,9 @@ from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target import security
 from chaos.target.labs import config
-from chaos.target.labs.disks import LocalDisks
 from chaos.target.labs.toxiproxy import ToxiproxyServer
 from chaos.target.parts import Parts
-from chaos.target.protocol import Lab
+from chaos.target.protocol import Disks, Lab
 from chaos.target.wiring import HTTP, Wiring
 
 ID = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -143,7 +142,6 @@ class BaseLab(Lab, ABC):
     relayed: bool = False
     asks: bool = False
     zoning = Zoning()
-    _disks: LocalDisks
     gateway: ClassVar[bool] = False
     """Whether a process of ours has to stand between the user and the nodes."""
 
@@ -234,9 +232,9 @@ class BaseLab(Lab, ABC):
         raise LabError(f"there is no place beside the nodes of zone {zone}")
 
     @property
-    def disks(self) -> LocalDisks:
-        """Disks of its own for each node, where the topology asks for them."""
-        return self._disks
+    @abstractmethod
+    def disks(self) -> Disks:
+        """Disks of its own for each node, where there are some."""
 
     def _configuration(self, node: NodeSpec, data: Path, logs: Path, **more: Any) -> dict[str, str]:
         """A node's configuration files, by path in their folder; ``more`` are settings. May hold secrets."""

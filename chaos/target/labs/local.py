@@ -393,6 +393,10 @@ class LocalLab(BaseLab):
         offers |= {capability: offered(topology, capability) for capability in ("disks", "throttle")}
         return offers
 
+    @property
+    def disks(self) -> LocalDisks:
+        return self._disks
+
     def lacks(self, capability: str) -> str | None:
         if capability in ("disks", "throttle"):
             return self.disks.lacks(capability)

@@ -14,6 +14,7 @@ from chaos.definitions.existing import ExistingFile
 from chaos.definitions.steps import Scene
 from chaos.faults.fault import Fault
 from chaos.faults.kind import built
+from chaos.hosts import oschaos_host
 from chaos.providers import ssh
 from chaos.registry import FAULTS, PROVIDERS
 from chaos.run.reaching import offers_on
@@ -126,6 +127,33 @@ def test_a_zone_s_power_comes_back_in_order() -> None:
     (back,) = [each.inverse for each in made.moves if each.inverse and each.inverse.operation == "host.return"]
     assert [[node for node, _ in group] for group in back.arguments["groups"]] == [["c-cm"], ["c-data"]]
     assert back.arguments["gap"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "intent", "what"),
+    [
+        ("node.cpu_starvation", {"quota": "20%"}, "cpu.limit", {"processors": 0.2}),
+        ("disk.full", {"fill": "60%"}, "disk.full", {"share": 0.6}),
+        ("disk.full", {"to": "flood"}, "disk.full", {"share": 0.97}),
+        ("disk.full", {"to": "enospc"}, "disk.full", {"leave_bytes": 0}),
+    ],
+)
+def test_processors_and_disks_are_asked_for_as_the_program_takes_them(
+    kind: str, given: dict[str, Any], intent: str, what: dict[str, Any]
+) -> None:
+    made = fault(kind, target="zone c", **given)
+    assert asked(made) == [("c-cm", intent, what), ("c-data", intent, what)]
+    known = oschaos_host.INTENTS[intent]
+    assert oschaos_host.checked(what, known.needed, known.optional) == what
+
+
+def test_a_quota_that_the_program_does_not_take_is_refused_before_anything() -> None:
+    known = oschaos_host.INTENTS["cpu.limit"]
+    assert oschaos_host.checked({"processors": ssh.LEAST_PROCESSORS}, known.needed)
+    with pytest.raises(oschaos_host.Refused):
+        oschaos_host.checked({"processors": ssh.LEAST_PROCESSORS - 0.001}, known.needed)
+    with pytest.raises(Lacking, match="no quota below 2% of a processor"):
+        fault("node.cpu_starvation", target="node c-data", quota="1%")
 
 
 @pytest.mark.parametrize(

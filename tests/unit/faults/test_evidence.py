@@ -14,11 +14,13 @@ from fakes import FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.errors import Lacking
 from chaos.faults import evidence, probes
 from chaos.faults.echoes import Http, Transport
 from chaos.faults.evidence import CONTROLS, LinkEvidence, ProcessEvidence, spread, tolerance
 from chaos.faults.kinds.network import untouched
 from chaos.faults.probes import PING, ROUNDS, Echo, Line, Pair, Reply, at_rest, direct, together
+from chaos.target.protocol import DiskAnswer
 
 PAIR = ("a-data", "c-data")
 
@@ -580,6 +582,36 @@ def test_what_another_fault_held_when_this_one_began_is_not_held_against_it_late
     lab.squeeze_memory("b-data", 1)
     wrong = [probe.what for probe in others.cheap(lab, frozenset()) if not probe.ok]
     assert wrong == ["untouched: memory limits of b-data"]
+
+
+class PartlyKnown(FakeLab):
+    """Nobody can be asked what limits b-data, nor measure on its disk; from ``lost`` on not even for a-data."""
+
+    lost = False
+
+    def limits(self, node: str, resource: str) -> dict[str, str]:
+        if node == "b-data" or (self.lost and node == "a-data"):
+            raise Lacking(f"the file names no host of {node}")
+        return super().limits(node, resource)
+
+
+def test_what_nobody_can_be_asked_of_another_node_is_left_out_and_what_could_be_asked_before_is_not() -> None:
+    lab, others = PartlyKnown(), evidence.Others(["c-data"], limits="cpu", disks=True)
+
+    def probe(node: str, do: str, **given: Any) -> DiskAnswer:
+        if node == "b-data":
+            raise Lacking("the file names no host of b-data")
+        return DiskAnswer(seconds=0.001)
+
+    lab.disks.probe = probe  # type: ignore[method-assign]
+    others.remember(lab, frozenset())
+    seen = {each.what: each.ok for each in others.probes(lab, frozenset())}
+    assert all(seen.values()) and "untouched: process of b-data" in seen
+    assert not [what for what in seen if "b-data" in what and "process" not in what]
+    assert {"untouched: cpu limits of a-data", "untouched: fsync'd write on the disk of a-data"} <= seen.keys()
+    lab.states["b-data"], lab.lost = None, True
+    wrong = [each.what for each in others.cheap(lab, frozenset()) if not each.ok]
+    assert wrong == ["untouched: process of b-data", "untouched: cpu limits of a-data"]
 
 
 def test_bursts_are_sent_over_a_few_pairs_those_in_doubt_first_until_they_have_shown_it(

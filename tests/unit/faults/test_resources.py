@@ -81,7 +81,7 @@ def test_a_node_that_was_killed_for_memory_starts_after_its_limit_is_back(lab: F
 
 
 def test_a_lab_without_groups_refuses_with_its_reason(lab: FakeLab) -> None:
-    lab.missing["cpu"] = "no control groups"
+    lab.missing |= {"cpu": "no control groups", "hosts": "they are ours"}
     lab.limits = lambda *_: pytest.fail("it has none")  # type: ignore[method-assign]
     with pytest.raises(Lacking, match=r"node\.cpu_starvation: no control groups"):
         built(lab, "node.cpu_starvation", target="node c-data", quota="10%")
@@ -149,6 +149,21 @@ class Busy(FakeLab):
     def processor_use(self, node: str) -> ProcessorUse:
         now = time.monotonic()
         return ProcessorUse(self._share * now, int(self._throttled * now * 1000))
+
+
+def test_the_time_that_an_answer_needs_to_get_here_is_none_in_which_processors_were_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host says when it looked: a tenth of a processor stays one, however late the second answer comes."""
+    monkeypatch.setattr(resources, "ask_in_parallel", lambda *_: 1)
+    answers = iter([ProcessorUse(5.0, 0, at=1000.0), ProcessorUse(5.2, 9, at=1002.0)] * 2)
+
+    class Far(FakeLab):
+        def processor_use(self, node: str) -> ProcessorUse:
+            return next(answers)
+
+    assert StarvationEvidence(NODES, 0.1).in_effect(Far()).proven
+    assert not StarvationEvidence(NODES, 0.08).in_effect(Far()).proven
 
 
 @pytest.mark.parametrize(

@@ -460,6 +460,10 @@ class DockerLab(BaseLab):
         offers |= {what: elsewhere or offered(topology, what) for what in ("disks", "throttle")}
         return offers
 
+    @property
+    def disks(self) -> LocalDisks:
+        return self._disks
+
     def lacks(self, capability: str) -> str | None:
         if capability not in CAPABILITIES:
             return f"a docker lab has no '{capability}'"
