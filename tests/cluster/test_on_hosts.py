@@ -19,6 +19,7 @@ from box.office import give
 from boxkit import Boxed, Program
 from clusterkit import await_event, events, findings, keepers_of
 
+from chaos.opensearch.views import await_green
 from chaos.target.existing.hosts import EXTEND_SECONDS, TTL_SECONDS
 from chaos.target.labs.processes import wait_until
 
@@ -65,6 +66,13 @@ def phases(kinds: dict[str, str]) -> str:
 def out(boxed: Boxed, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     with boxed.reports(request.node.name, tmp_path) as folder:
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def _green(boxed: Boxed, before: Path) -> None:
+    """Copies of a node that was away in the test before may still be on their way."""
+    with boxed.owned() as lab:
+        assert await_green(lab, 300)[0]
 
 
 def nodes(boxed: Boxed) -> list[str]:
