@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import ipaddress
 import json
 import math
@@ -73,19 +74,15 @@ def tool(name: str) -> str | None:
     return next((f"{place}/{name}" for place in PLACES if os.access(f"{place}/{name}", os.X_OK)), None)
 
 
-def run(name: str, *arguments: str, given: str = "", within: float = 20) -> subprocess.CompletedProcess[str]:
-    """Run a tool; what it says comes through pipes, so that a full disk does not matter."""
+def run(name: str, *arguments: str, given: str = "") -> str:
+    """What a tool prints, which comes through pipes: a full disk does not matter. Raises ``Refused`` where it fails."""
     path = tool(name)
     if path is None:
         raise Refused(f"{name} is not on this host", f"install the package that brings {name}")
     try:
-        return subprocess.run([path, *arguments], input=given, capture_output=True, text=True, timeout=within, cwd="/")
+        done = subprocess.run([path, *arguments], input=given, capture_output=True, text=True, timeout=20, cwd="/")
     except (subprocess.TimeoutExpired, OSError) as error:
         raise Refused(f"{name} {' '.join(arguments)}: {error}") from error
-
-
-def must(name: str, *arguments: str, given: str = "") -> str:
-    done = run(name, *arguments, given=given)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise Refused(f"{name} {' '.join(arguments)} failed: {said[0] if said else done.returncode}")
@@ -99,6 +96,14 @@ def until(condition: Callable[[], object], seconds: float) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+@contextlib.contextmanager
+def held(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 # --- Files of ours ----------------------------------------------------------------------------------------------------
@@ -115,8 +120,9 @@ def folder(path: str) -> str:
     return path
 
 
-def records() -> str:
-    return folder("/run/oschaos-host")  # /run is emptied by a reboot, which also takes away nearly all that we do
+def ours(file: str = "", within: str = "/run") -> str:
+    """A file of ours. A reboot empties /run, and takes away nearly all that we do."""
+    return f"{folder(f'{within}/oschaos-host')}/{file}"
 
 
 def write(path: str, content: str) -> None:
@@ -128,9 +134,8 @@ def write(path: str, content: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
-        directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-        os.fsync(directory)
-        os.close(directory)
+        with held(os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)) as directory:
+            os.fsync(directory)
     except OSError as error:
         remove(new)
         raise Refused(f"{path} could not be written: {error.strerror}", "make room there") from error
@@ -142,79 +147,76 @@ def remove(path: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: str, seconds: float = 30, kept: str | None = None) -> Iterator[None]:
-    """Hold flock(2) on a file, which the kernel drops with its holder. It goes at the end if ``kept`` is not there."""
-    end = now() + seconds
+def locked(path: str, record: str | None = None) -> Iterator[None]:
+    """Hold flock(2) on a file, which the kernel drops with its holder. It goes with the ``record`` that it is for."""
+    end = now() + 30
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise Refused(f"{path} could not be made: {error.strerror}", "make room there") from error
-        try:
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(descriptor).st_ino == os.stat(path).st_ino:  # else its last holder took it away meanwhile
                 break
-        except (BlockingIOError, FileNotFoundError):
-            pass
         os.close(descriptor)
         if now() > end:
-            raise Refused(f"somebody else has held {path} for {seconds:.0f} s", "try again; see state")
+            raise Refused(f"somebody else has held {path} for 30 s", "try again; see state")
         time.sleep(0.02)
     try:
         yield
     finally:
-        if kept is not None and not os.path.exists(kept):
+        if record is not None and not os.path.exists(record):
             remove(path)
         os.close(descriptor)
 
 
-def record_path(name: str) -> str:
-    return f"{records()}/{name}.json"
+def record_lock(name: str) -> contextlib.AbstractContextManager[None]:
+    return locked(ours(f"{name}.lock"), ours(f"{name}.json"))
 
 
 def load(name: str) -> Data | None:
     try:
-        return dict(json.loads(text_of(record_path(name))))
+        return dict(json.loads(text_of(ours(f"{name}.json"))))
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise Refused(f"{record_path(name)} is no record: {error}", "see by nft, tc and ps what is there") from error
+        raise Refused(f"{ours(name)}.json is no record: {error}", "see by nft, tc and ps what is there") from error
+
+
+def active(name: str) -> Data | None:
+    """The record of a fault of this boot; what an earlier one left is nobody's."""
+    record = load(name)
+    return record if record is not None and record["boot"] == boot() else None
 
 
 def names() -> list[str]:
-    return sorted(file[:-5] for file in os.listdir(records()) if file.endswith(".json"))
+    return sorted(file[:-5] for file in os.listdir(ours()) if file.endswith(".json"))
 
 
-def every() -> list[Data]:
-    return [record for name in names() if (record := load(name)) is not None]
-
-
-def record_lock(name: str) -> contextlib.AbstractContextManager[None]:
-    return locked(f"{records()}/{name}.lock", kept=record_path(name))
+def every(boots: bool = False) -> list[Data]:
+    """All records of this boot, or of all ``boots``."""
+    return [record for name in names() if (record := load(name) if boots else active(name)) is not None]
 
 
 def note_end(name: str, why: str, results: list[Data]) -> None:
     """For ``state``, and so that a request that comes late begins nothing. As well as it can be: undo needs no room."""
     with contextlib.suppress(OSError, Refused):
-        write(f"{records()}/{name}.ended", json.dumps({"why": why, "at": now(), "boot": boot(), "steps": results}))
-        ended = sorted((os.stat(f"{records()}/{file}").st_mtime, file) for file in os.listdir(records())
-                       if file.endswith(".ended"))  # fmt: skip
-        for _, file in ended[:-200]:
-            remove(f"{records()}/{file}")
+        write(ours(f"{name}.ended"), json.dumps({"why": why, "at": now(), "boot": boot(), "steps": results}))
+        ended = [ours(file) for file in os.listdir(ours()) if file.endswith(".ended")]
+        for path in sorted(ended, key=os.path.getmtime)[:-200]:
+            remove(path)
 
 
-def accept_token(token: int) -> None:
-    """The fencing law: no token below one that was seen. A new highest one is on disk before anything else is done."""
-    path = f"{folder('/var/lib/oschaos-host')}/token"
-    seen = highest_token()
-    if token < seen:
-        raise Refused(f"token {token} is older than {seen}: somebody else has the lock", "take the lock again")
-    if token > seen:
-        write(path, f"{token}\n")
+def end_of(name: str) -> Data:
+    """How a fault ended; nothing where that is not known."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return dict(json.loads(text_of(ours(f"{name}.ended"))))
+    return {}
 
 
 def highest_token() -> int:
-    path = f"{folder('/var/lib/oschaos-host')}/token"
+    path = ours("token", "/var/lib")
     try:
         return int(text_of(path, 40))
     except FileNotFoundError:
@@ -223,36 +225,44 @@ def highest_token() -> int:
         raise Refused(f"{path} holds no number", "find out who wrote it; write the highest token there") from error
 
 
+def accept_token(token: int) -> None:
+    """The fencing law: no token below one that was seen. A new highest one is on disk before anything else is done."""
+    seen = highest_token()
+    if token < seen:
+        raise Refused(f"token {token} is older than {seen}: somebody else has the lock", "take the lock again")
+    if token > seen:
+        write(ours("token", "/var/lib"), f"{token}\n")
+
+
 # --- What may be asked: every field by type and range, no unknown ones ------------------------------------------------
 
 
+def that(expected: str, good: Callable[[Any], object]) -> Check:
+    def check(value: Any) -> Any:
+        if not good(value):
+            raise ValueError(expected)
+        return value
+
+    return check
+
+
 def matching(pattern: str) -> Check:
-    def check(value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise ValueError(f"a text like {pattern}")
-        return value
-
-    return check
+    return that(f"a text like {pattern}", lambda value: isinstance(value, str) and re.fullmatch(pattern, value))
 
 
-def whole(least: int, most: int) -> Check:
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return value
-
-    return check
+def whole(least: int, most: int) -> Check:  # True is a bool, and no int here
+    return that(f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
 
 
 def number(least: float, most: float) -> Check:
-    def check(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError("a number")
-        if not least <= value <= most:
-            raise ValueError(f"a number from {least} to {most}")
-        return value
+    numbers = (int, float)
+    return that(f"a number from {least} to {most}",
+                lambda value: type(value) in numbers and math.isfinite(value) and least <= value <= most)  # fmt: skip
 
-    return check
+
+def one_of(*values: Any) -> Check:
+    expected = f"one of {', '.join(map(json.dumps, values))}"
+    return that(expected, lambda value: any(type(value) is type(each) and value == each for each in values))
 
 
 def some(check: Check, most: int, least: int = 1) -> Check:
@@ -267,6 +277,10 @@ def some(check: Check, most: int, least: int = 1) -> Check:
 def address(value: Any) -> str:
     if not isinstance(value, str) or "%" in value:
         raise ValueError("an address")
+    return plain(value)
+
+
+def plain(value: str | bytes) -> str:
     found = ipaddress.ip_address(value)
     return str(getattr(found, "ipv4_mapped", None) or found)
 
@@ -277,88 +291,39 @@ def network(value: Any) -> str:
     return str(ipaddress.ip_network(value))
 
 
-def one_of(*values: Any) -> Check:
-    def check(value: Any) -> Any:
-        if not any(value is each or (isinstance(value, str) and value == each) for each in values):
-            raise ValueError(f"one of {', '.join(map(json.dumps, values))}")
-        return value
-
-    return check
-
-
-def by_node(value: Any) -> Data:
-    if not isinstance(value, dict) or not value:
-        raise ValueError("nodes by name")
-    return {NODE(name): node for name, node in value.items()}
-
-
-def argv(value: Any) -> list[str]:
-    texts = isinstance(value, list) and all(isinstance(each, str) and "\0" not in each for each in value)
-    if not texts or not value or not os.path.isabs(value[0]):
-        raise ValueError("a list of arguments, the first an absolute path")
-    return list(value)
-
-
+YES_OR_NO = one_of(True, False)
 NAME = matching(r"[a-z0-9-]{1,40}")
 NODE = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 PORTS = some(whole(1, 65535), 16)
 PATH = matching(r"/[A-Za-z0-9._/-]{0,200}")
 TOKEN = whole(0, 2**63 - 1)
 TTL = number(2, 86400)
+SHARED = {"ports": PORTS, "data": PATH}
+BY_UNIT = {"unit": matching(r"[A-Za-z0-9@._-]{1,120}\.service")}
+ARGV = that("a list of arguments, the first an absolute path",
+            lambda value: isinstance(value, list) and value and all(isinstance(each, str) for each in value)
+            and "\0" not in "".join(value) and os.path.isabs(value[0]))  # fmt: skip
+BY_PID = {"pidfile": PATH, "start": ARGV, "user": matching(r"[a-z_][a-z0-9_-]{0,31}")}
 
 
 def checked(given: Any, needed: dict[str, Check], optional: dict[str, Check] | None = None, what: str = "") -> Data:
     """``given``, if it has exactly these fields. Raises ``Refused``, which names the first that is wrong."""
-    optional = optional or {}
+    checks = {**needed, **(optional or {})}
     if not isinstance(given, dict):
         raise Refused(f"{what or 'the request'} is no JSON object")
     where = f"{what}: " if what else ""
-    for field in given:
-        if field not in needed and field not in optional:
-            takes = ", ".join([*needed, *optional]) or "none"
-            raise Refused(f"{where}unknown field {field!r:.60}", f"fields are: {takes}")
-    for field in needed:
+    for field in [*given, *needed]:
+        if field not in checks:
+            raise Refused(f"{where}unknown field {field!r:.60}", f"fields are: {', '.join(checks) or 'none'}")
         if field not in given:
             raise Refused(f"{where}{field} is missing")
     result = {}
     for field, value in given.items():
         try:
-            result[field] = {**needed, **optional}[field](value)
+            result[field] = checks[field](value)
         except (ValueError, OverflowError, TypeError) as error:
             raise Refused(f"{where}{field}: {error}") from error
     return result
-
-
-def configuration() -> Data:
-    """/etc/oschaos-host.json, if nobody but root can have written it."""
-    path = f"{ROOT}/etc/oschaos-host.json"
-    remedy = f"chown root:root {path}; chmod 0644 {path}"
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-                raise Refused(f"{path} can be written by others than root", remedy)
-            given = parsed(file.read(MOST_INPUT + 1))
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}", "write it; docs/hosts.md has an example") from error
-    if os.stat(os.path.dirname(path)).st_mode & 0o022:
-        raise Refused(f"the folder of {path} can be written by others than root", "chmod 0755 it")
-    config = checked(
-        given,
-        {"nodes": by_node, "intents": some(one_of(*INTENTS), len(INTENTS), 0), "longest": whole(2, 86400)},
-        {"peers": some(network, 256), "everything": one_of(True, False)},
-        path,
-    )
-    for name, node in config["nodes"].items():
-        shared: dict[str, Check] = {"ports": PORTS, "data": PATH}
-        if isinstance(node, dict) and "unit" in node:
-            unit = matching(r"[A-Za-z0-9@._-]{1,120}\.service")
-            config["nodes"][name] = checked(node, {"unit": unit}, shared, f"{path}: node {name}")
-        else:
-            user = matching(r"[a-z_][a-z0-9_-]{0,31}")
-            by_pid: dict[str, Check] = {"pidfile": PATH, "start": argv, "user": user}
-            config["nodes"][name] = checked(node, by_pid, shared, f"{path}: node {name}")
-    return config
 
 
 def parsed(text: str) -> Any:
@@ -378,6 +343,29 @@ def parsed(text: str) -> Any:
         return json.loads(text, object_pairs_hook=once, parse_constant=never)
     except (ValueError, RecursionError) as error:
         raise Refused(f"no JSON: {error}") from error
+
+
+def configuration() -> Data:
+    """/etc/oschaos-host.json, if nobody but root can have written it."""
+    path = f"{ROOT}/etc/oschaos-host.json"
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                remedy = f"chown root:root {path}; chmod 0644 {path}"
+                raise Refused(f"{path} can be written by others than root", remedy)
+            given = parsed(file.read(MOST_INPUT + 1))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}", "write it; docs/hosts.md has an example") from error
+    if os.stat(os.path.dirname(path)).st_mode & 0o022:
+        raise Refused(f"the folder of {path} can be written by others than root", "chmod 0755 it")
+    by_name = that("nodes by name", lambda value: isinstance(value, dict) and value and all(map(NODE, value)))
+    needed = {"nodes": by_name, "intents": some(one_of(*INTENTS), len(INTENTS), 0), "longest": whole(2, 86400)}
+    config = checked(given, needed, {"peers": some(network, 256), "everything": YES_OR_NO}, path)
+    for name, node in config["nodes"].items():
+        of_unit = isinstance(node, dict) and "unit" in node
+        config["nodes"][name] = checked(node, BY_UNIT if of_unit else BY_PID, SHARED, f"{path}: node {name}")
+    return config
 
 
 # --- Processes --------------------------------------------------------------------------------------------------------
@@ -402,19 +390,11 @@ def same(step: Data) -> Data | None:
 
 def send(step: Data, number: int) -> bool:
     """Signal exactly this process, by pidfd: nobody else who has got its pid meanwhile. False: it is gone."""
-    try:
-        descriptor = os.pidfd_open(step["pid"])
-    except ProcessLookupError:
-        return False
-    try:
-        if same(step) is None:
-            return False
-        signal.pidfd_send_signal(descriptor, number)
-        return True
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(ProcessLookupError), held(os.pidfd_open(step["pid"])) as descriptor:
+        if same(step) is not None:
+            signal.pidfd_send_signal(descriptor, number)
+            return True
+    return False
 
 
 def user_of(name: str) -> pwd.struct_passwd:
@@ -424,15 +404,14 @@ def user_of(name: str) -> pwd.struct_passwd:
         raise Refused(f"there is no user {name} on this host", "correct the configuration") from error
 
 
-def unit_shows(unit: str, *properties: str) -> Data:
-    said = must("systemctl", "show", unit, *(f"--property={each}" for each in properties))
-    return dict(line.partition("=")[::2] for line in said.splitlines())
+def unit_shows(unit: str, name: str) -> str:
+    return run("systemctl", "show", unit, f"--property={name}").strip().partition("=")[2]
 
 
 def node_process(node: Data, strict: bool = False) -> Data | None:
     """The node's process; None while there is none. ``strict`` raises ``Refused`` where its pid is somebody else's."""
     if "unit" in node:
-        return process(int(unit_shows(node["unit"], "MainPID").get("MainPID") or 0))
+        return process(int(unit_shows(node["unit"], "MainPID") or 0))
     try:
         with open(os.open(node["pidfile"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="ascii") as file:
             found = process(int(file.read(20)))
@@ -449,14 +428,14 @@ def node_process(node: Data, strict: bool = False) -> Data | None:
 def start_node(node: Data) -> None:
     """Start it as its owners do, and see a process of it. Raises ``Refused`` where none came."""
     if "unit" in node:
-        run("systemctl", "reset-failed", node["unit"])  # so that a limit of starts does not stop us
-        must("systemctl", "start", "--no-block", node["unit"])
+        with contextlib.suppress(Refused):  # so that a limit of starts does not stop us
+            run("systemctl", "reset-failed", node["unit"])
+        run("systemctl", "start", "--no-block", node["unit"])
         if not until(lambda: node_process(node), 20):
             raise Refused(f"{node['unit']} did not start", f"systemctl status {node['unit']}")
         return
     user = user_of(node["user"])
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("0")  # a dead-man has lowered its own, and the node must not inherit that
+    oom_score("0")  # a dead-man has lowered its own score, and the node must not inherit that
     started = subprocess.Popen(
         node["start"], cwd="/", user=user.pw_uid, group=user.pw_gid, umask=0o022, start_new_session=True,
         extra_groups=os.getgrouplist(user.pw_name, user.pw_gid), env={**os.environ, "HOME": user.pw_dir},
@@ -466,54 +445,59 @@ def start_node(node: Data) -> None:
         raise Refused(f"no process came of {' '.join(node['start'])} (exit code {started.poll()})")
 
 
+def oom_score(score: str) -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(score)
+
+
 # --- Steps: make, undo, measure. Undo is idempotent, whether the step was made or not, and writes nothing -------------
 # Undo returns {"gone": ...} in words, or {"left": ...} where somebody else has changed it. Raising means: try again.
 
 
+def seen_gone(step: Data, says: str) -> Data:
+    if STEPS[step["step"]].measure(step)["there"]:
+        raise Refused(f"it is still there after its undo ({says})")
+    return {"gone": says}
+
+
 def make_pause(step: Data) -> None:
-    if not send(step, signal.SIGSTOP) or not until(lambda: (same(step) or {}).get("state") in ("T", "t"), 5):
+    if not send(step, signal.SIGSTOP) or not until(lambda: measure_pause(step)["there"], 5):
         raise Refused(f"process {step['pid']} did not stop")
 
 
 def undo_pause(step: Data) -> Data:
-    found = same(step)
-    if found is None:
+    if same(step) is None:
         return {"gone": "the process is gone, so nothing was to be continued"}
-    if found["state"] not in "Tt":
+    if not measure_pause(step)["there"]:
         return {"gone": "it runs"}
     send(step, signal.SIGCONT)
-    if not until(lambda: (same(step) or {"state": "gone"})["state"] not in "Tt", 5):
+    if not until(lambda: not measure_pause(step)["there"], 5):
         raise Refused(f"process {step['pid']} does not go on")
     return {"gone": "it was continued, and runs"}
 
 
 def measure_pause(step: Data) -> Data:
-    found = same(step)
-    return {"there": found is not None and found["state"] in "Tt", "state": found["state"] if found else None}
+    state = (same(step) or {"state": None})["state"]
+    return {"there": state in ("T", "t"), "state": state}
 
 
 def make_down(step: Data) -> None:
-    node = step["node"]
-    if step["how"] == "kill":
-        if "unit" in node:
-            must("systemctl", "kill", "--signal=SIGKILL", node["unit"])
-        elif not send(step, signal.SIGKILL):
-            raise Refused(f"process {step['pid']} was gone already")
-        if not until(lambda: same(step) is None, 10):
-            raise Refused(f"process {step['pid']} did not die")
-    elif "unit" in node:
-        must("systemctl", "stop", "--no-block", node["unit"])
-    elif not send(step, signal.SIGTERM):
+    kill, unit = step["how"] == "kill", step["node"].get("unit")
+    if unit is not None:
+        run("systemctl", *(("kill", "--signal=SIGKILL") if kill else ("stop", "--no-block")), unit)
+    elif not send(step, signal.SIGKILL if kill else signal.SIGTERM):
         raise Refused(f"process {step['pid']} was gone already")
+    if kill and not until(lambda: same(step) is None, 10):
+        raise Refused(f"process {step['pid']} did not die")
 
 
 def undo_down(step: Data) -> Data:
-    patience = 5 if step["how"] == "kill" else min(30.0, max(0.0, step["began"] + STOPPING - now()))
-    if not until(lambda: same(step) is None, patience):
-        if step["how"] == "stop" and now() < step["began"] + STOPPING:
-            raise Refused(f"process {step['pid']} has not ended yet")
-        if step["how"] == "kill":
+    killed, left = step["how"] == "kill", step["began"] + STOPPING - now()
+    if not until(lambda: same(step) is None, 5 if killed else min(30.0, max(0.0, left))):
+        if killed:
             return {"gone": f"process {step['pid']} was never killed"}
+        if now() < step["began"] + STOPPING:
+            raise Refused(f"process {step['pid']} has not ended yet")
         return {"left": f"process {step['pid']} never ended, and goes on"}
     if node_process(step["node"]) is not None:
         return {"gone": "somebody has started it already"}
@@ -532,8 +516,8 @@ def make_dropin(step: Data) -> None:
         os.chmod(os.path.dirname(step["path"]), 0o755)
     write(step["path"], step["text"])
     os.chmod(step["path"], 0o644)
-    must("systemctl", "daemon-reload")
-    if unit_shows(step["unit"], "Restart").get("Restart") != "no":
+    run("systemctl", "daemon-reload")
+    if unit_shows(step["unit"], "Restart") != "no":
         raise Refused(f"{step['unit']} is still restarted by systemd", "look for drop-ins that come after ours")
 
 
@@ -541,37 +525,26 @@ def undo_dropin(step: Data) -> Data:
     remove(step["path"])
     with contextlib.suppress(OSError):  # others may have drop-ins there
         os.rmdir(os.path.dirname(step["path"]))
-    must("systemctl", "daemon-reload")
+    run("systemctl", "daemon-reload")
     return {"gone": "systemd restarts it as before"}
-
-
-def measure_dropin(step: Data) -> Data:
-    return {"there": os.path.exists(step["path"])}
 
 
 def tables() -> list[str]:
     """The tables of nftables that are ours by name."""
-    listed = json.loads(must("nft", "-j", "list", "tables"))["nftables"]
-    found = (each["table"] for each in listed if "table" in each)
-    return [each["name"] for each in found if each["family"] == "inet" and each["name"].startswith("oschaos_")]
-
-
-def make_table(step: Data) -> None:
-    must("nft", "-f", "-", given=step["text"])  # one transaction: all rules or none
+    listed = [each["table"] for each in json.loads(run("nft", "-j", "list", "tables"))["nftables"] if "table" in each]
+    return [each["name"] for each in listed if each["family"] == "inet" and each["name"].startswith("oschaos_")]
 
 
 def undo_table(step: Data) -> Data:
     if step["table"] in tables():
-        must("nft", "delete", "table", "inet", step["table"])
-    if step["table"] in tables():
-        raise Refused(f"the table {step['table']} is still there")
-    return {"gone": f"no table {step['table']}"}
+        run("nft", "delete", "table", "inet", step["table"])
+    return seen_gone(step, f"no table {step['table']}")
 
 
 def measure_table(step: Data) -> Data:
     if step["table"] not in tables():
         return {"there": False}
-    listed = json.loads(must("nft", "-j", "list", "table", "inet", step["table"]))["nftables"]
+    listed = json.loads(run("nft", "-j", "list", "table", "inet", step["table"]))["nftables"]
     packets = {"hit": 0, "spared": 0}
     for rule in (each["rule"] for each in listed if "rule" in each):
         packets[rule["comment"]] += sum(part["counter"]["packets"] for part in rule["expr"] if "counter" in part)
@@ -580,41 +553,35 @@ def measure_table(step: Data) -> Data:
 
 def root_qdisc(device: str) -> tuple[str, str]:
     """Kind and handle of what queues on a device. Those that the kernel puts there itself have the handle ``0:``."""
-    listed = json.loads(must("tc", "-j", "qdisc", "show", "dev", device) or "[]")
+    # not by /sys, which may show another network namespace than the one that we are in
+    if device not in (line.partition(":")[0].strip() for line in text_of("/proc/self/net/dev").splitlines()):
+        return "gone", "0:"
+    listed = json.loads(run("tc", "-j", "qdisc", "show", "dev", device) or "[]")
     return next(((each["kind"], each["handle"]) for each in listed if each.get("root")), ("none", "0:"))
 
 
-def make_qdisc(step: Data) -> None:
-    must("tc", "-batch", "-", given="\n".join(step["lines"]) + "\n")
-
-
 def undo_qdisc(step: Data) -> Data:
-    # not by /sys, which may show another network namespace than the one that we are in
-    if step["device"] not in {line.partition(":")[0].strip() for line in text_of("/proc/self/net/dev").splitlines()}:
-        return {"gone": f"{step['device']} is gone"}
-    found = root_qdisc(step["device"])
+    device, found = step["device"], root_qdisc(step["device"])
     if found == ("htb", step["handle"]):
-        must("tc", "qdisc", "del", "dev", step["device"], "root", "handle", step["handle"])
+        run("tc", "qdisc", "del", "dev", device, "root", "handle", step["handle"])
     elif found[1] != "0:":
-        return {"left": f"somebody else changed the queueing of {step['device']} to {found[0]} {found[1]}"}
-    if root_qdisc(step["device"]) == ("htb", step["handle"]):
-        raise Refused(f"{step['device']} still has {step['handle']}")
-    return {"gone": f"{step['device']} queues as before"}
+        return {"left": f"somebody else changed the queueing of {device} to {found[0]} {found[1]}"}
+    return seen_gone(step, f"{device} queues as before")
 
 
 def measure_qdisc(step: Data) -> Data:
     there = root_qdisc(step["device"]) == ("htb", step["handle"])
-    shown = run("tc", "-s", "-j", "class", "show", "dev", step["device"]).stdout if there else ""
-    return {"there": there, "device": step["device"], "handle": step["handle"], "classes": shown.strip()[:2000]}
+    classes = run("tc", "-s", "-j", "class", "show", "dev", step["device"]).strip()[:2000] if there else ""
+    return {"there": there, "device": step["device"], "handle": step["handle"], "classes": classes}
 
 
-def inside(step: Data) -> int:
-    """The data folder, opened; raises ``OSError`` where it is not the same file system any more."""
-    descriptor = os.open(step["path"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    if os.fstat(descriptor).st_dev != step["device"]:
-        os.close(descriptor)
-        raise FileNotFoundError(step["path"])
-    return descriptor
+@contextlib.contextmanager
+def inside(step: Data) -> Iterator[int]:
+    """The data folder, opened; raises ``FileNotFoundError`` where it is not the same file system any more."""
+    with held(os.open(step["path"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)) as directory:
+        if os.fstat(directory).st_dev != step["device"]:
+            raise FileNotFoundError(step["path"])
+        yield directory
 
 
 def room(where: int | str) -> Data:
@@ -624,50 +591,34 @@ def room(where: int | str) -> Data:
 
 
 def make_filler(step: Data) -> None:
-    directory = inside(step)
     # EXCL and NOFOLLOW: whoever owns the folder cannot lead us elsewhere by a link of this name
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(step["file"], flags, 0o600, dir_fd=directory)
-        try:
-            most = 2**63
-            while (size := min(room(descriptor)["free"] - step["leave"], most)) >= 4096:
-                try:
-                    os.posix_fallocate(descriptor, os.fstat(descriptor).st_size, size)
-                except OSError as error:
-                    if error.errno != errno.ENOSPC:
-                        raise
-                    most = size // 2  # others write meanwhile, and what describes the blocks needs blocks too
-            if os.fstat(descriptor).st_blocks == 0:
-                raise Refused(f"no more than {step['leave']} bytes are free already")
-        finally:
-            os.close(descriptor)
-    finally:
-        os.close(directory)
+    with inside(step) as directory, held(os.open(step["file"], flags, 0o600, dir_fd=directory)) as descriptor:
+        most = 2**63
+        while (size := min(room(descriptor)["free"] - step["leave"], most)) >= 4096:
+            try:
+                os.posix_fallocate(descriptor, os.fstat(descriptor).st_size, size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                most = size // 2  # others write meanwhile, and what describes the blocks needs blocks too
+        if os.fstat(descriptor).st_blocks == 0:
+            raise Refused(f"no more than {step['leave']} bytes are free already")
 
 
 def undo_filler(step: Data) -> Data:
     try:
-        directory = inside(step)
+        with inside(step) as directory, contextlib.suppress(FileNotFoundError):
+            os.unlink(step["file"], dir_fd=directory)
     except FileNotFoundError:
         return {"left": f"somebody else mounted or removed {step['path']}; {step['file']} may be on that file system"}
-    try:
-        os.unlink(step["file"], dir_fd=directory)
-    except FileNotFoundError:
-        return {"gone": "no filler"}
-    finally:
-        os.close(directory)
-    return {"gone": "the filler was removed"}
+    return seen_gone(step, "no filler is there")
 
 
 def measure_filler(step: Data) -> Data:
-    with contextlib.suppress(OSError):
-        directory = inside(step)
-        try:
-            found = os.stat(step["file"], dir_fd=directory, follow_symlinks=False)
-            return {"there": True, "bytes": found.st_blocks * 512, "free": room(directory)["free"]}
-        finally:
-            os.close(directory)
+    with contextlib.suppress(OSError), inside(step) as directory:
+        found = os.stat(step["file"], dir_fd=directory, follow_symlinks=False)
+        return {"there": True, "bytes": found.st_blocks * 512, "free": room(directory)["free"]}
     return {"there": False}
 
 
@@ -724,26 +675,16 @@ def mounted(path: str) -> list[str]:
     return []
 
 
-def make_mount(step: Data) -> None:
-    must("mount", "-o", "remount,ro", step["path"])  # the kernel refuses while files are open for writing
-
-
 def undo_mount(step: Data) -> Data:
     if not mounted(step["path"]) or os.stat(step["path"]).st_dev != step["device"]:
         return {"left": f"somebody else mounted or unmounted {step['path']}"}
     if "ro" in mounted(step["path"]):
-        must("mount", "-o", "remount,rw", step["path"])
-    if "ro" in mounted(step["path"]):
-        raise Refused(f"{step['path']} is still read-only")
-    return {"gone": f"{step['path']} takes writes"}
-
-
-def measure_mount(step: Data) -> Data:
-    return {"there": "ro" in mounted(step["path"])}
+        run("mount", "-o", "remount,rw", step["path"])
+    return seen_gone(step, f"{step['path']} takes writes")
 
 
 class Step(NamedTuple):
-    make: Callable[[Data], None]
+    make: Callable[[Data], object]
     undo: Callable[[Data], Data]
     measure: Callable[[Data], Data]
 
@@ -751,13 +692,16 @@ class Step(NamedTuple):
 STEPS = {
     "pause": Step(make_pause, undo_pause, measure_pause),
     "down": Step(make_down, undo_down, measure_down),
-    "dropin": Step(make_dropin, undo_dropin, measure_dropin),
-    "table": Step(make_table, undo_table, measure_table),
-    "qdisc": Step(make_qdisc, undo_qdisc, measure_qdisc),
+    "dropin": Step(make_dropin, undo_dropin, lambda step: {"there": os.path.exists(step["path"])}),
+    # one transaction: all rules or none
+    "table": Step(lambda step: run("nft", "-f", "-", given=step["text"]), undo_table, measure_table),
+    "qdisc": Step(lambda step: run("tc", "-batch", "-", given=step["text"]), undo_qdisc, measure_qdisc),
     "filler": Step(make_filler, undo_filler, measure_filler),
     "value": Step(make_value, undo_value, measure_value),
-    "mount": Step(make_mount, undo_mount, measure_mount),
-}
+    # the kernel refuses while files are open for writing
+    "mount": Step(lambda step: run("mount", "-o", "remount,ro", step["path"]), undo_mount,
+                  lambda step: {"there": "ro" in mounted(step["path"])}),
+}  # fmt: skip
 
 
 # --- Plans: what an intent needs, as steps. They look, and change nothing ---------------------------------------------
@@ -769,10 +713,6 @@ def running(node: Data) -> Data:
     if found is None:
         raise Refused("the node does not run", "start it first")
     return {"pid": found["pid"], "start": found["start"]}
-
-
-def plan_pause(ask: Data, node: Data, config: Data) -> list[Data]:
-    return [{"step": "pause", **running(node)}]
 
 
 def plan_down(ask: Data, node: Data, config: Data) -> list[Data]:
@@ -819,18 +759,18 @@ def plan_mount(ask: Data, node: Data, config: Data) -> list[Data]:
 def control_group(node: Data, controller: str) -> tuple[int, str]:
     """Version and folder of the node's control group, if nobody else is in it."""
     pid = running(node)["pid"]
-    inside = dict(line.split(":", 2)[1:] for line in text_of(f"/proc/{pid}/cgroup").splitlines())
+    groups = dict(line.split(":", 2)[1:] for line in text_of(f"/proc/{pid}/cgroup").splitlines())
     mounts = [line.partition(" - ") for line in text_of("/proc/self/mountinfo").splitlines()]
     # version 1 first: where both are mounted, it has the controllers
     for before, _, after in sorted(mounts, key=lambda mount: mount[2].startswith("cgroup2")):
         kind, _, options = after.split(" ", 2)
         if before.split()[3] != "/" or kind not in ("cgroup", "cgroup2"):
             continue
-        owner = next((key for key in inside if controller in key.split(",")), None) if kind == "cgroup" else ""
+        owner = next((key for key in groups if controller in key.split(",")), None) if kind == "cgroup" else ""
         if owner is None or (kind == "cgroup" and controller not in options.split(",")):
             continue
-        group = os.path.normpath(before.split()[4] + "/" + inside.get(owner, "/"))
-        if inside.get(owner, "/") == "/":
+        group = os.path.normpath(before.split()[4] + "/" + groups.get(owner, "/"))
+        if groups.get(owner, "/") == "/":
             if kind == "cgroup2":
                 continue  # version 1 has the controller
             raise Refused(f"the node has no control group of its own for {controller}", "run it in a unit of its own")
@@ -883,12 +823,12 @@ def plan_cpu(ask: Data, node: Data, config: Data) -> list[Data]:
 
 def plan_memory(ask: Data, node: Data, config: Data) -> list[Data]:
     version, group = control_group(node, "memory")
-    size = str(ask["bytes"] // os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PAGE_SIZE"))
-    if version == 1 and ask.get("beyond", "kill") == "slow":
+    slow = ask.get("beyond") == "slow"
+    if version == 1 and slow:
         raise Refused("control groups of version 1 only kill beyond a limit", "ask for beyond: kill")
-    if version == 1:
-        return [value(f"{group}/memory.limit_in_bytes", size)]
-    return [value(f"{group}/memory.{'high' if ask.get('beyond') == 'slow' else 'max'}", size)]
+    file = "memory.limit_in_bytes" if version == 1 else "memory.high" if slow else "memory.max"
+    page = os.sysconf("SC_PAGE_SIZE")
+    return [value(f"{group}/{file}", str(ask["bytes"] // page * page))]
 
 
 def plan_disk_slow(ask: Data, node: Data, config: Data) -> list[Data]:
@@ -908,18 +848,16 @@ def plan_disk_slow(ask: Data, node: Data, config: Data) -> list[Data]:
     return [value(f"{group}/io.max", ours, key, unlimited)]
 
 
-def sockets(pid: int | str, path: str) -> Iterator[tuple[str, int, str, int, str, str]]:
-    """Lines of /proc/PID/net/tcp: local and remote address and port, state, inode."""
-    with contextlib.suppress(OSError):
-        for line in text_of(f"/proc/{pid}/net/{path}", 1 << 26).splitlines()[1:]:
-            fields = line.split()
-            ends: list[Any] = []
-            for end in fields[1:3]:
-                words, _, port = end.partition(":")
-                raw = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
-                found = ipaddress.ip_address(raw)
-                ends += [str(getattr(found, "ipv4_mapped", None) or found), int(port, 16)]
-            yield (*ends, fields[3], fields[9])
+def sockets(pid: int | str) -> Iterator[tuple[str, int, str, int, str, str]]:
+    """Of TCP there, by /proc/PID/net: local and remote address and port, state, inode."""
+    for path in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in text_of(f"/proc/{pid}/net/{path}", 1 << 26).splitlines()[1:]:
+                fields, ends = line.split(), []
+                for words, _, port in (end.partition(":") for end in fields[1:3]):
+                    raw = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
+                    ends += [plain(raw), int(port, 16)]
+                yield (*ends, fields[3], fields[9])  # type: ignore[misc]
 
 
 def socket_inodes(pid: int) -> set[str]:
@@ -946,10 +884,7 @@ def ways_in() -> list[tuple[str, int]]:
             if os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("sshd") and found["user"] == 0:
                 inodes |= socket_inodes(pid)
         pid = found["parent"]
-    return sorted(
-        {(far, near_port) for path in ("tcp", "tcp6") for _, near_port, far, _, state, inode in sockets("self", path)
-         if state == "01" and inode in inodes}
-    )  # fmt: skip
+    return sorted({(far, near) for _, near, far, _, how, inode in sockets("self") if how == "01" and inode in inodes})
 
 
 def braces(values: list[Any]) -> str:
@@ -957,8 +892,7 @@ def braces(values: list[Any]) -> str:
 
 
 def by_family(addresses: list[str]) -> list[tuple[str, list[str]]]:
-    four = [each for each in addresses if ":" not in each]
-    six = [each for each in addresses if ":" in each]
+    four, six = [each for each in addresses if ":" not in each], [each for each in addresses if ":" in each]
     return [(family, found) for family, found in (("ip", four), ("ip6", six)) if found]
 
 
@@ -968,6 +902,7 @@ WHICH = {  # which packets, and what becomes of them
     "network.refuse": ("tcp flags & (fin | syn | rst | ack) == syn", "counter reject with tcp reset"),
     # not the handshake; nor resets, since those that we send to ourselves pass here too
     "network.reset": ("tcp flags & (syn | rst) == 0x0", "counter reject with tcp reset"),
+    "network.loss": ("", "numgen random mod 1000 < {share} counter drop"),
 }
 
 
@@ -976,9 +911,9 @@ def rules(ask: Data, spared: list[tuple[str, int]]) -> str:
 
     ``accept`` only ends this table's look at a packet: the firewall of the host still decides about it.
     """
-    which, verdict = WHICH.get(ask["intent"], ("", ""))
-    if ask["intent"] == "network.loss":
-        verdict = f"numgen random mod 1000 < {max(1, round(ask['share'] * 1000))} counter drop"
+    which, verdict = WHICH[ask["intent"]]
+    verdict = verdict.format(share=max(1, round(ask.get("share", 0) * 1000)))
+    local, remote = ask["local_ports"], ask["remote_ports"]
     lines = []
     for way, hook, far, near_port, far_port in (
         ("in", "input", "saddr", "dport", "sport"),
@@ -990,24 +925,18 @@ def rules(ask: Data, spared: list[tuple[str, int]]) -> str:
         for client, port in spared:
             family = by_family([client])[0][0]
             lines.append(f'    {family} {far} {client} tcp {near_port} {port} counter accept comment "spared"')
+        if ask["everything"]:
+            ports = ["meta l4proto tcp" if which else ""]
+        else:
+            ports = [f"tcp {near_port} {braces(local)}"] if local else []
+            but = f"tcp {near_port} != {braces(local)} " if local else ""  # what it had is not rolled for twice
+            ports += [f"{but}tcp {far_port} {braces(remote)}"] if remote else []
         for family, peers in by_family(ask["peers"]):
-            if ask["everything"]:
-                ports = ["" if not which else "meta l4proto tcp"]
-            else:
-                local, remote = ask["local_ports"], ask["remote_ports"]
-                ports = [f"tcp {near_port} {braces(local)}"] if local else []
-                if remote:  # what the first rule had is not rolled for twice
-                    but = f"tcp {near_port} != {braces(local)} " if local else ""
-                    ports.append(f"{but}tcp {far_port} {braces(remote)}")
             for each in ports:
                 words = [family, far, braces(peers), each, which, verdict, 'comment "hit"']
                 lines.append("    " + " ".join(word for word in words if word))
         lines.append("  }")
-    return "\n".join([f"table inet {table_name(ask['name'])} {{", *lines, "}", ""])
-
-
-def table_name(name: str) -> str:
-    return f"oschaos_{name}"
+    return "\n".join([f"table inet oschaos_{ask['name']} {{", *lines, "}", ""])
 
 
 def aimed(ask: Data, node: Data, config: Data) -> list[tuple[str, int]]:
@@ -1019,23 +948,20 @@ def aimed(ask: Data, node: Data, config: Data) -> list[tuple[str, int]]:
     found = node_process(node)
     if found is not None and os.stat(f"/proc/{found['pid']}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino:
         raise Refused("the node has a network namespace of its own, which rules of the host do not see")
-    ports = node.get("ports", [])
-    ask.setdefault("everything", False)
-    if ask["everything"]:
-        if not config.get("everything", False):
-            raise Refused("the configuration does not allow faults on everything between hosts", "everything: true")
-        if "local_ports" in ask or "remote_ports" in ask:
-            raise Refused("everything takes no ports")
-    elif "local_ports" not in ask and "remote_ports" not in ask:
-        ask["local_ports"] = ask["remote_ports"] = ports
+    ports, named = node.get("ports", []), "local_ports" in ask or "remote_ports" in ask
+    everything = ask.setdefault("everything", False)
+    if everything and not config.get("everything", False):
+        raise Refused("the configuration does not allow faults on everything between hosts", "everything: true")
+    if everything and named:
+        raise Refused("everything takes no ports")
     for field in ("local_ports", "remote_ports"):
-        ask.setdefault(field, [])
+        ask.setdefault(field, [] if everything or named else ports)
         if not set(ask[field]) <= set(ports):
             raise Refused(f"{field}: only the node's own ports can be hit: {ports}", "add them to the configuration")
-    if not ask["everything"] and not ask["local_ports"] and not ask["remote_ports"]:
+    if not everything and not ask["local_ports"] and not ask["remote_ports"]:
         raise Refused("the node has no ports in the configuration")
     spared = ways_in()
-    if not spared and (ask["everything"] or 22 in ask["local_ports"]):
+    if not spared and (everything or 22 in ask["local_ports"]):
         raise Refused("this would cut our own way in: it cannot be seen by which ssh connection we were called",
                       "call it through sshd, or leave everything out")  # fmt: skip
     return spared
@@ -1044,7 +970,7 @@ def aimed(ask: Data, node: Data, config: Data) -> list[tuple[str, int]]:
 def plan_table(ask: Data, node: Data, config: Data) -> list[Data]:
     ask.setdefault("direction", "both")
     spared = aimed(ask, node, config)
-    return [{"step": "table", "table": table_name(ask["name"]), "text": rules(ask, spared)}]
+    return [{"step": "table", "table": f"oschaos_{ask['name']}", "text": rules(ask, spared)}]
 
 
 def handle_of(name: str) -> int:
@@ -1054,47 +980,42 @@ def handle_of(name: str) -> int:
 
 def queues(ask: Data, device: str, peers: list[str], spared: list[tuple[str, int]]) -> list[str]:
     """Lines for tc: what leaves for these peers gets a class of its own; all else passes as if there were none."""
-    major, filters = f"{handle_of(ask['name']):x}", []
-    rate = f"{ask['rate'] * 8}bit" if "rate" in ask else "100gbit"
-
-    def sorted_by(preference: int, family: str, peer: str, match: str, minor: str) -> str:
-        protocol, bits = ("ip", 32) if family == "ip" else ("ipv6", 128)
-        short = "ip" if family == "ip" else "ip6"
-        ports = f" match {short} {match} 0xffff" if match else ""
-        return (f"filter add dev {device} parent {major}: protocol {protocol} prio {preference} u32 "
-                f"match {short} dst {peer}/{bits}{ports} flowid {major}:{minor}")  # fmt: skip
-
-    for client, port in spared:
-        family = by_family([client])[0][0]
-        filters.append(sorted_by(10 if family == "ip" else 11, family, client, f"sport {port}", "0"))
-    for family, found in by_family(peers):
-        matches = [""] if ask["everything"] else [f"sport {port}" for port in ask["local_ports"]]
-        matches += [f"dport {port}" for port in ask["remote_ports"]]
-        preference = 20 if family == "ip" else 21
-        filters += [sorted_by(preference, family, peer, each, "1") for peer in found for each in matches]
+    handle = handle_of(ask["name"])
+    major, rate = f"{handle:x}", f"{ask['rate'] * 8}bit" if "rate" in ask else "100gbit"
     lines = [
         f"qdisc add dev {device} root handle {major}: htb default 0",  # 0: what no filter takes is sent directly
         f"class add dev {device} parent {major}: classid {major}:1 htb rate {rate} ceil {rate} quantum 60000",
     ]
     if "delay_ms" in ask:
         delay = f"delay {ask['delay_ms']}ms {ask.get('jitter_ms', 0)}ms limit 100000"
-        lines.append(f"qdisc add dev {device} parent {major}:1 handle {handle_of(ask['name']) + 1:x}: netem {delay}")
-    return lines + filters
+        lines.append(f"qdisc add dev {device} parent {major}:1 handle {handle + 1:x}: netem {delay}")
+    matches = [""] if ask["everything"] else [f"sport {port}" for port in ask["local_ports"]]
+    matches += [f"dport {port}" for port in ask["remote_ports"]]
+    wanted = [(10, client, f"sport {port}", 0) for client, port in spared]  # asked first
+    wanted += [(20, peer, match, 1) for peer in peers for match in matches]
+    for preference, peer, match, minor in wanted:
+        family, protocol, bits, own = ("ip6", "ipv6", 128, 1) if ":" in peer else ("ip", "ip", 32, 0)
+        ports = f" match {family} {match} 0xffff" if match else ""
+        lines.append(
+            f"filter add dev {device} parent {major}: protocol {protocol} prio {preference + own} u32 "
+            f"match {family} dst {peer}/{bits}{ports} flowid {major}:{minor}"
+        )
+    return lines
 
 
 def plan_queues(ask: Data, node: Data, config: Data) -> list[Data]:
     spared = aimed(ask, node, config)
     devices: dict[str, list[str]] = {}
     for peer in ask["peers"]:
-        routes = json.loads(must("ip", "-j", "route", "get", peer))
-        devices.setdefault(routes[0]["dev"], []).append(peer)
+        device = json.loads(run("ip", "-j", "route", "get", peer))[0]["dev"]
+        devices.setdefault(device, []).append(peer)
     steps = []
     for device, peers in devices.items():
         kind, handle = root_qdisc(device)
         if handle != "0:":
             raise Refused(f"{device} has queueing of somebody else ({kind} {handle})", "ask who set it up")
-        lines = queues(ask, device, peers, spared)
-        steps.append({"step": "qdisc", "device": device, "handle": f"{handle_of(ask['name']):x}:", "lines": lines})
+        text = "\n".join([*queues(ask, device, peers, spared), ""])
+        steps.append({"step": "qdisc", "device": device, "handle": f"{handle_of(ask['name']):x}:", "text": text})
     return steps
 
 
@@ -1102,6 +1023,8 @@ def plan_queues(ask: Data, node: Data, config: Data) -> list[Data]:
 
 
 class Intent(NamedTuple):
+    """``trial``: parameters with which its plan says whether it can be had at all; None where that says nothing."""
+
     does: str
     undone: str
     plan: Callable[[Data, Data, Data], list[Data]]
@@ -1109,12 +1032,13 @@ class Intent(NamedTuple):
     optional: dict[str, Check]
     tools: tuple[str, ...] = ()
     kernel: tuple[str, ...] = ()
+    trial: Data | None = {}  # noqa: RUF012
 
 
 PEERS: dict[str, Check] = {"peers": some(address, 64)}
-WHERE: dict[str, Check] = {"local_ports": PORTS, "remote_ports": PORTS, "everything": one_of(True, False)}
+WHERE: dict[str, Check] = {"local_ports": PORTS, "remote_ports": PORTS, "everything": YES_OR_NO}
 DIRECTED: dict[str, Check] = {**WHERE, "direction": one_of("in", "out", "both")}
-NFT = (("nft",), ("nf_tables",))
+NFT = (("nft",), ("nf_tables",), None)
 RATE = whole(1024, 10**11)
 INTENTS = {
     "node.kill": Intent(
@@ -1127,8 +1051,8 @@ INTENTS = {
     "node.restart": Intent(
         "as node.stop, and started at once; refused where it does not come back. No fault stays",
         "nothing is left to be undone", plan_down, {}, {}),
-    "node.pause": Intent(
-        "SIGSTOP to the node's process", "SIGCONT to the same process", plan_pause, {}, {}),
+    "node.pause": Intent("SIGSTOP to the node's process", "SIGCONT to the same process",
+                         lambda ask, node, config: [{"step": "pause", **running(node)}], {}, {}),
     "network.drop": Intent(
         "a table of nftables of its own: packets between this host and the peers vanish",
         "the table is deleted", plan_table, PEERS, DIRECTED, *NFT),
@@ -1143,30 +1067,29 @@ INTENTS = {
         plan_table, {**PEERS, "share": number(0.001, 1)}, DIRECTED, *NFT),
     "network.latency": Intent(
         "netem under a class of htb: what leaves this host for the peers waits; other traffic does not",
-        "the queueing is deleted if it is still ours", plan_queues,
-        {**PEERS, "delay_ms": whole(1, 60000)}, {**WHERE, "jitter_ms": whole(0, 60000)},
-        ("tc", "ip"), ("htb", "netem")),
+        "the queueing is deleted if it is still ours", plan_queues, {**PEERS, "delay_ms": whole(1, 60000)},
+        {**WHERE, "jitter_ms": whole(0, 60000)}, ("tc", "ip"), ("htb", "netem"), None),
     "network.bandwidth": Intent(
         "a class of htb: what leaves this host for the peers shares this many bytes per second",
-        "the queueing is deleted if it is still ours", plan_queues,
-        {**PEERS, "rate": RATE}, WHERE, ("tc", "ip"), ("htb",)),
+        "the queueing is deleted if it is still ours",
+        plan_queues, {**PEERS, "rate": RATE}, WHERE, ("tc", "ip"), ("htb",), None),
     "disk.full": Intent(
         "a file fills the data folder's file system until leave_bytes are free, or this share of it is used",
         "the file is removed", plan_filler, {}, {"leave_bytes": whole(0, 2**50), "share": number(0.01, 1)}),
     "disk.slow": Intent(
         "reads and writes of the node's control group to its disk: bytes per second each (version 1: not what is "
-        "written back later by the kernel)",
-        "the limits that were there, if they are still ours", plan_disk_slow, {"rate": RATE}, {}),
+        "written back later by the kernel)", "the limits that were there, if they are still ours",
+        plan_disk_slow, {"rate": RATE}, {}, trial={"rate": 1024}),
     "disk.read_only": Intent(
         "mount -o remount,ro; the kernel refuses while a file is open for writing, as it is while a node runs",
         "mount -o remount,rw", plan_mount, {}, {}, ("mount",)),
     "cpu.limit": Intent(
         "quota of the node's control group", "the quota that was there, if it is still ours",
-        plan_cpu, {"processors": number(0.02, 1024)}, {}),
+        plan_cpu, {"processors": number(0.02, 1024)}, {}, trial={"processors": 0.02}),
     "memory.limit": Intent(
         "limit of the node's control group; beyond it the kernel kills (kill) or slows (slow, version 2 only)",
-        "the limit that was there, if it is still ours", plan_memory,
-        {"bytes": whole(1 << 20, 2**50)}, {"beyond": one_of("kill", "slow")}),
+        "the limit that was there, if it is still ours", plan_memory, {"bytes": whole(1 << 20, 2**50)},
+        {"beyond": one_of("kill", "slow")}, trial={"bytes": 1 << 20}),
 }  # fmt: skip
 PROBES = {  # each is tried in a network namespace that ends with it
     "nf_tables": ("nft", "add", "table", "inet", "probe"),
@@ -1176,20 +1099,21 @@ PROBES = {  # each is tried in a network namespace that ends with it
 }
 
 
+@functools.lru_cache(None)
 def lacks(feature: str) -> str | None:
+    """Some 10 ms each, and the longest that ``facts`` takes."""
     name, *arguments = PROBES[feature]
     path = tool(name)
     if path is None:
         return f"{name} is not on this host"
     try:
-        done = run("unshare", "--net", "--", path, *arguments)
+        run("unshare", "--net", "--", path, *arguments)
     except Refused as error:
-        return error.why
-    said = done.stderr.strip().splitlines()
-    return None if done.returncode == 0 else f"the kernel has no {feature} ({said[0] if said else done.returncode})"
+        return f"the kernel has no {feature} ({error.why})"
+    return None
 
 
-def cannot(intent: str, node: Data, config: Data, lacking: Callable[[str], str | None] = lacks) -> str | None:
+def cannot(intent: str, node: Data, config: Data) -> str | None:
     """Why an intent cannot be had for a node here, whatever its parameters are; None if nothing is against it."""
     if intent not in config["intents"]:
         return "the configuration does not allow it"
@@ -1198,21 +1122,12 @@ def cannot(intent: str, node: Data, config: Data, lacking: Callable[[str], str |
         if tool(name) is None:
             return f"{name} is not on this host"
     for feature in needed.kernel:
-        if (why := lacking(feature)) is not None:
+        if (why := lacks(feature)) is not None:
             return why
+    if needed.trial is None:
+        return None if config.get("peers") else "the configuration names no peers"
     try:
-        if needed.kernel and not config.get("peers"):
-            return "the configuration names no peers"
-        if intent.startswith("disk."):
-            own_file_system(node)
-        if intent == "cpu.limit":
-            plan_cpu({"processors": 0.02}, node, config)
-        if intent == "memory.limit":
-            plan_memory({"bytes": 1 << 20}, node, config)
-        if intent == "disk.slow":
-            plan_disk_slow({"rate": 1024}, node, config)
-        if intent.startswith("node."):
-            running(node)
+        needed.plan({"intent": intent, "name": "", **needed.trial}, node, config)
     except Refused as error:
         return error.why
     return None
@@ -1229,97 +1144,80 @@ def timer(record: Data) -> str:
     return f"oschaos-undo-{record['name']}-{record['armed']}"
 
 
+def undoing(name: str) -> list[str]:
+    """What is run to undo a record when its time is over."""
+    root = ("--root", ROOT) if ROOT else ()
+    return [sys.executable, "-IS", os.path.abspath(__file__), "expire", *root, name]
+
+
 def arm(record: Data) -> None:
+    """Have it undone at its deadline. Raises ``Refused`` where that cannot be; see ``armed`` whether it will."""
     if not by_systemd():
         sleeper(record["name"])
         return
-    must(
+    run(
         "systemd-run", f"--on-active={max(1, round((record['deadline'] - now()) * 1000))}ms",
         "--timer-property=AccuracySec=100ms", f"--unit={timer(record)}", "--property=Restart=on-failure",
-        "--property=RestartSec=1", "--collect", "--", sys.executable, "-IS", os.path.abspath(__file__), "expire",
-        *(("--root", ROOT) if ROOT else ()), record["name"],
+        "--property=RestartSec=1", "--collect", "--", *undoing(record["name"]),
     )  # fmt: skip
 
 
 def armed(record: Data) -> Data:
     """What would undo it, and whether it is seen alive."""
     if by_systemd():
-        state = unit_shows(f"{timer(record)}.timer", "ActiveState").get("ActiveState", "")
+        state = unit_shows(f"{timer(record)}.timer", "ActiveState")
         return {"by": f"systemd timer {timer(record)}", "alive": state == "active"}
-    path = f"{records()}/{record['name']}.armed"
-    with contextlib.suppress(OSError, ValueError):
-        who = json.loads(text_of(path))
-        descriptor = os.open(path, os.O_RDWR)
+    path = ours(f"{record['name']}.armed")
+    with contextlib.suppress(OSError, ValueError), held(os.open(path, os.O_RDWR)) as mark:
+        who = json.loads(os.read(mark, 4096))
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # whoever wrote this still holds it
             return {"by": f"process {who['pid']}", "alive": same(who) is not None}
-        finally:
-            os.close(descriptor)
     return {"by": "process", "alive": False}
 
 
 def disarm(record: Data) -> None:
     """After the record is gone a sleeper ends by itself, and a timer that fires finds nothing to do."""
     if by_systemd():
-        run("systemctl", "stop", f"{timer(record)}.timer")
+        with contextlib.suppress(Refused):
+            run("systemctl", "stop", f"{timer(record)}.timer")
 
 
 def sleeper(name: str) -> None:
     """A process of its own that outlives ssh, sshd and us; returns when it has said that it is there.
 
-    It holds a lock on NAME.armed as long as it lives. What it needs for the undo is in memory and in /run.
+    It holds a lock on NAME.armed, which it has from us, as long as it lives: the kernel's word that it does.
     """
-    reading, writing = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            os.setsid()
-            if os.fork() == 0:
-                os.chdir("/")
-                nothing = os.open(os.devnull, os.O_RDWR)
-                for descriptor in (0, 1, 2):
-                    os.dup2(nothing, descriptor)
-                mark = os.open(f"{records()}/{name}.armed", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-                fcntl.flock(mark, fcntl.LOCK_EX)
-                os.write(mark, json.dumps(process(os.getpid())).encode())
-                with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-                    file.write("-1000")  # a fault that takes memory must not take its own undo
-                for descriptor in map(int, os.listdir("/proc/self/fd")):
-                    if descriptor > 2 and descriptor not in (mark, writing):
-                        with contextlib.suppress(OSError):
-                            os.close(descriptor)
-                os.write(writing, b"1")
-                os.close(writing)
-                watch(name)
-                remove(f"{records()}/{name}.armed")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        if pipe.read(1) != b"1":
+    with held(os.open(ours(f"{name}.armed"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)) as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        nothing = subprocess.DEVNULL
+        child = subprocess.Popen(undoing(name), cwd="/", start_new_session=True, pass_fds=[mark],
+                                 stdin=nothing, stdout=nothing, stderr=nothing)  # fmt: skip
+        if not until(lambda: os.fstat(mark).st_size or child.poll() is not None, 10) or child.poll() is not None:
+            child.kill()
             raise Refused("the dead-man did not come up", "make room in /run")
 
 
 def watch(name: str) -> None:
     """Wait for a record's deadline, which may be moved, and undo it then; again and again until it is undone."""
+    with contextlib.suppress(FileNotFoundError), open(ours(f"{name}.armed"), "r+", encoding="ascii") as mark:
+        json.dump(process(os.getpid()), mark)  # we are the sleeper, and there
+        oom_score("-1000")  # a fault that takes memory must not take its own undo
     pause = 0.5
     while True:
-        try:
-            record = load(name)
-            if record is None or record["boot"] != boot():
-                return
-            if record["deadline"] > now():
+        with contextlib.suppress(Exception):  # nobody hears it, and giving up is the one thing that must not be
+            record = active(name)
+            if record is not None and record["deadline"] > now():
                 time.sleep(min(0.1, max(0.0, record["deadline"] - now())))
                 continue
             with record_lock(name):
                 record = load(name)
                 if record is None or (record["deadline"] <= now() and not failed(finish(record, "its time was over"))):
-                    return
-        except Exception:
-            pass  # nobody hears it, and giving up is the one thing that must not be
+                    break
         time.sleep(pause)
         pause = min(30, pause * 2)
+    remove(ours(f"{name}.armed"))
 
 
 # --- Verbs ------------------------------------------------------------------------------------------------------------
@@ -1335,13 +1233,12 @@ def finish(record: Data, why: str) -> list[Data]:
     for step in reversed(record["steps"]):
         try:
             results.append({"step": step["step"], **STEPS[step["step"]].undo(step)})
-        except Refused as error:
-            results.append({"step": step["step"], "failed": error.why})
         except Exception as error:
-            results.append({"step": step["step"], "failed": f"{type(error).__name__}: {error}"})
+            said = error.why if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+            results.append({"step": step["step"], "failed": said})
     if not failed(results):
         note_end(record["name"], why, results)
-        remove(record_path(record["name"]))
+        remove(ours(f"{record['name']}.json"))
         disarm(record)
     return results
 
@@ -1360,9 +1257,8 @@ def shown(record: Data) -> Data:
             steps.append({"step": step["step"], **STEPS[step["step"]].measure(step)})
         except Exception as error:
             steps.append({"step": step["step"], "there": None, "why": f"not measured: {error}"})
-    left = round(record["deadline"] - now(), 3)
-    return {**{field: record[field] for field in ("run", "id", "intent", "node", "token")}, "left": left,
-            "dead_man": armed(record), "steps": steps}  # fmt: skip
+    told = {field: record[field] for field in ("run", "id", "intent", "node", "token")}
+    return {**told, "left": round(record["deadline"] - now(), 3), "dead_man": armed(record), "steps": steps}
 
 
 def named(name: str, config: Data) -> Data:
@@ -1371,7 +1267,8 @@ def named(name: str, config: Data) -> Data:
     return dict(config["nodes"][name])
 
 
-COMMON: dict[str, Check] = {"run": NAME, "id": NAME, "token": TOKEN, "ttl": TTL, "intent": one_of(*INTENTS)}
+ID: dict[str, Check] = {"run": NAME, "id": NAME}
+COMMON: dict[str, Check] = {**ID, "token": TOKEN, "ttl": TTL, "intent": one_of(*INTENTS)}
 
 
 def begin(given: Any) -> Data:
@@ -1383,7 +1280,7 @@ def begin(given: Any) -> Data:
     ask["name"] = name = f"{ask['run']}_{ask['id']}"
     if ask["intent"] == "disk.full" and "share" not in ask and "leave_bytes" not in ask:
         raise Refused("disk.full needs leave_bytes or share")
-    with locked(f"{folder('/var/lib/oschaos-host')}/lock"):  # one begin at a time
+    with locked(ours("lock", "/var/lib")):  # one begin at a time
         accept_token(ask["token"])
         config = configuration()
         node = named(ask["node"], config)
@@ -1397,33 +1294,31 @@ def begin(given: Any) -> Data:
             steps = intent.plan(ask, node, config)
             for other in every():
                 for step in steps:
-                    if other["boot"] == boot() and holds(step) in map(holds, other["steps"]):
+                    if holds(step) in map(holds, other["steps"]):
                         raise Refused(f"{other['run']} {other['id']} holds the same ({holds(step)})", "undo that first")
             record = {"protocol": PROTOCOL, "boot": boot(), "began": now(), "deadline": now() + ask["ttl"], "armed": 1,
                       "longest": config["longest"], "steps": steps}  # fmt: skip
             record.update({field: ask[field] for field in ("name", "run", "id", "intent", "node", "token")})
-            write(record_path(name), json.dumps(record))
+            write(ours(f"{name}.json"), json.dumps(record))
             return made(record, ask)
 
 
 def overdue() -> None:
     """Undo what nobody will: its time is over and its dead-man gone, killed by root or never armed."""
     for record in every():
-        if record["boot"] == boot() and record["deadline"] + 5 < now() and not armed(record)["alive"]:
+        if record["deadline"] + 5 < now() and not armed(record)["alive"]:
             with contextlib.suppress(Refused):
                 ended(record["name"], "its time was over and its dead-man gone")
 
 
 def fresh(name: str) -> None:
     """No id twice in a boot: a request that comes again, or after its own undo, must begin nothing."""
-    found = load(name)
-    if found is not None and found["boot"] == boot():
+    if active(name) is not None:
         raise Refused("this id is active", "undo it, or take another id")
-    remove(record_path(name))
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        ended = json.loads(text_of(f"{records()}/{name}.ended"))
-        if ended.get("boot") == boot():
-            raise Refused(f"this id has been undone: {ended['why']}", "take another id")
+    remove(ours(f"{name}.json"))
+    last = end_of(name)
+    if last.get("boot") == boot():
+        raise Refused(f"this id has been undone: {last['why']}", "take another id")
 
 
 def made(record: Data, ask: Data) -> Data:
@@ -1452,75 +1347,73 @@ def restarted(record: Data, ask: Data) -> Data:
     results = finish(record, "it was restarted")
     if failed(results):
         raise Refused(f"it did not come back: {'; '.join(failed(results))}")
-    return {"ok": True, "run": ask["run"], "id": ask["id"], "active": False, "steps": results,
-            "pid": (node_process(down["node"]) or {}).get("pid")}  # fmt: skip
+    pid = (node_process(down["node"]) or {}).get("pid")
+    return {"ok": True, "run": ask["run"], "id": ask["id"], "active": False, "steps": results, "pid": pid}
 
 
 def extend(given: Any) -> Data:
-    ask = checked(given, {"run": NAME, "id": NAME, "token": TOKEN, "ttl": TTL})
-    name = f"{ask['run']}_{ask['id']}"
-    with locked(f"{folder('/var/lib/oschaos-host')}/lock"):
+    ask = checked(given, {**ID, "token": TOKEN, "ttl": TTL})
+    name, timers = f"{ask['run']}_{ask['id']}", by_systemd()
+    with locked(ours("lock", "/var/lib")):
         accept_token(ask["token"])
         with record_lock(name):
-            record = load(name)
-            if record is None or record["boot"] != boot():
+            record = active(name)
+            if record is None:
                 raise Refused("this id is not active", "it was undone, or never begun; see state")
             if record["deadline"] <= now():
                 raise Refused("its time is over: it is being undone")
             old = dict(record)
             record["deadline"] = min(now() + ask["ttl"], record["began"] + record["longest"])
-            if by_systemd():  # a second timer first, so that there is no moment without one
+            if timers:  # a second one first, so that there is no moment without one
                 record["armed"] += 1
                 arm(record)
                 if not armed(record)["alive"]:
                     raise Refused("the new dead-man was not seen armed; the old one stays")
             elif not armed(old)["alive"]:
-                sleeper(name)  # its dead-man was killed: a new one
+                sleeper(name)  # its dead-man was killed: a new one. Else it reads the new deadline
             try:
-                write(record_path(name), json.dumps(record))
+                write(ours(f"{name}.json"), json.dumps(record))
             except Refused:
-                if by_systemd():
-                    run("systemctl", "stop", f"{timer(record)}.timer")
+                if timers:
+                    disarm(record)
                 raise
-            if by_systemd():
-                run("systemctl", "stop", f"{timer(old)}.timer")
+            if timers:
+                disarm(old)
             return {"ok": True, "capped": record["deadline"] < now() + ask["ttl"] - 0.5, **shown(record)}
 
 
 def undo(given: Any) -> Data:
-    ask = checked(given, {"run": NAME, "id": NAME})
+    ask = checked(given, ID)
     return ended(f"{ask['run']}_{ask['id']}", "it was asked for")
 
 
 def ended(name: str, why: str) -> Data:
     with record_lock(name):
-        record = load(name)
-        if record is None or record["boot"] != boot():
-            stale = record is not None
-            remove(record_path(name))
-            if not os.path.exists(f"{records()}/{name}.ended"):
+        record, left = active(name), load(name)
+        if record is None:
+            remove(ours(f"{name}.json"))
+            if not os.path.exists(ours(f"{name}.ended")):
                 note_end(name, "it was undone before it was begun", [])
-            return {"ok": True, "active": False, "steps": [], "says": "its record is of an earlier boot, which took it "
-                    "away" if stale else "nothing of this id was active"}  # fmt: skip
+            says = "its record is of an earlier boot, which took it away" if left else "nothing of this id was active"
+            return {"ok": True, "active": False, "steps": [], "says": says}
         results = finish(record, why)
         if failed(results):
             raise Refused(f"not undone yet: {'; '.join(failed(results))}", "the dead-man tries again; ask again")
     disarmed = until(lambda: not armed(record)["alive"], 1)
-    remove(f"{records()}/{name}.armed")
+    remove(ours(f"{name}.armed"))
     return {"ok": True, "active": False, "steps": results, "disarmed": disarmed}
 
 
 def state(given: Any) -> Data:
-    ask = checked(given, {}, {"run": NAME, "id": NAME})
+    ask = checked(given, {}, ID)
     if "id" in ask and "run" not in ask:
         raise Refused("run is missing")
-    found = [each for each in every() if all(each[field] == ask[field] for field in ask)]
+    found = [each for each in every(boots=True) if all(each[field] == ask[field] for field in ask)]
     answer: Data = {"ok": True, "active": [shown(each) for each in found if each["boot"] == boot()]}
     answer["earlier_boot"] = [[each["run"], each["id"]] for each in found if each["boot"] != boot()]
     answer["nodes"] = processes()
-    if "id" in ask:
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            answer["ended"] = json.loads(text_of(f"{records()}/{ask['run']}_{ask['id']}.ended"))
+    if "id" in ask and (last := end_of(f"{ask['run']}_{ask['id']}")):
+        answer["ended"] = last
     return answer
 
 
@@ -1539,29 +1432,27 @@ def processes() -> Data:
 def strays(remove_them: bool) -> list[str]:
     """What is ours by name and in no record: fillers outlive a reboot, and somebody may have emptied /run."""
     known, found = set(names()), []
-    if lacks("nf_tables") is None:
-        for table in tables():
-            if table[len("oschaos_") :] not in known:
-                found.append(f"table {table}")
-                if remove_them:
-                    must("nft", "delete", "table", "inet", table)
+    for table in tables() if lacks("nf_tables") is None else ():
+        if table[len("oschaos_") :] not in known:
+            found.append(f"table {table}")
+            if remove_them:
+                run("nft", "delete", "table", "inet", table)
     with contextlib.suppress(Refused):  # without a configuration there is no folder to look into
         for path in {node["data"] for node in configuration()["nodes"].values() if "data" in node}:
-            with contextlib.suppress(OSError):
-                directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+            with contextlib.suppress(OSError), held(os.open(path, flags)) as directory:
                 for file in os.listdir(directory):
                     if file.startswith(PREFIX) and file[len(PREFIX) :] not in known:
                         found.append(f"filler {path}/{file}")
                         if remove_them:
                             os.unlink(file, dir_fd=directory)
-                os.close(directory)
     return found
 
 
 def sweep(given: Any) -> Data:
     ask = checked(given, {}, {"run": NAME})
     results, problems = [], []
-    for record in every():
+    for record in every(boots=True):
         if ask.get("run", record["run"]) == record["run"]:
             try:
                 results.append({"run": record["run"], "id": record["id"], **ended(record["name"], "it was swept")})
@@ -1576,29 +1467,27 @@ def sweep(given: Any) -> Data:
 def facts(given: Any) -> Data:
     checked(given, {})
     config, wall = configuration(), time.time()
-    lacking = {feature: lacks(feature) for feature in PROBES}
-    version = 2 if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else 1
     return {
         "ok": True, "version": VERSION, "protocol": PROTOCOL, "boot": boot(), "kernel": os.uname().release,
         "monotonic": time.monotonic(), "boottime": now(), "wall": wall, "systemd": os.path.isdir("/run/systemd/system"),
-        "dead_man": "systemd" if by_systemd() else "process", "cgroups": version,
+        "dead_man": "systemd" if by_systemd() else "process",
+        "cgroups": 2 if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else 1,
         "tools": {name: tool(name) for name in ("nft", "tc", "ip", "unshare", "mount", "systemctl", "systemd-run")},
-        "kernel_lacks": lacking, "longest": config["longest"], "token": highest_token(), "came_by": ways_in(),
-        "nodes": {name: node_facts(node, config, lacking) for name, node in config["nodes"].items()},
+        "kernel_lacks": {feature: lacks(feature) for feature in PROBES}, "longest": config["longest"],
+        "token": highest_token(), "came_by": ways_in(),
+        "nodes": {name: node_facts(node, config) for name, node in config["nodes"].items()},
         "active": state({})["active"], "strays": strays(remove_them=False),
     }  # fmt: skip
 
 
-def node_facts(node: Data, config: Data, lacking: Data) -> Data:
+def node_facts(node: Data, config: Data) -> Data:
     told: Data = {"process": None, "data": None}
     try:
         if (found := node_process(node, strict=True)) is not None:
-            ticks = os.sysconf("SC_CLK_TCK")
+            ticks, inodes = os.sysconf("SC_CLK_TCK"), socket_inodes(found["pid"])
             # by the wall, so that it can be compared with what OpenSearch says of its JVM
             started = round((time.time() - now() + found["start"] / ticks) * 1000)
-            inodes = socket_inodes(found["pid"])
-            ports = {near for path in ("tcp", "tcp6") for _, near, _, _, how, inode in sockets(found["pid"], path)
-                     if how == "0A" and inode in inodes}  # fmt: skip
+            ports = {near for _, near, _, _, how, inode in sockets(found["pid"]) if how == "0A" and inode in inodes}
             told["process"] = {**found, "ticks_per_second": ticks, "started_ms": started, "listens": sorted(ports)}
     except Refused as error:
         told["why"] = error.why
@@ -1612,7 +1501,7 @@ def node_facts(node: Data, config: Data, lacking: Data) -> Data:
             except Refused as error:
                 told["data"].update(own_file_system=False, why=error.why)
     told["groups"] = groups(node)
-    told["intents"] = {intent: cannot(intent, node, config, lacking.get) for intent in INTENTS}
+    told["intents"] = {intent: cannot(intent, node, config) for intent in INTENTS}
     return told
 
 
@@ -1652,16 +1541,16 @@ def measured(ask: Data, step: Data, user: int) -> Data:
     disk before the next, into a new file without a name: it ends with us. As the node's user, since root may have more
     room. ``errno`` of what was refused."""
     try:
-        directory = inside(step)
-        if ask["do"] == "look":
-            ours = [file for file in os.listdir(directory) if file.startswith(PREFIX)]
-            held = [os.stat(file, dir_fd=directory, follow_symlinks=False).st_blocks * 512 for file in ours]
-            return {**room(directory), "filled": sum(held)}
-        os.setgroups([])
-        os.setgid(os.fstat(directory).st_gid)
-        os.setuid(user)
-        began = time.monotonic()
-        file = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600, dir_fd=directory)
+        with inside(step) as directory:
+            if ask["do"] == "look":
+                fillers = [file for file in os.listdir(directory) if file.startswith(PREFIX)]
+                sizes = [os.stat(file, dir_fd=directory, follow_symlinks=False).st_blocks * 512 for file in fillers]
+                return {**room(directory), "filled": sum(sizes)}
+            os.setgroups([])
+            os.setgid(os.fstat(directory).st_gid)
+            os.setuid(user)
+            began = time.monotonic()
+            file = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600, dir_fd=directory)
         for _ in range(ask.get("count", 1)):
             left = os.urandom(ask.get("size", 4096))
             while left:
@@ -1715,10 +1604,9 @@ def answered(arguments: list[str]) -> Data:
         if len(raw) > MOST_INPUT:
             raise Refused(f"more than {MOST_INPUT} bytes")
         return VERBS[arguments[0]](parsed(raw.decode("utf-8", "strict").strip() or "{}"))
-    except UnicodeDecodeError:
-        return {"ok": False, "why": "no UTF-8", "remedy": ""}
-    except OSError as error:
-        return {"ok": False, "why": str(error), "remedy": ""}
+    except (OSError, UnicodeDecodeError) as error:
+        why = "no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        return {"ok": False, "why": why, "remedy": ""}
     except Refused as error:
         return {"ok": False, "why": error.why, "remedy": error.remedy}
 

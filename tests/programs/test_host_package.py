@@ -66,8 +66,7 @@ dpkg -r oschaos-host >/dev/null 2>&1; echo "$?"
 cp /usr/local/keep/oschaos-host /usr/sbin/oschaos-host; rm -r /usr/local/keep
 step remove; dpkg -r oschaos-host >/dev/null 2>&1; echo "$?"; ls /usr/sbin/oschaos-host /etc/oschaos-host.json 2>&1
 step purge; dpkg -P oschaos-host >/dev/null 2>&1; echo "$?"
-find / -xdev \( -name '*oschaos-host*' \) -not -path '/tmp/*' -not -path '/proc/*' \
-    -not -path '*/chaos/hosts/packaging/*' 2>/dev/null
+find / -xdev -name '*oschaos-host*' -not -path '/tmp/*' -not -path '/proc/*' -not -path '*/chaos/hosts/*' 2>/dev/null
 getent group oschaos
 dpkg -s oschaos-host >/dev/null 2>&1; echo "$?"
 E

@@ -229,3 +229,17 @@ def test_a_limit_of_a_device_is_its_line_and_what_else_stands_there_is_kept(tmp_
     assert "control group is gone" in program.undo_value(step)["gone"]
     with pytest.raises(Refused, match="is not there"):
         program.value(str(path), "x")
+
+
+def test_addresses_of_the_kernels_table_are_read_whatever_bytes_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """37 is the sign that separates an address from its device in text."""
+    lines = {
+        "tcp": "  0: 0100007F:2454 2502A8C0:0016 01 0 0 0 0 0 41\n  1: 25252525:0016 0100007F:01BB 0A 0 0 0 0 0 42",
+        "tcp6": "  0: 0000000000000000FFFF000025250A0A:0016 000000FD000000000000000002000000:0400 01 0 0 0 0 0 43",
+    }
+    monkeypatch.setattr(program, "text_of", lambda path, most: "head\n" + lines[path.rpartition("/")[2]])
+    assert list(program.sockets("self")) == [
+        ("127.0.0.1", 9300, "192.168.2.37", 22, "01", "41"),
+        ("37.37.37.37", 22, "127.0.0.1", 443, "0A", "42"),
+        ("10.10.37.37", 22, "fd00::2", 1024, "01", "43"),
+    ]
