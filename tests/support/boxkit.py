@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from box import plan, witness
+from box import hosts, plan, witness
+from box.machine import PROGRAM
 from box.making import Box
 from box.office import give
 from clusterkit import ROOT, Cli, kept_lab_id
@@ -63,6 +66,25 @@ class Boxed:
     def chaos(self, *arguments: str | Path, office: int = 1, timeout: float = 600) -> tuple[int, str]:
         return self.inside("opensearch-chaos", *arguments, office=office).end(timeout)
 
+    def ssh(self, host: str, *command: str, office: int = 1, options: Sequence[str] = ()) -> Program:
+        """A command on a host, by ssh from an office."""
+        config = self.target.with_name(plan.SSH_CONFIG)
+        return self.inside("ssh", "-F", config, *options, host, *command, office=office)
+
+    def asks(self, host: str, verb: str, *, office: int = 1, **given: Any) -> dict[str, Any]:
+        """What the program for faults on a host answers, called by ssh and sudo; ``given``: its request."""
+        config = self.target.with_name(plan.SSH_CONFIG)
+        script = f"echo {shlex.quote(json.dumps(given))} | ssh -F {config} {host} sudo -n {PROGRAM} {verb}"
+        code, output = self.inside("sh", "-c", script, office=office).end(120)
+        assert code == 0, output
+        return dict(json.loads(output))
+
+    def on_host(self, host: str, *command: str) -> str:
+        """What a command prints that root runs on a host."""
+        code, output = self.does("host", host, "--", *command)
+        assert code == 0, output
+        return output
+
     def written(self, name: str, text: str) -> Path:
         """An experiment's file in the first office."""
         file = self.box.home(1) / "experiments" / f"{name}.yaml"
@@ -109,6 +131,9 @@ def left(name: str) -> list[str]:
     box = Box(name)
     found = [f"namespace {each}" for each in network.namespaces(f"{PREFIX}{name}-")]
     found += [f"process {each.pid}: {' '.join(each.info['cmdline'])}" for each in _processes(str(box.folder))]
+    for each in _elsewhere(str(box.folder)):
+        found.append(f"process {each.pid} has mounts of it: {' '.join(each.info['cmdline'] or [])}")
+    found += [f"control group {each}" for each in hosts.groups_left(name)]
     return found + ([f"folder {box.folder}"] if box.folder.exists() else [])
 
 
@@ -116,6 +141,19 @@ def _processes(folder: str) -> list[psutil.Process]:
     """Those whose command line names something in a folder, or that stand in it."""
     asked = psutil.process_iter(["cmdline", "cwd"])
     return [each for each in asked if folder in " ".join([*(each.info["cmdline"] or []), each.info["cwd"] or ""])]
+
+
+def _elsewhere(folder: str) -> list[psutil.Process]:
+    """Those in another mount namespace in which something of the box is mounted, as in its hosts and offices."""
+    here, found = os.stat("/proc/self/ns/mnt").st_ino, []
+    for each in psutil.process_iter(["cmdline"]):
+        with suppress(OSError):
+            if os.stat(f"/proc/{each.pid}/ns/mnt").st_ino == here:
+                continue
+            points = [line.split()[4] for line in Path(f"/proc/{each.pid}/mountinfo").read_text().splitlines()]
+            if any(point == folder or point.startswith(f"{folder}/") for point in points):
+                found.append(each)
+    return found
 
 
 def tidy() -> None:
