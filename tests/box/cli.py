@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--topology", type=Path, help="a secured topology's file instead of the box's own")
     up.add_argument("--searches", type=float, default=20.0, help="of others, per second; default 20")
     up.add_argument("--writes", type=float, default=10.0, help="of others, per second; default 10")
+    up.add_argument(
+        "--systemd", metavar="NODE", action="append", default=[], help="its host has a systemd that starts it"
+    )
     command("down", _down, "take all of it away")
     command("file", _file, "print the path of the target's file")
     inside = command("exec", _exec, "run a command in an office: exec -- opensearch-chaos target check FILE")
@@ -90,7 +93,9 @@ def _up(given: argparse.Namespace) -> None:
     reporter = Reporter()
     box = _box(given)
     try:
-        new = box.up(reporter, topology=given.topology or TOPOLOGY, searches=given.searches, writes=given.writes)
+        topology = given.topology or TOPOLOGY
+        rates = {"searches": given.searches, "writes": given.writes}
+        new = box.up(reporter, topology=topology, systemd=given.systemd, **rates)
     finally:
         reporter.close()
     inside = f"{sys.executable} {Path(__file__).parent} " + ("" if given.name == NAME else f"--name {given.name} ")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from box.host import PATH
 from chaos.hosts import oschaos_host
 from chaos.provision.unprivileged import NODE_UID
 from chaos.target.wiring import HTTP, NETNS_FOLDER, OFFSET, TRANSPORT
@@ -25,7 +27,16 @@ USER, GROUP, NODE_USER = "chaos", "oschaos", "opensearch"
 """Who logs in, the group that sudoers names, and the node's user."""
 USER_ID, SSHD_ID = 64270, 64280
 """Of nobody on this machine. The group has the user's number too."""
-SSHD = "/usr/sbin/sshd"
+SSHD_COMMAND = ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"]
+SYSTEMD = "/lib/systemd/systemd"
+TARGET, UNIT = "box.target", "opensearch.service"
+NEEDED = ("sysinit", "basic", "timers", "shutdown")
+"""Targets that units depend on by themselves; this machine's would start what belongs to it alone."""
+UNITS = Path("/etc/systemd/system")
+UNIT_PATH = f"{UNITS}:/run/systemd/transient:/run/systemd/control:/run/systemd/system"
+"""Where systemd finds units: nowhere where this machine's are."""
+SAYS_LITTLE = ["--log-target=console", "--log-level=warning", "--show-status=0"]
+SYSTEMD_COMMAND = [SYSTEMD, "--system", f"--unit={TARGET}", *SAYS_LITTLE]
 PROGRAM = "/usr/sbin/oschaos-host"
 START = "/usr/sbin/start-opensearch"
 STATE = "/var/lib/oschaos-host"
@@ -85,6 +96,7 @@ class Machine:
 
     name: str
     command: list[str]
+    environment: dict[str, str]
     files: dict[str, Files]
     """Folder → what is the host's own in it; all else is this machine's."""
     folders: list[str]
@@ -93,28 +105,45 @@ class Machine:
     """Folders in those that must be found at their own place, and by no link."""
     detached: list[str]
     """Mounts that it must not keep."""
+    group: str | None = None
+    """The control group of version 2 for a systemd, where ``command`` is one."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def machine(name: str, address: str, key: Key, may_log_in: Sequence[str], folder: Path, node: Node | None) -> Machine:
-    """A host. ``may_log_in``: public keys; ``folder``: the box's, in which its node lives; no node: no program."""
+def machine(
+    name: str,
+    address: str,
+    key: Key,
+    may_log_in: Sequence[str],
+    folder: Path,
+    node: Node | None,
+    group: Path | None = None,
+) -> Machine:
+    """A host. ``may_log_in``: public keys; ``folder``: the box's, in which its node lives; no node: no program.
+
+    ``group``: where there is one, a systemd starts sshd and node as its units, and has this control group.
+    """
     etc = {**_accounts(), **_sshd(address, key, may_log_in), "hostname": (0o644, f"{name}\n")}
     etc["hosts"] = (0o644, f"127.0.0.1 localhost\n127.0.1.1 {name}\n")
     etc["resolv.conf"] = (0o644, "")
     sbin: Files = {}
     if node is not None:
-        etc |= _program(node)
+        etc |= _program(node, by_systemd=group is not None)
         sbin["oschaos-host"] = (0o755, Path(oschaos_host.__file__).read_text())
         sbin["start-opensearch"] = (0o755, start(node))
+    if group is not None and node is not None:
+        etc |= _units(node, folder / f"sshd-{name}.log")
     return Machine(
         name,
-        [SSHD, "-D", "-e", "-f", "/etc/ssh/sshd_config"],
+        SSHD_COMMAND if group is None else SYSTEMD_COMMAND,
+        {"PATH": PATH} if group is None else {"PATH": PATH, "container": "other", "SYSTEMD_UNIT_PATH": UNIT_PATH},
         {"/etc": etc, "/usr/sbin": sbin, "/var/lib": {}},
         [] if node is None else [STATE],
         [str(folder)],
         [str(NETNS_FOLDER)],
+        None if group is None else str(group),
     )
 
 
@@ -158,17 +187,50 @@ PidFile none
     }
 
 
-def _program(node: Node) -> Files:
+def _units(node: Node, log: Path) -> Files:
+    """What systemd starts; ``log``: sshd's."""
+    empty = "[Unit]\nDefaultDependencies=no\n"
+    sshd = f"""\
+[Service]
+ExecStart={" ".join(SSHD_COMMAND)}
+KillMode=process
+Restart=on-failure
+StandardOutput=null
+StandardError=append:{log}
+"""
+    service = f"""\
+[Service]
+User={NODE_USER}
+ExecStart={START}
+LimitNOFILE=infinity
+SuccessExitStatus=143
+Restart=on-failure
+RestartSec=1
+StandardOutput=null
+StandardError=append:{node.log}
+"""
+    units = {
+        **{f"{name}.target": empty for name in NEEDED},
+        TARGET: f"{empty}Wants=ssh.service {UNIT}\n",
+        "ssh.service": f"{empty}{sshd}",
+        UNIT: f"{empty}{service}",
+    }
+    files = {f"{UNITS.relative_to('/etc')}/{name}": (0o644, text) for name, text in units.items()}
+    return {"machine-id": (0o444, f"{uuid.uuid4().hex}\n"), **files}
+
+
+def _program(node: Node, *, by_systemd: bool) -> Files:
     packaged = Path(oschaos_host.__file__).with_name("packaging") / "sudoers"
     return {
         "sudoers.d/oschaos-host": (0o440, packaged.read_text()),
-        "oschaos-host.json": (0o644, json.dumps(configuration(node), indent=1) + "\n"),
+        "oschaos-host.json": (0o644, json.dumps(configuration(node, by_systemd=by_systemd), indent=1) + "\n"),
     }
 
 
-def configuration(node: Node) -> dict[str, Any]:
+def configuration(node: Node, *, by_systemd: bool) -> dict[str, Any]:
     """What may be done there: all that its node can have done to it."""
-    here: dict[str, Any] = {"pidfile": str(node.pidfile), "start": [START], "user": NODE_USER, "ports": PORTS}
+    by_pid = {"pidfile": str(node.pidfile), "start": [START], "user": NODE_USER}
+    here: dict[str, Any] = {**({"unit": UNIT} if by_systemd else by_pid), "ports": PORTS}
     if node.data is not None:
         here["data"] = str(node.data)
     intents = [each for each in oschaos_host.INTENTS if node.data is not None or not each.startswith("disk.")]

@@ -14,15 +14,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import urllib3
 
-from box import host as hosts
-from box import impostor, machine, office, plan
+from box import hosts, impostor, machine, office, plan
 from box.machine import Key
 from chaos.base import paths
 from chaos.base.access import Access
@@ -43,7 +42,7 @@ from chaos.target.existing import rights
 from chaos.target.labs import kinds, network, sweep
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
-from chaos.target.wiring import HTTP, NETNS_FOLDER, Host
+from chaos.target.wiring import HTTP, NETNS_FOLDER
 
 TOPOLOGY = Path(__file__).with_name("topology.yaml")
 PROGRAM = Path(__file__).parent
@@ -86,16 +85,16 @@ class Box:
             raise InvalidInput(f"there is no box '{self.name}'", remedy="bring it up: make staging")
         lab = LocalLab.attach(self.name)
         for node in lab.topology.nodes:
-            self._note_pid(lab, node.name)
+            hosts.note_pid(lab, node.name)
         return lab
 
     def sshd(self, host: str) -> ProcessIdentity:
         """Of a host. Raises InvalidInput where there is no such host, or it has died."""
-        hosts = [each.name for each in self.lab().wiring.hosts]
-        if host not in hosts:
-            raise InvalidInput(f"there is no host {host}", remedy=", ".join(hosts))
+        there = [each.name for each in self.lab().wiring.hosts]
+        if host not in there:
+            raise InvalidInput(f"there is no host {host}", remedy=", ".join(there))
         noted = json.loads((self.folder / "box.json").read_text())["processes"]
-        found = ProcessIdentity.from_json(noted[_sshd(host)])
+        found = ProcessIdentity.from_json(noted[hosts.process(host)])
         if not found.alive():
             raise InvalidInput(f"the sshd of {host} has died", remedy="bring the box up again: make staging")
         return found
@@ -124,7 +123,8 @@ class Box:
 
     def is_left(self) -> bool:
         """Whether anything of it is here."""
-        return self.folder.exists() or bool(network.namespaces(f"{paths.PREFIX}{self.name}-"))
+        named = network.namespaces(f"{paths.PREFIX}{self.name}-")
+        return self.folder.exists() or bool(named) or bool(hosts.groups_left(self.name))
 
     def working(self) -> list[int]:
         """The processes in its offices: somebody's runs, and their keepers."""
@@ -133,13 +133,28 @@ class Box:
     # ---- up and away ---------------------------------------------------------------------------------
 
     def up(
-        self, reporter: Reporter, *, topology: Path = TOPOLOGY, searches: float = 20.0, writes: float = 10.0
+        self,
+        reporter: Reporter,
+        *,
+        topology: Path = TOPOLOGY,
+        searches: float = 20.0,
+        writes: float = 10.0,
+        systemd: Collection[str] = (),
     ) -> bool:
-        """Bring it up; False where it was there. On any failure, or a signal, nothing is left."""
+        """Bring it up; False where it was there. On any failure, or a signal, nothing is left.
+
+        ``systemd``: nodes that are units of a systemd in their hosts.
+        """
         refuse_unready(self.folder)
         spec = load_topology(topology)
         if not spec.security:
             raise InvalidInput(f"{topology} has no security", remedy="give it: security: true")
+        for name in systemd:
+            if name not in {node.name for node in spec.nodes}:
+                there = ", ".join(node.name for node in spec.nodes)
+                raise InvalidInput(f"there is no node {name}", remedy=f"--systemd takes one of {there}")
+        if systemd:
+            hosts.groups_of_systemd()
         with paths.locked(self.lock()):
             if self.is_up():
                 return False
@@ -157,23 +172,30 @@ class Box:
             stop = Stop()
             with signals(stop, reporter):
                 try:
-                    self._up(LocalLab.create(spec, parts, id=self.name, lease=True), reporter, stop, searches, writes)
+                    lab = LocalLab.create(spec, parts, id=self.name, lease=True)
+                    self._up(lab, reporter, stop, searches, writes, systemd)
                 except BaseException:
                     reporter.status("taking the box away again")
                     _raise_if(self._away())
                     raise
         return True
 
-    def _up(self, lab: LocalLab, reporter: Reporter, stop: Stop, searches: float, writes: float) -> None:
+    def _up(
+        self,
+        lab: LocalLab,
+        reporter: Reporter,
+        stop: Stop,
+        searches: float,
+        writes: float,
+        systemd: Collection[str],
+    ) -> None:
         lab.up(reporter.line, stop.check)
         ways = plan.Ways(lab.wiring, lab.topology)
-        started = {}
         reporter.line("starting an sshd in each host")
         keys = {number: Key.made() for number in plan.OFFICES}
         keys_of_hosts = {host.name: Key.made() for host in lab.wiring.hosts}
-        for host in lab.wiring.hosts:
-            started[_sshd(host.name)] = self._host(lab, host, keys_of_hosts[host.name], keys)
-        self._await_hosts(lab, started, stop)
+        public = [key.public for key in keys.values()]
+        started = hosts.Hosts(self.folder, lab, self._start).make(keys_of_hosts, public, systemd, stop)
         reporter.line("making offices, users and the index of others")
         for number in plan.OFFICES:
             create_namespace(plan.office_path(self.name, number))
@@ -213,7 +235,7 @@ class Box:
             return self._away()
 
     def _away(self) -> list[str]:
-        problems = sweep.destroy(self.name)
+        problems = sweep.destroy(self.name) or hosts.remove_groups(self.name)
         if not problems:
             shutil.rmtree(self.folder, ignore_errors=True)
             if self.folder.exists():
@@ -290,52 +312,6 @@ class Box:
             }
             more = {f"topologies/existing/{name}": text for name, text in ssh.items()}
             office.furnish(self.home(number), number, files | more)
-
-    def _host(self, lab: LocalLab, host: Host, key: Key, keys: Mapping[int, Key]) -> ProcessIdentity:
-        """Make a host a machine of its own, with an sshd in which the offices' keys fit."""
-        public = [each.public for each in keys.values()]
-        node = self._node(lab, host.name) if host.kind == "node" else None
-        made = machine.machine(host.name, host.bridge_address, key, public, self.folder, node)
-        name = _sshd(host.name)
-        file = self.folder / f"{name}.json"
-        file.touch(mode=0o600)  # it holds the host's key
-        file.write_text(json.dumps(made.to_json()))
-        return self._start(name, host.namespace, [sys.executable, str(PROGRAM), "_host", str(file)])
-
-    def _node(self, lab: LocalLab, name: str) -> machine.Node:
-        """What a host is told of its node; whoever is its user may start it as the lab does."""
-        how, groups = lab.launch(name), lab.admit(name)
-        os.chown(how.log, NODE_UID, NODE_UID)
-        self._note_pid(lab, name)
-        data = lab.folder / "data" / name if lab.topology.disks is not None else None
-        return machine.Node(name, _pidfile(lab, name), data, how.command, how.cwd, how.log, how.env, groups)
-
-    @staticmethod
-    def _note_pid(lab: LocalLab, node: str) -> None:
-        """Write a node's pid where its host looks for it, unless it stands there: only its own start does that too."""
-        identity, file = lab.identity(node), _pidfile(lab, node)
-        if identity is None or not identity.alive():
-            return
-        with suppress(OSError, ValueError):
-            if int(file.read_text()) == identity.pid:
-                return
-        file.write_text(f"{identity.pid}\n")
-        os.chown(file, NODE_UID, NODE_UID)
-
-    def _await_hosts(self, lab: LocalLab, started: Mapping[str, ProcessIdentity], stop: Stop) -> None:
-        waiting = {host.name: host for host in lab.wiring.hosts}
-
-        def greeting() -> bool:
-            stop.check()
-            for name, host in list(waiting.items()):
-                if _greets(Endpoint(host.bridge_address, machine.SSH, host.namespace)):
-                    del waiting[name]
-                elif not started[_sshd(name)].alive():
-                    raise LabError(f"the sshd of {name} ended: {_last_line(self.folder / f'{_sshd(name)}.log')}")
-            return not waiting
-
-        if not wait_until(greeting, READY_SECONDS, every=0.1):
-            raise LabError(f"sshd does not answer in {', '.join(sorted(waiting))}: see logs in {self.folder}")
 
     def _users(self, lab: LocalLab, passwords: dict[str, str], stop: Stop) -> None:
         """Make the users, each with the least that it needs, and wait until every node knows them."""
@@ -443,23 +419,6 @@ class Box:
                 return subprocess.Popen(list(command), **options)
 
 
-def _sshd(host: str) -> str:
-    """How a host's sshd is called among the box's processes."""
-    return f"sshd-{host}"
-
-
-def _pidfile(lab: LocalLab, node: str) -> Path:
-    return lab.folder / "run" / node / "pid"
-
-
-def _greets(server: Endpoint) -> bool:
-    try:
-        with server.connect(1.0) as connection:
-            return connection.recv(4) == b"SSH-"
-    except OSError:
-        return False
-
-
 def balancer_program() -> str:
     """Raises MissingPrerequisite where there is none."""
     found = shutil.which(BALANCER, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
@@ -473,13 +432,7 @@ def refuse_unready(folder: Path) -> None:
     if os.geteuid() != 0:
         raise MissingPrerequisite("a box needs root, for network namespaces", remedy="run it as root (sudo)")
     balancer_program()
-    lacking = [name for name in machine.PACKAGES if shutil.which(name, path=hosts.PATH) is None]
-    if lacking:
-        packages = " ".join(machine.PACKAGES[name] for name in lacking)
-        raise MissingPrerequisite(
-            f"the box's hosts need {', '.join(lacking)} in {hosts.PATH}",
-            remedy=f"install it, on Debian: apt-get install --no-install-recommends {packages}",
-        )
+    hosts.refuse_unready()
     if blocked := obstacle(folder.parent):
         raise MissingPrerequisite(f"nodes of a box could not enter {blocked}", remedy=f"chmod o+x {blocked}")
 

@@ -13,19 +13,25 @@ from pathlib import Path
 
 from chaos.base.errors import LabError
 
-CLONE_NEWNS, CLONE_NEWUTS = 0x00020000, 0x04000000
-MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x00020000, 0x02000000, 0x04000000
+CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x08000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 MNT_DETACH = 2
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def apart(more: int = 0) -> None:
-    """Give this process a mount namespace of its own; ``more``: flags of unshare(2) for further ones.
-
-    What others take away is taken away here too; what is mounted here is seen by nobody else. Raises LabError.
-    """
-    if libc.unshare(CLONE_NEWNS | more) != 0:
+def unshare(flags: int) -> None:
+    """unshare(2). Raises LabError."""
+    if libc.unshare(flags) != 0:
         raise failed("unshare")
+
+
+def apart() -> None:
+    """Give this process a mount namespace of its own. Raises LabError.
+
+    What is mounted here is seen by nobody else.
+    """
+    unshare(CLONE_NEWNS)
     mount("none", Path("/"), None, MS_REC | MS_SLAVE)
 
 
@@ -42,6 +48,19 @@ def detach(target: Path) -> None:
         pass
     if ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
         raise failed(f"umount {target}")
+
+
+def leave_disks(but: Path | None = None) -> None:
+    """Take away the disks of labs, but for those below a folder.
+
+    Where what others take away is not taken away here too (a container's root is often private), a copy of a mount
+    would keep its device busy for ever.
+    """
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        source, point = line.split()[:2]
+        below = but is not None and Path(point).is_relative_to(but)
+        if source.startswith("/dev/loop") and "/labs/" in point and not below:
+            detach(Path(point))
 
 
 def failed(what: str) -> LabError:

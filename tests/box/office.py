@@ -64,6 +64,7 @@ def enter(space: Namespace, number: int, home: Path, hidden: Sequence[Path], com
             raise InvalidInput(f"an office could not read {place}", remedy=f"chmod -R o+rX {place}")
     space.join()  # exec keeps the namespace of the thread that calls it
     mounts.apart()
+    mounts.leave_disks()
     mounts.see_only(needed, [Path("/tmp"), *hidden, *_closed(needed)])
     mounts.replace(Path("/etc/passwd"), Path("/etc/passwd").read_text() + _entry(number, home))
     os.setgroups([])

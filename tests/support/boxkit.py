@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from box import plan, witness
+from box import hosts, plan, witness
 from box.machine import PROGRAM
 from box.making import Box
 from box.office import give
@@ -64,6 +65,11 @@ class Boxed:
 
     def chaos(self, *arguments: str | Path, office: int = 1, timeout: float = 600) -> tuple[int, str]:
         return self.inside("opensearch-chaos", *arguments, office=office).end(timeout)
+
+    def ssh(self, host: str, *command: str, office: int = 1, options: Sequence[str] = ()) -> Program:
+        """A command on a host, by ssh from an office."""
+        config = self.target.with_name(plan.SSH_CONFIG)
+        return self.inside("ssh", "-F", config, *options, host, *command, office=office)
 
     def asks(self, host: str, verb: str, *, office: int = 1, **given: Any) -> dict[str, Any]:
         """What the program for faults on a host answers, called by ssh and sudo; ``given``: its request."""
@@ -125,6 +131,9 @@ def left(name: str) -> list[str]:
     box = Box(name)
     found = [f"namespace {each}" for each in network.namespaces(f"{PREFIX}{name}-")]
     found += [f"process {each.pid}: {' '.join(each.info['cmdline'])}" for each in _processes(str(box.folder))]
+    for each in _elsewhere(str(box.folder)):
+        found.append(f"process {each.pid} has mounts of it: {' '.join(each.info['cmdline'] or [])}")
+    found += [f"control group {each}" for each in hosts.groups_left(name)]
     return found + ([f"folder {box.folder}"] if box.folder.exists() else [])
 
 
@@ -132,6 +141,19 @@ def _processes(folder: str) -> list[psutil.Process]:
     """Those whose command line names something in a folder, or that stand in it."""
     asked = psutil.process_iter(["cmdline", "cwd"])
     return [each for each in asked if folder in " ".join([*(each.info["cmdline"] or []), each.info["cwd"] or ""])]
+
+
+def _elsewhere(folder: str) -> list[psutil.Process]:
+    """Those in another mount namespace in which something of the box is mounted, as in its hosts and offices."""
+    here, found = os.stat("/proc/self/ns/mnt").st_ino, []
+    for each in psutil.process_iter(["cmdline"]):
+        with suppress(OSError):
+            if os.stat(f"/proc/{each.pid}/ns/mnt").st_ino == here:
+                continue
+            points = [line.split()[4] for line in Path(f"/proc/{each.pid}/mountinfo").read_text().splitlines()]
+            if any(point == folder or point.startswith(f"{folder}/") for point in points):
+                found.append(each)
+    return found
 
 
 def tidy() -> None:

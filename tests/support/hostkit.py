@@ -75,8 +75,11 @@ for line in connection.makefile():
 """
 """Run by a copy of Python with the name sshd: it is called as root's sshd calls, over a connection that it holds."""
 
-# a mount namespace has copies of the handles of other labs' networks, and would keep those alive
-HOLD = "umount -R -l /run/netns 2>/dev/null; echo up; exec sleep infinity"
+# a mount namespace has copies of the handles of other labs' networks, and of their disks, and would keep those alive
+HOLD = (
+    "umount -R -l /run/netns 2>/dev/null || true && grep '^/dev/loop.*/labs/' /proc/self/mounts | cut -d' ' -f2 "
+    "| xargs -r umount -l 2>/dev/null; echo up; exec sleep infinity"
+)
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 10) -> Any:

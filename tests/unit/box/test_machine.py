@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from box import machine
+from box import hosts, machine
 from box.machine import Key
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+from chaos.base.errors import MissingPrerequisite
 from chaos.hosts import oschaos_host
 from chaos.provision.unprivileged import NODE_UID
 
@@ -28,11 +29,11 @@ NODE = machine.Node(
 KEY, OTHER = Key.made(), Key.made()
 
 
-def read(root: Path, node: machine.Node, monkeypatch: pytest.MonkeyPatch) -> dict:
+def read(root: Path, node: machine.Node, monkeypatch: pytest.MonkeyPatch, group: Path | None = None) -> dict:
     """The configuration as the program itself reads it."""
-    (root / "etc").mkdir(mode=0o755)
+    (root / "etc").mkdir(mode=0o755, parents=True)
     file = root / "etc" / "oschaos-host.json"
-    mode, text = machine.machine("es-1", "198.18.0.1", KEY, [], root, node).files["/etc"]["oschaos-host.json"]
+    mode, text = machine.machine("es-1", "198.18.0.1", KEY, [], root, node, group).files["/etc"]["oschaos-host.json"]
     file.write_text(text)
     file.chmod(mode)
     monkeypatch.setattr(oschaos_host, "ROOT", str(root))
@@ -76,11 +77,39 @@ def test_who_logs_in_may_call_the_program_and_nobody_has_a_password():
     assert "AllowUsers chaos" in etc["ssh/sshd_config"][1] and "PermitRootLogin no" in etc["ssh/sshd_config"][1]
 
 
+def test_a_node_that_systemd_starts_is_a_unit_and_no_unit_of_this_machine_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert "unit" not in read(tmp_path / "without", NODE, monkeypatch)["nodes"]["es-1"]
+    group = Path("/sys/fs/cgroup/unified/lab-es-1")
+    made = machine.machine("es-1", "198.18.0.1", KEY, [], Path("/box"), NODE, group)
+    node = read(tmp_path / "with", NODE, monkeypatch, group)["nodes"]["es-1"]
+    assert node == {"unit": "opensearch.service", "ports": machine.PORTS}
+    assert made.command[0] == machine.SYSTEMD and made.group == str(group)
+    assert not [each for each in made.environment["SYSTEMD_UNIT_PATH"].split(":") if "/lib" in each or not each]
+    units = {name: text for name, (_, text) in made.files["/etc"].items() if name.startswith("systemd/")}
+    wanted = units["systemd/system/box.target"].partition("Wants=")[2].split()
+    assert wanted and all("DefaultDependencies=no" in units[f"systemd/system/{each}"] for each in wanted)
+    assert f"User={machine.NODE_USER}\nExecStart={machine.START}\n" in units["systemd/system/opensearch.service"]
+
+
 def test_a_host_of_clients_has_no_program():
     made = machine.machine("client-a", "198.18.0.7", KEY, [OTHER.public], Path("/box"), None)
     assert made.files["/usr/sbin"] == {} and made.folders == []
     assert not [name for name in made.files["/etc"] if "oschaos-host" in name]
     assert json.loads(json.dumps(made.to_json()))["name"] == "client-a"
+
+
+def test_what_this_machine_lacks_is_named_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hosts, "PATH", str(tmp_path))
+    for name in machine.PACKAGES:
+        (tmp_path / name).touch(mode=0o755)
+    hosts.refuse_unready()
+    for name in ("sshd", "nft"):
+        (tmp_path / name).unlink()
+    with pytest.raises(MissingPrerequisite, match="need sshd, nft in") as raised:
+        hosts.refuse_unready()
+    assert raised.value.remedy is not None and raised.value.remedy.endswith("recommends openssh-server nftables")
 
 
 def test_keys_are_openssh_s_and_no_two_alike():
