@@ -225,9 +225,9 @@ class Believed:
         self._closed.set()
         self._own.close()
 
-    def _with(self, lab: Any, look: Look, call: str, *, wanted: bool = True, fresh: float = AGAIN_SECONDS) -> Look:
-        """The look, with the program's word on it. ``wanted``: whether it is to say yes."""
-        probes = [self._word(lab, call, wanted, fresh)]
+    def _with(self, lab: Any, look: Look, call: str, *, wanted: bool = True, fresh: float | None = None) -> Look:
+        """The look, with the program's word on it, no older than ``fresh`` s. ``wanted``: whether it is to say yes."""
+        probes = [self._word(lab, call, wanted, AGAIN_SECONDS if fresh is None else fresh)]
         if call == "in_effect" and wanted and (over := self._over(lab)) is not None:
             probes.append(over)
         well = all(probe.ok for probe in probes)

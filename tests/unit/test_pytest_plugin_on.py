@@ -30,7 +30,7 @@ pytest_plugins = ["pytester"]
 OUT = "out: {for: 5s, do: {decommission: {zone: c, no_delay: true}}}"
 CALM = "calm: {for: 5s}"
 KILL = "dark: {for: 5s, inject: {node.kill: {target: node b-data}}}"
-LACKING = "a cluster that exists is reached by REST alone"
+LACKING = "the file names no hosts"
 ITEMS = 2
 
 
