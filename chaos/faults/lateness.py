@@ -35,6 +35,7 @@ def late_share(there: float, back: float, packets: int = 1) -> float:
 
 
 def odds(share: float) -> float:
+    """By what factor its odds must differ from those of another share, to be told from it."""
     return ODDS if share <= 0.5 else ODDS_OF_MANY
 
 

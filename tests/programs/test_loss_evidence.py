@@ -6,16 +6,30 @@ packets, as it does on hosts of others.
 
 from __future__ import annotations
 
+import itertools
 import socket
+import ssl
+import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import urllib3
 from fakes import FakeLab
 from hostkit import CONTROL, NEAR, PEER, Host, needs_a_host
 
+from chaos.base.access import Access
+from chaos.faults import evidence as looks
 from chaos.faults.evidence import Look
 from chaos.faults.loss import LossEvidence
+from chaos.faults.probes import PING
+from chaos.target import security
+from chaos.target.wiring import Wiring
 
 pytestmark = [needs_a_host, pytest.mark.full]
 
@@ -24,6 +38,8 @@ TO, BACK, BESIDE = ("a-data", "c-data"), ("c-data", "a-data"), ("b-data", "c-dat
 
 class WiredLab(FakeLab):
     """c-data is the host's echo. a-data speaks to it from the peer, b-data from another address, which is not hit."""
+
+    port = 9300
 
     def __init__(self, host: Host) -> None:
         super().__init__()
@@ -39,12 +55,118 @@ class WiredLab(FakeLab):
         made.settimeout(timeout)
         try:
             made.bind((own, 0))
-            made.connect((target, 9300))
+            made.connect((target, self.port))
         except OSError:
             made.close()
             raise
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
+
+
+class Client(WiredLab):
+    """A client of zone a in the place of a-data: it asks over HTTP, of which the echo's answer is an answer too."""
+
+    def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
+        return super().connect({"client-a": "a-data", "client-b": "b-data"}[host], address, timeout)
+
+
+class Behind(Wiring):
+    """Of nodes whose proxies are not reached from here."""
+
+    def reached(self, source: str, node: str) -> bool:
+        return False
+
+
+class Channel:
+    """A connection of a node to another; what is asked over it is answered in order."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line, self._lock = line, threading.Lock()
+        self._waiting: deque[threading.Event] = deque()
+        line.settimeout(None)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ask(self) -> threading.Event:
+        with self._lock:
+            self._waiting.append(answered := threading.Event())
+            self._line.sendall(PING)
+        return answered
+
+    def _read(self) -> None:
+        left = len(PING)
+        with suppress(OSError):
+            while got := self._line.recv(left):
+                left -= len(got)
+                if not left:
+                    self._waiting.popleft().set()
+                    left = len(PING)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+        self._line.close()
+
+
+class Asking:
+    """A node that is asked about c-data: it takes its six connections to it in turn."""
+
+    def __init__(self, lab: AskedLab, name: str) -> None:
+        self.channels = [Channel(lab.connect(name, ("", 0), 5.0)) for _ in range(6)]
+        self._turns = itertools.count()
+
+    def request(self, method: str, path: str, *, whole: float) -> tuple[int, dict[str, object]]:
+        if not self.channels[next(self._turns) % len(self.channels)].ask().wait(whole):
+            raise urllib3.exceptions.TimeoutError
+        return 200, {"nodes": {"x": {"name": "c-data"}}}
+
+
+class AskedLab(WiredLab):
+    """No process of ours is beside a node, so a-data is asked by REST, over a way that loses nothing."""
+
+    asks = True
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self.wiring = Behind(self.wiring.lab, self.wiring.hosts)
+        self.nodes = {name: Asking(self, name) for name in ("a-data", "b-data")}
+
+    def client(self, node: str, *, timeout: float = 5.0) -> Any:
+        asked = self.nodes[node]
+        return SimpleNamespace(request=asked.request, close=lambda: None)
+
+
+class GreetedLab(WiredLab):
+    """c-data speaks TLS and takes none but its own; what is asked is the first flight of its handshake."""
+
+    asks, access = True, Access(tls=True)
+    port = 9400
+
+    def __init__(self, host: Host, folder: Path) -> None:
+        super().__init__(host)
+        security.make(folder, self.wiring)
+        secret = folder / security.FOLDER
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(secret / "ca.pem"))
+        context.load_cert_chain(secret / "c-data" / "node.pem", secret / "c-data" / "node-key.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+        self._listener = host.near.socket()
+        self._listener.bind((NEAR, self.port))
+        self._listener.listen(64)
+        threading.Thread(target=self._serve, args=(context,), daemon=True).start()
+
+    def _serve(self, context: ssl.SSLContext) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=self._greet, args=(context, self._listener.accept()[0]), daemon=True).start()
+
+    @staticmethod
+    def _greet(context: ssl.SSLContext, accepted: socket.socket) -> None:
+        accepted.settimeout(5.0)
+        with accepted, suppress(OSError), context.wrap_socket(accepted, server_side=True) as secured:
+            secured.recv(1)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +194,18 @@ def seen(look: Look) -> str:
     return "; ".join(f"{each.what}: {each.measured}, expected {each.expected}" for each in look.probes)
 
 
+def soon(look: Callable[[], Look]) -> Look:
+    """As a fault's lifecycle looks: again where a busy machine was unlucky. A look takes no longer than 5 s."""
+    for _ in range(3):
+        began = time.monotonic()
+        found = look()
+        assert time.monotonic() - began < 5.0
+        if found.proven:
+            print(f"{time.monotonic() - began:.1f} s; {seen(found)}")
+            return found
+    pytest.fail(seen(found))
+
+
 @pytest.mark.parametrize(
     ("share", "both", "given"),
     [
@@ -87,23 +221,58 @@ def test_what_is_lost_is_seen_while_it_is_lost_and_the_pair_beside_it_is_calm(
 ) -> None:
     lab, fault = WiredLab(host), evidence(share, both=both)
     try:
-        before = fault.before(lab)
-        assert before.proven, seen(before)
+        assert fault.before(lab).proven
         calm = fault.in_effect(lab)
         assert not calm.proven and not any(probe.ok for probe in calm.probes if not probe.control), seen(calm)
         host.begun("network.loss", peers=[PEER], share=share, **given)
-        began = time.monotonic()
-        shown = fault.in_effect(lab)
-        took = time.monotonic() - began
-        assert shown.proven, seen(shown)
-        assert took < 5.0
-        print(f"{share:.0%} {given['direction']}: {took:.1f} s; {seen(shown)}")
+        soon(lambda: fault.in_effect(lab))
         assert not fault.gone(lab).proven
         host.undone()
-        gone = fault.gone(lab)
-        assert gone.proven, seen(gone)
+        soon(lambda: fault.gone(lab))
     finally:
         fault.close()
+
+
+def loses(host: Host, lab: Any, fault: LossEvidence) -> None:
+    """A loss of 30 % is shown and neither what was before it nor a silence, and later it is gone."""
+    try:
+        assert fault.before(lab).proven
+        assert not fault.in_effect(lab).proven
+        host.begun("network.loss", peers=[PEER], share=0.3, direction="in")
+        soon(lambda: fault.in_effect(lab))
+        host.undone()
+        host.begun("network.drop", "f2", peers=[PEER], direction="in")
+        silent = fault.in_effect(lab)
+        assert not silent.proven and not any(probe.ok for probe in silent.probes if not probe.control), seen(silent)
+        assert host.undo("f2")["ok"]
+        soon(lambda: fault.gone(lab))
+    finally:
+        fault.close()
+
+
+def test_what_clients_get_shows_it(host: Host) -> None:
+    to, beside = ("client-a", "c-data"), ("client-b", "c-data")
+    loses(host, Client(host), LossEvidence([to], [beside], {to: 0.3}))
+
+
+def test_a_node_that_is_asked_shows_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "decommission_status", lambda *_, **__: {})
+    lab = AskedLab(host)
+    try:
+        loses(host, lab, evidence(0.3))
+    finally:
+        for channel in (each for node in lab.nodes.values() for each in node.channels):
+            channel.close()
+
+
+def test_greetings_show_it(host: Host, tmp_path: Path) -> None:
+    host.config["nodes"]["es-1"]["ports"] = [9200, 9300, GreetedLab.port]
+    host.configure()
+    lab = GreetedLab(host, tmp_path)
+    try:
+        loses(host, lab, evidence(0.3))
+    finally:
+        lab.close()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +293,7 @@ def test_what_is_no_loss_of_this_share_does_not_pass_for_one(host: Host, intent:
         host.begun(intent, peers=[PEER], **given)
         looks = [fault.in_effect(lab) for _ in range(2)]
         assert not any(look.proven for look in looks), [seen(look) for look in looks]
-        assert all(probe.ok for probe in looks[0].probes if probe.control)
+        assert any(all(probe.ok for probe in look.probes if probe.control) for look in looks)
     finally:
         fault.close()
 
