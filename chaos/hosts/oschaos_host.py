@@ -1466,10 +1466,11 @@ def sweep(given: Any) -> Data:
 
 def facts(given: Any) -> Data:
     checked(given, {})
-    config, wall = configuration(), time.time()
+    config = configuration()
     return {
         "ok": True, "version": VERSION, "protocol": PROTOCOL, "boot": boot(), "kernel": os.uname().release,
-        "monotonic": time.monotonic(), "boottime": now(), "wall": wall, "systemd": os.path.isdir("/run/systemd/system"),
+        "monotonic": time.monotonic(), "boottime": now(), "wall": time.time(),
+        "systemd": os.path.isdir("/run/systemd/system"),
         "dead_man": "systemd" if by_systemd() else "process",
         "cgroups": 2 if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else 1,
         "tools": {name: tool(name) for name in ("nft", "tc", "ip", "unshare", "mount", "systemctl", "systemd-run")},
@@ -1485,10 +1486,9 @@ def node_facts(node: Data, config: Data) -> Data:
     try:
         if (found := node_process(node, strict=True)) is not None:
             ticks, inodes = os.sysconf("SC_CLK_TCK"), socket_inodes(found["pid"])
-            # by the wall, so that it can be compared with what OpenSearch says of its JVM
-            started = round((time.time() - now() + found["start"] / ticks) * 1000)
+            age = round(now() - found["start"] / ticks, 2)  # not by the wall, which may be set meanwhile
             ports = {near for _, near, _, _, how, inode in sockets(found["pid"]) if how == "0A" and inode in inodes}
-            told["process"] = {**found, "ticks_per_second": ticks, "started_ms": started, "listens": sorted(ports)}
+            told["process"] = {**found, "ticks_per_second": ticks, "age": age, "listens": sorted(ports)}
     except Refused as error:
         told["why"] = error.why
     if "data" in node:

@@ -43,8 +43,8 @@ def become(file: Path) -> NoReturn:
     mounts.leave_disks(same[0])
     for folder in made["detached"]:
         mounts.detach(Path(folder))
-    mounts.empty(Path("/run"))
-    mounts.empty(Path("/var/log"))
+    mounts.empty(Path("/run"), size=mounts.SMALL)
+    mounts.empty(Path("/var/log"), size=mounts.SMALL)
     (Path("/run") / "sshd").mkdir(mode=0o755)
     for folder, files in made["files"].items():
         mounts.mixed(Path(folder), ASIDE / folder.strip("/"), files, same)

@@ -17,6 +17,8 @@ CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x00020000, 0x02000000, 0x04000000
 CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x08000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 MNT_DETACH = 2
+SMALL = "64m"
+"""Size of what holds only a host's own few files, so that tests can fill it."""
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -67,9 +69,9 @@ def failed(what: str) -> LabError:
     return LabError(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def empty(folder: Path, mode: str = "0755") -> None:
-    """An empty folder in place of this one."""
-    mount("tmpfs", folder, "tmpfs", 0, f"mode={mode}")
+def empty(folder: Path, mode: str = "0755", size: str | None = None) -> None:
+    """An empty folder in place of this one. ``size``: all that goes into it, such as 64m; it is held in memory."""
+    mount("tmpfs", folder, "tmpfs", 0, f"mode={mode}" + (f",size={size}" if size else ""))
 
 
 def see_only(needed: Sequence[Path], covered: Sequence[Path]) -> None:
@@ -102,7 +104,7 @@ def mixed(folder: Path, aside: Path, files: Mapping[str, tuple[int, str]], same:
     folder = folder.resolve()
     aside.mkdir(parents=True)
     mount(str(folder), aside, None, MS_BIND | MS_REC)
-    empty(folder)
+    empty(folder, size=SMALL)
     ours = {Path(name).parts[0] for name in files}
     for entry in os.scandir(aside):
         there = folder / entry.name

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import pytest
 from box import machine, plan
 from box.office import give
 from boxkit import Boxed, Program
-from clusterkit import await_event, events, findings, keepers_of
+from clusterkit import DATA, await_event, events, findings, keepers_of
 
 from chaos.opensearch.views import await_green
 from chaos.target.existing.hosts import EXTEND_SECONDS, TTL_SECONDS
@@ -47,11 +48,14 @@ EVERY = {
 """Kind → whom."""
 BOUND = TTL_SECONDS + EXTEND_SECONDS + 15.0
 """Seconds from the last word of a runner to the end of the host's own undo: its ttl, and what that takes."""
+MORE = {"network.loss": "share: 20%"}
+"""Kind → what else it needs to be told."""
 
 
 def given(kind: str, whom: str) -> str:
     where = {"node": "target", "network": "links", "zone": "zone"}[kind.partition(".")[0]]
-    return f"{kind}: {{{where}: {whom}}}"
+    told = ", ".join([f"{where}: {whom}", *([MORE[kind]] if kind in MORE else [])])
+    return f"{kind}: {{{told}}}"
 
 
 def phases(kinds: dict[str, str]) -> str:
@@ -111,6 +115,16 @@ def test_what_is_asked_for_happens_is_proven_and_is_gone(boxed: Boxed, before: P
     commands = [each for each in events(out) if each["kind"] == "fault.command"]
     assert {each["provider"] for each in commands} == {"ssh"} and {each["grade"] for each in commands} == {"path"}
     assert {each["id"]: each["counts_as"] for each in found["findings"]}["acknowledged.lost"] == "pass"
+    assert active(boxed) == []
+
+
+def test_packets_that_vanish_one_way(boxed: Boxed, before: Path, out: Path):
+    text = HEAD + phases({"network.loss": "from node a-data to node c-data"}).replace("for: 6s", "for: 20s") + LAST
+    code, output = boxed.chaos(*asked(boxed, out, text), timeout=900)
+    assert code in (0, 1, 3), output
+    found = findings(out)
+    stages = {name: stage["proven"] for name, stage in found["faults"][0]["stages"].items()}
+    assert found["clean"] is True and stages == dict.fromkeys(("before", "effect", "held", "gone"), True), output
     assert active(boxed) == []
 
 
@@ -244,10 +258,73 @@ SHORT = (
     + LAST
 )
 MOMENTS = [(kind, fault) for fault in ("f1", "f2", "f3") for kind in ("fault.command", "fault.in_effect", "fault.undo")]
-WAYS_TO_DIE = ("runner", "runner, cut off", "both", "both, cut off", "ssh", "sshd")
+WAYS_TO_DIE = (
+    "runner",
+    "runner, cut off",
+    "runner and keeper",
+    "runner and keeper, cut off",
+    "ssh",
+    "sshd",
+    "runner, clocks moved, cut off",
+    "runner, disks full",
+)
+HIT = ("c-data", "c-cm")
+"""The nodes on whose hosts the three faults are."""
+CLOCK = DATA / "clock.c"
 
 
-def killed(boxed: Boxed, running: Program, how: str) -> None:
+def moved(boxed: Boxed, hours: int) -> None:
+    for like in HIT:
+        boxed.on_host(named(boxed, like), "sh", "-c", f"echo {hours * 3600} > /run/clock")
+
+
+@pytest.fixture
+def clocks(boxed: Boxed, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hosts whose wall's clock can be moved: for all processes that begin there from now on."""
+    if "clocks" not in way(request.getfixturevalue("seed")):
+        yield
+        return
+    made = boxed.box.folder / "clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, CLOCK], check=True)
+    made.chmod(0o755)
+    hosts = [named(boxed, like) for like in HIT]
+    for host in hosts:
+        boxed.on_host(host, "cp", str(made), "/run/clock.so")
+        boxed.on_host(host, "sh", "-c", "echo 0 > /run/clock; echo /run/clock.so > /etc/ld.so.preload")
+        before = time.time()
+        boxed.on_host(host, "sh", "-c", "echo 7200 > /run/clock")
+        assert float(boxed.on_host(host, "date", "+%s")) > before + 7000
+        boxed.on_host(host, "sh", "-c", "echo 0 > /run/clock")
+    try:
+        yield
+    finally:
+        for host in hosts:
+            boxed.on_host(host, "rm", "-f", "/etc/ld.so.preload", "/run/clock", "/run/clock.so")
+
+
+def filled(boxed: Boxed) -> None:
+    """No room in the folders where the program for faults writes."""
+    for like in HIT:
+        for folder in ("/run", "/var/lib"):
+            given = ("host", named(boxed, like), "--", "sh", "-c", f"dd if=/dev/zero of={folder}/filler bs=4k; true")
+            code, output = boxed.does(*given)
+            assert code == 0 and "No space left" in output, output
+
+
+def way(seed: int) -> str:
+    return WAYS_TO_DIE[seed % len(WAYS_TO_DIE)]
+
+
+def moment(seed: int) -> tuple[str, str]:
+    """Of each way another one each time."""
+    return MOMENTS[(seed // len(WAYS_TO_DIE) + seed % len(WAYS_TO_DIE)) % len(MOMENTS)]
+
+
+def killed(boxed: Boxed, running: Program, how: str, drawn: random.Random) -> None:
+    if "clocks" in how:
+        moved(boxed, drawn.choice((-2, 2)))
+    if "full" in how:
+        filled(boxed)
     if how.endswith("cut off"):
         assert boxed.does("cut") == (0, "")
     if how == "ssh":
@@ -257,10 +334,11 @@ def killed(boxed: Boxed, running: Program, how: str) -> None:
                 process.kill()
         return
     if how == "sshd":
-        for like in ("c-data", "c-cm"):
+        for like in HIT:
             boxed.on_host(named(boxed, like), "sh", "-c", "pkill -KILL -f 'sshd: chaos' || true")
         return
-    dying = keepers_of(running.process.pid) if how.startswith("both") and running.process.poll() is None else []
+    alive = running.process.poll() is None
+    dying = keepers_of(running.process.pid) if "keeper" in how and alive else []
     running.process.kill()
     for each in dying:
         each.kill()
@@ -269,27 +347,32 @@ def killed(boxed: Boxed, running: Program, how: str) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_killed_at_a_random_moment_hosts_are_as_before(
-    boxed: Boxed, before: Path, out: Path, seed: int, record_property: Callable[[str, object], None]
+    boxed: Boxed, before: Path, out: Path, clocks: None, seed: int, record_property: Callable[[str, object], None]
 ):
     """By the keeper; where that is cut off or dead, by the host itself, within its ttl."""
     drawn = random.Random(seed)
-    (kind, fault), how = MOMENTS[seed % len(MOMENTS)], WAYS_TO_DIE[seed // len(MOMENTS) % len(WAYS_TO_DIE)]
+    (kind, fault), how = moment(seed), way(seed)
     running = boxed.inside("opensearch-chaos", *asked(boxed, out, SHORT))
     await_event(running, out, lambda event: event["kind"] == kind and event.get("fault") == fault, 300)
     time.sleep(drawn.uniform(0.0, 2.0))
     began = time.monotonic()
     try:
-        killed(boxed, running, how)
+        killed(boxed, running, how, drawn)
         assert wait_until(lambda: active(boxed) == [], BOUND + 30.0, every=0.5), active(boxed)
         seconds = time.monotonic() - began
     finally:
         assert boxed.does("mend") == (0, "")
-    record_property("undone_after", seconds)
+        if "full" in how:
+            for like in HIT:
+                boxed.on_host(named(boxed, like), "rm", "-f", "/run/filler", "/var/lib/filler")
+    record_property("way", how)
+    record_property("moment", f"{kind} of {fault}")
+    record_property("undone_after", round(seconds, 1))
     print(f"seed {seed}, {how}, {kind} of {fault}: nothing of it active after {seconds:.1f} s")
     if how in ("ssh", "sshd"):
         code, output = running.end(900)
         assert findings(out)["clean"] is True, output
-    elif how.startswith("both"):
+    elif "keeper" in how:
         code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
         assert code == 0, output
     assert wait_until(lambda: boxed.differs(before) == "", 240, every=1.0), boxed.differs(before)

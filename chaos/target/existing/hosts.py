@@ -47,7 +47,8 @@ EXTEND_SECONDS = 5.0
 FRESH_SECONDS = 0.5
 """For so long the processes that a host has told are not asked for again."""
 START_SECONDS = 60.0
-"""Between a process and what it calls the start of its JVM, on one clock."""
+"""Between the age of a process and that of its JVM, which are asked for one after the other. Neither is told by the
+wall's clock: a host's may be set while the process lives."""
 LONGEST_SOCKET = 80
 """Bytes of a path at which ssh can make a socket: 108 less what it puts behind it while it does."""
 AGAIN = "-x"
@@ -401,15 +402,15 @@ def _each(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
 def unlike(node: str, told: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
     """Why the process that a host calls a node's is not the one that the cluster says; None: it is.
 
-    ``told``: of the program's facts, the node. ``asked``: of ``GET /_nodes/NODE/process,jvm``, the node. Both times are
-    of the host's own clock.
+    ``told``: of the program's facts, the node. ``asked``: of ``GET /_nodes/NODE/process``, the node, and as ``jvm``
+    what ``GET /_nodes/NODE/stats/jvm`` has of it.
     """
     process = told.get("process")
     if not process:
         return told.get("why") or f"no process of {node} runs there"
-    pid, start = asked["process"]["id"], asked["jvm"]["start_time_in_millis"]
+    pid, age = asked["process"]["id"], asked["jvm"]["uptime_in_millis"] / 1000
     if pid != process["pid"]:
         return f"there {node} is process {process['pid']}, and the cluster says that it is {pid}"
-    if abs(start - process["started_ms"]) > START_SECONDS * 1000:
+    if abs(age - process["age"]) > START_SECONDS:
         return f"process {pid} there began at another time than the cluster says of {node}"
     return None

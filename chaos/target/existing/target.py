@@ -45,9 +45,8 @@ from chaos.target.wiring import HTTP
 KIND = "existing"
 PREFIX = "existing-"
 """Of the ids by which runs name such targets."""
-WHOSE_PROCESS = (
-    "/_nodes/_local/process,jvm?filter_path=nodes.*.name,nodes.*.process.id,nodes.*.jvm.start_time_in_millis"
-)
+WHOSE_PROCESS = "/_nodes/_local/process?filter_path=nodes.*.name,nodes.*.process.id"
+ITS_AGE = "/_nodes/_local/stats/jvm?filter_path=nodes.*.jvm.uptime_in_millis"
 NOT_OURS = "this cluster is not ours"
 
 
@@ -263,14 +262,24 @@ class ExistingTarget(BaseLab):
             )
         told: dict[str, Any] = facts["nodes"][node]
         try:
-            status, answer = self.client(node, timeout=5.0).request("GET", WHOSE_PROCESS)
-            asked = next(iter(answer["nodes"].values())) if status == 200 else {"name": f"status {status}"}
+            asked = self._says_of_itself(node)
             why = unlike(node, told, asked) if asked["name"] == node else f"at its url is {asked['name']}"
         except (urllib3.exceptions.HTTPError, StopIteration, LookupError, TypeError, AttributeError) as error:
             why = f"{node} does not say which process it is ({type(error).__name__})"
         if why is not None:
             raise FaultError(f"{host} does not prove that {node} runs on it: {why}")
         return {**told, "longest": facts["longest"]}
+
+    def _says_of_itself(self, node: str) -> dict[str, Any]:
+        """Its name; its process and the age of its JVM, unless something else answers there."""
+        client = self.client(node, timeout=5.0)
+        found: dict[str, Any] = {}
+        for path in (WHOSE_PROCESS, ITS_AGE):
+            status, answer = client.request("GET", path)
+            if status != 200:
+                return {"name": f"status {status}"}
+            found |= next(iter(answer["nodes"].values()))
+        return found
 
     def on_hosts(self, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
         """:meth:`on_host` of each of these nodes, at the same time."""

@@ -161,21 +161,21 @@ def test_processes_are_asked_once_for_a_moment(played: Played, two: Hosts) -> No
         two.process("es-2")
 
 
-PROCESS = {"process": {"pid": 7, "started_ms": 1_000_000}}
+PROCESS = {"process": {"pid": 7, "age": 1_000.0}}
 
 
 @pytest.mark.parametrize(
-    ("told", "pid", "start", "says"),
+    ("told", "pid", "uptime", "says"),
     [
-        (PROCESS, 7, 1_003_000, None),
-        (PROCESS, 8, 1_003_000, "is process 7, and the cluster says that it is 8"),
+        (PROCESS, 7, 997_000, None),
+        (PROCESS, 8, 997_000, "is process 7, and the cluster says that it is 8"),
         (PROCESS, 7, 1_200_000, "began at another time"),
-        ({"process": None}, 7, 1_003_000, "no process of es-1 runs there"),
-        ({"process": None, "why": "the pid file names another's"}, 7, 1_003_000, "the pid file names another's"),
+        ({"process": None}, 7, 997_000, "no process of es-1 runs there"),
+        ({"process": None, "why": "the pid file names another's"}, 7, 997_000, "the pid file names another's"),
     ],
 )
-def test_a_host_proves_that_the_node_is_on_it(told: Any, pid: int, start: int, says: str | None) -> None:
-    found = unlike("es-1", told, {"process": {"id": pid}, "jvm": {"start_time_in_millis": start}})
+def test_a_host_proves_that_the_node_is_on_it(told: Any, pid: int, uptime: int, says: str | None) -> None:
+    found = unlike("es-1", told, {"process": {"id": pid}, "jvm": {"uptime_in_millis": uptime}})
     assert found == says if says is None else says in str(found)
 
 
