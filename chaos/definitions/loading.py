@@ -23,7 +23,7 @@ from chaos.definitions.topology import VERSION, Topology, TopologyFile
 
 _M = TypeVar("_M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
-KINDS = ("experiment", "topology", "upstream", "existing")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday")
 """What a definition may be; a file that does not say is an experiment."""
 
 

@@ -1,4 +1,4 @@
-"""docs/reference.md: the grammar of experiments, topologies and targets, made from the published schemas.
+"""docs/reference.md: the grammar of experiments, topologies, targets and game days, made from the published schemas.
 
 ``python -m chaos.registry`` writes it; a test fails when the page is not current. Parameters of faults are
 in docs/faults.md, what metrics mean in docs/findings.md.
@@ -54,6 +54,27 @@ EXISTING = {
     "ClientHost": "hosts.clients.ZONE",
     "Hook": "hooks.KIND",
 }
+GAMEDAY = {
+    "Step": "experiments",
+    "Window": "window",
+    "Freeze": "freezes",
+    "Approval": "approval",
+    "Ticket": "approval.ticket",
+    "Ladder": "ladder",
+    "Preflight": "preflight",
+    "Snapshot": "preflight.snapshot",
+    "Guard": "guards.NAME",
+    "PrometheusGuard": "guards.NAME.prometheus",
+    "CloudWatchGuard": "guards.NAME.cloudwatch",
+    "MonitorGuard": "guards.NAME.monitor",
+    "HttpGuard": "guards.NAME.http",
+    "ProgramGuard": "guards.NAME.program",
+    "Alerts": "alerts",
+    "ExpectedAlert": "alerts.expect",
+    "Announcement": "announce",
+    "Bounds": "bounds",
+    "StopBy": "stop",
+}
 TOPOLOGY = {"Group": "nodes.NAME", "Settings": "settings", "Disks": "disks", "Security": "security"}
 UNITS = (
     ("a duration", "300ms, 20s, 8m, 1h"),
@@ -79,7 +100,7 @@ def parts(grammar: Grammar) -> dict[str, str]:
 
 def _page(grammar: Grammar) -> Iterator[str]:
     experiment, topology = schema_of("experiment", grammar), schema_of("topology", grammar)
-    yield "# The grammar of experiments, topologies and targets"
+    yield "# The grammar of experiments, topologies, targets and game days"
     yield ""
     yield f"Made by `{COMMAND}` from the published schemas (`chaos/definitions/schema/`); a test"
     yield "fails when it is not current. An unknown key is an error, with file, line and column. [Faults](faults.md)"
@@ -105,6 +126,12 @@ def _page(grammar: Grammar) -> Iterator[str]:
     yield from _table(existing, existing)
     for name, place in EXISTING.items():
         yield from _part(f"`{place}`", existing["$defs"][name], existing)
+    gameday = schema_of("gameday", grammar)
+    yield ""
+    yield "## A game day"
+    yield from _table(gameday, gameday)
+    for name, place in GAMEDAY.items():
+        yield from _part(f"`{place}`", gameday["$defs"][name], gameday)
 
 
 def _part(title: str, part: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:

@@ -16,12 +16,13 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from chaos.definitions.existing import ExistingFile
+from chaos.definitions.gameday import GameDayFile
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.topology import TopologyFile
 from chaos.definitions.upstream import CaseFile
 
 FOLDER = Path(__file__).parent
-KINDS = ("experiment", "topology", "upstream", "existing")
+KINDS = ("experiment", "topology", "upstream", "existing", "gameday")
 
 
 def path_of(kind: str) -> Path:
@@ -31,7 +32,12 @@ def path_of(kind: str) -> Path:
 
 def schema_of(kind: str, grammar: Grammar) -> dict[str, Any]:
     """The schema of one of KINDS, made from its model. ``grammar``: what a file may name."""
-    others: dict[str, type[BaseModel]] = {"topology": TopologyFile, "upstream": CaseFile, "existing": ExistingFile}
+    others: dict[str, type[BaseModel]] = {
+        "topology": TopologyFile,
+        "upstream": CaseFile,
+        "existing": ExistingFile,
+        "gameday": GameDayFile,
+    }
     model = grammar.experiment_file if kind == "experiment" else others[kind]
     made = _tidy(model.model_json_schema(schema_generator=_Generate))
     assert isinstance(made, dict)
