@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from chaos.commands.planning_on import THE_CLUSTER, Planned, carries_out, planne
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
+    from chaos.run.guards import Guard
     from chaos.run.options import RunResult
     from chaos.target.existing.compare import Row
 
@@ -62,13 +63,16 @@ def runs_on(
 class Runs:
     """Runs on the cluster of one file, one at a time. ``seed`` None: each experiment's own.
 
-    ``over``: why no further one begins there; None while they may.
+    ``over``: why no further one begins there; None while they may. ``guards`` and ``permits``: as of
+    :class:`chaos.run.options.RunOptions`, for each of them.
     """
 
     def __init__(
         self, file: Path, out: Path, seed: int | None, *, controlled: bool = True, topology: str | None = None
     ) -> None:
         self.file, self.out, self.seed, self.controlled, self.topology = file, out, seed, controlled, topology
+        self.guards: Sequence[Guard] = ()
+        self.permits: Callable[[str], str | None] | None = None
         self.over: str | None = None
 
     def plans(self, experiments: Sequence[Experiment]) -> list[Planned]:
@@ -136,9 +140,9 @@ class Runs:
             reporter = Reporter(quiet=quiet)
             reporter.line(f"experiment {experiment.name} on {made.target.written.name}")
             try:
-                result = run_one(
-                    made.experiment, RunOptions(self.out, command, PROVIDERS, seed=self.seed, lab=there), reporter
-                )
+                options = RunOptions(self.out, command, PROVIDERS, seed=self.seed, lab=there)
+                options.guards, options.permits = self.guards, self.permits
+                result = run_one(made.experiment, options, reporter)
             finally:
                 reporter.close()
         except Lacking:
@@ -163,7 +167,7 @@ def refuse(every: Sequence[Planned]) -> None:
     target = every[0].target
     common = [each for each in every[0].refused if all(each in made.refused for made in every)]
     if not any(made.refused for made in every):
-        common = _busy(every)
+        common = busy(every)
     elif any(where == THE_CLUSTER for where, _ in every[0].refused):
         common = [*_under_way(every[0]), *common]
     names = [f"{made.experiment.name} may not run on {target.written.name}:" for made in every]
@@ -191,7 +195,7 @@ def _under_way(made: Planned) -> list[tuple[str, Row]]:
     return [(THE_CLUSTER, row) for row in rows]
 
 
-def _busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
+def busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
     """What a plan does not ask for, since it is more than a look: templates of others, and another run."""
     from chaos.registry import PROVIDERS
     from chaos.run import on_target, reaching

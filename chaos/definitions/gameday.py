@@ -173,10 +173,18 @@ class Snapshot(Strict):
     newest_within: PositiveDuration = Field(description="a successful one must have ended within, for example 24h")
 
 
+Rule = Literal["cpu", "heap", "storage", "storage.zone"]
+HEADROOM: tuple[Rule, ...] = ("cpu", "heap", "storage", "storage.zone")
+"""Rules of the audit that say whether a cluster bears the loss of a zone now."""
+
+
 class Preflight(Strict):
     """What must hold before the day, and before each of its experiments."""
 
     snapshot: Snapshot | None = Field(default=None, description="default: none is asked for, and the page says so")
+    headroom: OneOrMore[Rule] = Field(
+        default=HEADROOM, description="rules of `opensearch-chaos audit` that must not fail; default all four"
+    )
     stable: PositiveDuration = Field(
         default=Duration(10), description="for how long it must be green with nothing on its way, for example 10s"
     )
@@ -322,10 +330,19 @@ class Alerts(Strict):
         return self
 
 
+def _web_or_reference(text: str) -> str:
+    if text.partition(":")[0] in ("env", "file"):
+        return text
+    return _web(text)
+
+
+Hooked = Annotated[str, AfterValidator(_web_or_reference)]
+
+
 class Announcement(Strict):
     """Whom to tell, and of what."""
 
-    webhook: Reference | Web | None = Field(default=None, description="POST of JSON; an address, or a reference to one")
+    webhook: Hooked | None = Field(default=None, description="POST of JSON; an address, or a reference to one")
     slack: Reference | None = Field(default=None, description="incoming webhook of Slack's form: env:NAME or file:PATH")
     grafana: Web | None = Field(
         default=None, description="address of a Grafana: one annotation, which becomes a region"

@@ -230,6 +230,7 @@ class Execution(Loading, Phases, Closing):
             slis=self.experiment.slis,
             said=self.slis.said,
         )
+        made += self.options.guards
         with guards.Watch(made, self.stop.ask):
             yield
 

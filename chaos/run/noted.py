@@ -28,6 +28,8 @@ from chaos.run.commanding import HERE
 
 LOCK = "run"
 """The document that says which run is under way."""
+GAMEDAY = "gameday-"
+"""How the ids of documents begin that are of game days, and of no run."""
 MOST = 10_000
 SECONDS = 20.0
 OPEN, FORGET = "notes.open", "notes.forget"
@@ -162,7 +164,7 @@ class Notes:
         entries: dict[str, list[Entry]] = {}
         with reading(f"the notes in {self.index}"):
             for hit in found["hits"]["hits"]:
-                if hit["_id"] == LOCK:
+                if hit["_id"] == LOCK or str(hit["_id"]).startswith(GAMEDAY):
                     continue
                 said = hit["_source"]
                 inverse = Move.from_json(json.loads(said["inverse"])) if said["inverse"] else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.checks.models import FindingsFile
 from chaos.faults.offers import Providers
+from chaos.run.guards import Guard
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.parts import Parts
@@ -33,6 +35,10 @@ class RunOptions:
     kind: str = kinds.DEFAULT
     second_of: dict[str, Any] | None = None
     """The run that this one repeats, and why (:mod:`.retrying`); it goes into the plan, and so into the report."""
+    guards: Sequence[Guard] = ()
+    """Of whoever has the run made, beside the experiment's own."""
+    permits: Callable[[str], str | None] | None = None
+    """Asked with a phase's name before it changes anything on a cluster that is not ours, and once it has: why not."""
 
 
 @dataclass

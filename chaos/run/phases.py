@@ -15,7 +15,7 @@ from chaos.faults.select import ready
 from chaos.opensearch.views import await_green, elected
 from chaos.run.during import Waiting
 from chaos.run.loading import TICK_SECONDS
-from chaos.run.state import TARGET_GUARD
+from chaos.run.state import PERMITS_GUARD, TARGET_GUARD
 from chaos.run.stopping import Unasked, Unproven
 
 
@@ -46,6 +46,9 @@ class Phases(Waiting):
                 self.reporter.status(f"{phase.name}: {action.describe()}")
                 done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
                 self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
+            if self.there is not None and (phase.inject or phase.do):
+                self.ask_permission(phase)
+                self.stop.check()
             reason = self.hold(phase, began)
             looked = self.look_step(number)
         except BaseException as error:  # whatever ended it, the record says when
@@ -101,8 +104,14 @@ class Phases(Waiting):
         self.reporter.status(f"{phase.name}: asking whether this is allowed now")
         if why := self.there.forbids(number):
             self.stop.ask(f"“{phase.name}” is not allowed there now: {why}", TARGET_GUARD)
+        self.ask_permission(phase)
         self.stop.check()
         return time.monotonic() - began
+
+    def ask_permission(self, phase: Phase) -> None:
+        """Whoever has the run made may end it: before a phase changes anything there, and once it has."""
+        if self.options.permits is not None and (why := self.options.permits(phase.name)) is not None:
+            self.stop.ask(f"“{phase.name}” is not permitted: {why}", PERMITS_GUARD)
 
     def inject_step(self, phase: Phase) -> None:
         """All faults of a phase at once."""

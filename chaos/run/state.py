@@ -41,6 +41,8 @@ DRIVER = "driver"
 """Under which the ledger has the end of the load driver."""
 TARGET_GUARD = "target"
 """Named as the guard where a cluster that is not ours may not be touched any more."""
+PERMITS_GUARD = "permits"
+"""Where whoever had the run made takes that back."""
 WORD_SECONDS = 5.0
 """How long the watch over processes may take to say how one ended."""
 

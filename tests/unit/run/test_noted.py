@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 import urllib3
-from fake_cluster import FakeCluster
+from documents import INDEX, WithDocuments
 from making import block
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
@@ -25,69 +24,6 @@ from chaos.run.controllers import BEAT_SECONDS, CONTROLLERS, NOTHING, SILENT_SEC
 from chaos.run.noted import FORGET, NotedLedger, Notes, opening
 from chaos.run.on_target import LEASE_SECONDS, refused_beside
 from chaos.target.existing.target import folder_of, unreached
-
-INDEX = ".opensearch-chaos"
-
-
-class WithDocuments(FakeCluster):
-    """Documents of one index, as OpenSearch keeps them; ``full``: nothing more is taken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.documents: dict[str, dict[str, Any]] = {}
-        self.moved = 0
-        self.full = False
-
-    def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
-        name = path.partition("?")[0]
-        if not name.startswith(f"/{INDEX}"):
-            return super().answer(node, method, path, body)
-        kind, _, id = name.removeprefix(f"/{INDEX}").lstrip("/").partition("/")
-        if (method, kind) == ("PUT", ""):
-            self.indices.setdefault(INDEX, {})
-            return 200, {"acknowledged": True}
-        if INDEX not in self.indices:
-            return 404, {"error": {"reason": f"no such index [{INDEX}]"}}
-        if kind == "_settings":
-            return 200, {INDEX: {}}
-        if kind == "_refresh":
-            return 200, {}
-        if kind == "_bulk":
-            return self._many([json.loads(line) for line in body.splitlines()])
-        if kind == "_search":
-            return 200, {"hits": {"hits": [{"_id": id, "_source": source} for id, source in self.documents.items()]}}
-        if method == "DELETE" and kind == "":
-            del self.indices[INDEX]
-            return 200, {}
-        if method == "PUT":
-            if self.full:
-                return 429, {"error": {"reason": "disk usage exceeded flood-stage watermark"}}
-            if kind == "_create" and id in self.documents:
-                return 409, {}
-            self.moved += 1
-            self.documents[id] = body
-            return 201, {}
-        if method == "DELETE":
-            return (200, {}) if self.documents.pop(id, None) else (404, {})
-        if id not in self.documents:
-            return 404, {"found": False}
-        return 200, {"_source": self.documents[id], "_seq_no": self.moved, "_primary_term": 1}
-
-    def _many(self, rows: list[dict[str, Any]]) -> tuple[int, Any]:
-        items, rest = [], iter(rows)
-        for row in rest:
-            ((what, of),) = row.items()
-            if what == "delete":
-                items.append({what: {"status": 200 if self.documents.pop(of["_id"], None) else 404}})
-                continue
-            source = next(rest)
-            status = 429 if self.full else 409 if of["_id"] in self.documents else 201
-            why = {"error": {"reason": "disk usage exceeded flood-stage watermark"}} if self.full else {}
-            if status == 201:
-                self.moved += 1
-                self.documents[of["_id"]] = source
-            items.append({what: {"status": status, **why}})
-        return 200, {"items": items}
 
 
 @pytest.fixture

@@ -1,0 +1,292 @@
+"""What all machines know of a target's game days: documents in the notes of the target (``.opensearch-chaos``).
+
+The lock of a day that is under way, which days were held, which approvals are used up, what is on hold after trouble,
+what the cluster's operators consent to, and the wish of anybody that a day may stop. Everything is changed by
+compare-and-set: ``op_type=create``, or ``if_seq_no`` with ``if_primary_term``. Wall clocks are never compared; who
+wants a lock must see it stand still for a whole TTL on a clock of its own, as client-go's leader election does.
+OpenSearch checks no token: between a look at the lock and the request after it lies a gap that no client can close.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.base.errors import ChaosError, LabError
+from chaos.base.text import printable
+from chaos.opensearch.administration import reading
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.views import administer
+from chaos.run.noted import GAMEDAY, Notes
+
+TTL_SECONDS = 180.0
+"""A lock that stands still for so long is nobody's any more. It has a copy in each zone, and a cluster with default
+settings needs a minute and more to give a zone up that has gone silent; until then nothing can be written."""
+RENEW_SECONDS = 15.0
+"""How often it is renewed."""
+ABORT_SECONDS = TTL_SECONDS / 2
+"""Who could not renew it for so long ends the day: nobody can have taken it by then."""
+LOOK_SECONDS = 1.0
+ASK_SECONDS = 10.0
+LOCK, STOP, CONSENT = f"{GAMEDAY}lock", f"{GAMEDAY}stop", f"{GAMEDAY}consent"
+
+
+class Held(ChaosError):
+    """Another machine holds the day, or has held it. Nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Doc:
+    """One document, and its place in the order of changes."""
+
+    source: Mapping[str, Any]
+    seq_no: int
+    term: int
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        return self.term, self.seq_no
+
+
+class Board:
+    """The documents of one target. Raises LabError where nobody answers, or what is there cannot be read."""
+
+    def __init__(self, cluster: Cluster, index: str) -> None:
+        self._cluster, self.index = cluster, index
+        self._notes = Notes(cluster, index)
+
+    def make(self) -> None:
+        """Have the index; fine when it is there."""
+        self._notes.make()
+
+    def exists(self) -> bool:
+        return self._notes.exists()
+
+    def get(self, id: str) -> Doc | None:
+        status, answer = self._ask("GET", f"/{self.index}/_doc/{id}")
+        if status == 404:
+            return None
+        with reading(f"{id} in {self.index}"):
+            if status != 200:
+                raise LabError(f"reading {id} in {self.index} answered {status}: {str(answer)[:300]}")
+            return Doc(dict(answer["_source"]), int(answer["_seq_no"]), int(answer["_primary_term"]))
+
+    def create(self, id: str, source: Mapping[str, Any]) -> Doc | None:
+        """None where it is there already."""
+        return self._written(f"/{self.index}/_create/{id}", id, source)
+
+    def swap(self, id: str, source: Mapping[str, Any], old: Doc) -> Doc | None:
+        """None where it is another by now."""
+        where = f"/{self.index}/_doc/{id}?if_seq_no={old.seq_no}&if_primary_term={old.term}"
+        return self._written(where, id, source)
+
+    def put(self, id: str, source: Mapping[str, Any]) -> Doc:
+        made = self._written(f"/{self.index}/_doc/{id}", id, source)
+        if made is None:
+            raise LabError(f"writing {id} in {self.index} met another change")
+        return made
+
+    def remove(self, id: str, old: Doc | None = None) -> bool:
+        """False where it is another by now (``old`` given). Fine where it is gone."""
+        like = "" if old is None else f"?if_seq_no={old.seq_no}&if_primary_term={old.term}"
+        status, answer = self._ask("DELETE", f"/{self.index}/_doc/{id}{like}")
+        if status not in (200, 404, 409):
+            raise LabError(f"removing {id} from {self.index} answered {status}: {str(answer)[:300]}")
+        return status != 409
+
+    def every(self, beginning: str) -> dict[str, Mapping[str, Any]]:
+        """All documents whose ids begin so, as they were at the last refresh, which is asked for."""
+        status, answer = self._ask("POST", f"/{self.index}/_refresh")
+        if status == 404:
+            return {}
+        if status != 200:
+            raise LabError(f"refreshing {self.index} answered {status}: {str(answer)[:300]}")
+        status, answer = self._ask("GET", f"/{self.index}/_search?size=10000")
+        with reading(f"what is in {self.index}"):
+            if status != 200:
+                raise LabError(f"reading {self.index} answered {status}: {str(answer)[:300]}")
+            hits = answer["hits"]["hits"]
+            return {str(hit["_id"]): hit["_source"] for hit in hits if str(hit["_id"]).startswith(beginning)}
+
+    def forget(self) -> int:
+        """Take all documents of game days away, and the index if nothing else is in it. How many there were."""
+        if not self.exists():
+            return 0
+        every = self.every("")
+        ours = [id for id in every if id.startswith(GAMEDAY) and id != CONSENT]
+        for id in ours:
+            self.remove(id)
+        if len(ours) == len(every):
+            status, answer = self._ask("DELETE", f"/{self.index}")
+            if status not in (200, 404):
+                raise LabError(f"deleting {self.index} answered {status}: {str(answer)[:300]}")
+        return len(ours)
+
+    def _written(self, path: str, id: str, source: Mapping[str, Any]) -> Doc | None:
+        status, answer = self._ask("PUT", path, json.loads(json.dumps(dict(source))))
+        if status == 409:
+            return None
+        with reading(f"the answer of {self.index}"):
+            if status not in (200, 201):
+                raise LabError(f"writing {id} in {self.index} answered {status}: {str(answer)[:300]}")
+            return Doc(dict(source), int(answer["_seq_no"]), int(answer["_primary_term"]))
+
+    def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        return administer(self._cluster, method, path, body, timeout=ASK_SECONDS)
+
+
+@dataclass
+class Lock:
+    """One day's hold on a target: taken, renewed in a thread of its own, read again around each move, given back.
+
+    A guard of the run too (:meth:`tripped`). ``clock``: seconds that only go on. Undo never needs it.
+    """
+
+    board: Board
+    gameday: str
+    lost: Callable[[str], None] = lambda says: None
+    """Told once, when it is not ours any more."""
+    clock: Callable[[], float] = time.monotonic
+    name: str = field(default="lock", init=False)
+
+    def __post_init__(self) -> None:
+        self.who = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._doc: Doc | None = None
+        self._renewed = float("-inf")
+        self._why: str | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.token = 0
+
+    # ---- taking it ---------------------------------------------------------------------------
+
+    def take(
+        self, says: Callable[[str], None] = lambda words: None, wait: Callable[[float], object] | None = None
+    ) -> None:
+        """Raises Held where somebody alive has it, LabError where that cannot be known.
+
+        ``wait`` sleeps; ``says`` hears why it is waited.
+        """
+        pause = wait or time.sleep
+        self.board.make()
+        began = self.clock()
+        made = self.board.create(LOCK, self._source())
+        if made is None:
+            made, began = self._overtake(says, pause)
+        self._doc, self._renewed = made, began
+        self.token = made.term << 40 | made.seq_no
+
+    def _overtake(self, says: Callable[[str], None], pause: Callable[[float], object]) -> tuple[Doc, float]:
+        first = held = self.board.get(LOCK)
+        if held is None:
+            began = self.clock()
+            if (made := self.board.create(LOCK, self._source())) is not None:
+                return made, began
+            raise Held("another machine has just taken the lock of this cluster")
+        whose = _whose(held)
+        says(f"{whose} holds this cluster: watching for {TTL_SECONDS:g} s whether it lives")
+        end = self.clock() + TTL_SECONDS
+        while self.clock() < end:
+            pause(min(LOOK_SECONDS, max(0.0, end - self.clock())))
+            held = self.board.get(LOCK)
+            if held is None or first is None or held.moved != first.moved:
+                raise Held(f"{whose} is under way on this cluster")
+        began = self.clock()
+        made = self.board.swap(LOCK, self._source(), held)
+        if made is None:
+            raise Held("another machine has just taken the lock of this cluster")
+        return made, began
+
+    def _source(self) -> dict[str, Any]:
+        return {"who": self.who, "gameday": self.gameday, "host": socket.gethostname(), "n": secrets.token_hex(4)}
+
+    # ---- holding it --------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Renew it from now on."""
+        self._thread = threading.Thread(target=self._run, name="lock of the game day", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(RENEW_SECONDS):
+            self.renew()
+            if self._why is not None:
+                return
+
+    def renew(self) -> None:
+        """Once. What is not ours any more is lost for good; who does not answer may do so next time."""
+        assert self._doc is not None
+        began, source = self.clock(), self._source()
+        try:
+            made = self.board.swap(LOCK, source, self._doc)
+            if made is None:  # an answer that was lost may have been ours
+                now = self.board.get(LOCK)
+                if now is None or now.source.get("who") != self.who:
+                    return self._lose("somebody else has taken the lock of this cluster")
+                made = self.board.swap(LOCK, source, now)
+                if made is None:
+                    return self._lose("somebody else has taken the lock of this cluster")
+        except ChaosError:
+            return
+        self._doc, self._renewed = made, began
+
+    def _lose(self, says: str) -> None:
+        if self._why is None:
+            self._why = says
+            self.lost(says)
+
+    def tripped(self, now: float) -> str | None:
+        """Why no day may go on that has this lock. A process that was frozen past its time sees so here."""
+        if self._why is None and self.clock() - self._renewed > ABORT_SECONDS:
+            self._lose(f"the lock of this cluster could not be renewed for {ABORT_SECONDS:g} s")
+        return self._why
+
+    def held(self) -> str | None:
+        """Why it is not ours now, by asking the cluster; None: it is. Around each move."""
+        if (why := self.tripped(self.clock())) is not None:
+            return why
+        try:
+            now = self.board.get(LOCK)
+        except ChaosError as error:
+            return f"whether the lock of this cluster is still ours cannot be read: {error.message}"
+        if now is None or now.source.get("who") != self.who:
+            self._lose("somebody else has taken the lock of this cluster")
+        return self._why
+
+    def release(self) -> None:
+        """Give it back. Never takes one away that is not ours. Raises LabError."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        now = self.board.get(LOCK)
+        if now is not None and now.source.get("who") == self.who:
+            self.board.remove(LOCK, now)
+
+
+def _whose(doc: Doc) -> str:
+    gameday, host = (printable(str(doc.source.get(key, "?"))) for key in ("gameday", "host"))
+    return f"game day {gameday} of {host}"
+
+
+# ---- days, holds, approvals, wishes to stop ----------------------------------------------------------
+
+
+def day_id(gameday: str, day: str) -> str:
+    """Of the document that says that a day was held, or is being held. ``day``: the window's, such as 2026-11-26."""
+    return f"{GAMEDAY}day-{gameday}-{day}"
+
+
+def hold_id(gameday: str) -> str:
+    return f"{GAMEDAY}hold-{gameday}"
+
+
+def used_id(nonce: str) -> str:
+    """Of the document that says that an approval is used up."""
+    return f"{GAMEDAY}used-{nonce}"

@@ -1,0 +1,120 @@
+"""A game day's file: what is taken, and each mistake in one line with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daykit import DAY, a_day, written
+
+from chaos.base.errors import InvalidInput
+from chaos.definitions.gameday import load_gameday
+
+WINDOW, GUARD, HOOK = DAY["window"], DAY["guards"]["users"], DAY["announce"][0]
+PROM = {"url": "http://prom:9090", "query": "up"}
+FULL: dict[str, Any] = {
+    "description": "every part",
+    "freezes": [{"yaml": "freezes.yaml", "oldest": "24h"}, {"ics": "https://calendar.example/x.ics", "token": "env:T"}],
+    "approval": {
+        "allowed_signers": "allowed_signers",
+        "people": 3,
+        "ticket": {
+            "url": "https://change.example/api/{change}",
+            "token": "env:CHANGE",
+            "state": "/result/state",
+            "approved": "implement",
+            "begins": "/result/start",
+            "ends": "/result/end",
+            "digest": "/result/text",
+        },
+    },
+    "ladder": {"labs": "lab-runs", "within": "240h"},
+    "preflight": {"snapshot": {"repository": "nightly", "newest_within": "24h"}, "headroom": ["heap"]},
+    "guards": {
+        "users": {"counts": "outcome", "prometheus": PROM, "above": "5%"},
+        "alarm": {"counts": "blocking", "cloudwatch": {"alarm": "x", "region": "eu-west-1"}},
+        "monitor": {"counts": "blocking", "monitor": {"monitor": "id"}},
+        "shop": {"counts": "blocking", "http": {"url": "https://shop.example", "number": "/p99", "at": "/at"}, "above": 2},
+        "own": {"counts": "blocking", "program": {"run": ["check", "-q"]}},
+    },
+    "alerts": {
+        "alertmanager": "http://am:9093",
+        "expect": [
+            {"name": "Down", "experiment": "one", "phase": "dead", "fires_within": "2m", "resolves_within": "10m"}
+        ],
+        "others": 0,
+    },
+    "announce": [{"slack": "env:SLACK", "on": ["before", "abort"]}, {"grafana": "https://g.example", "tags": ["x"]}],
+    "drill": True,
+    "textfile": "/var/lib/node/x.prom",
+}  # fmt: skip
+
+
+def test_every_part_is_taken(tmp_path: Path) -> None:
+    day = a_day(tmp_path, **FULL)
+    assert day.written.people == 3 and day.written.drilled and day.written.guards["own"].source == "program"
+    assert day.resolved("file:x") == f"file:{tmp_path / 'x'}" and day.resolved("env:X") == "env:X"
+
+
+def test_a_zone_asks_for_two_people_and_a_drill(tmp_path: Path) -> None:
+    node = a_day(tmp_path / "node")
+    zone = a_day(tmp_path / "zone", experiments=[{"experiment": "one.yaml", "rung": "zone"}])
+    assert (node.written.people, node.written.drilled) == (1, False)
+    assert (zone.written.people, zone.written.drilled) == (2, True)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"name": "other"}, "the name is other and the file is staging.yaml"),
+    ({"target": "nothing.yaml"}, "there is no file nothing.yaml"),
+    ({"hypothesis": None}, '"hypothesis" is missing'),
+    ({"window": {**WINDOW, "zone": "Europe/Nowhere"}}, "there is no time zone Europe/Nowhere"),
+    ({"window": {**WINDOW, "zone": "../etc/passwd"}}, "is no time zone"),
+    ({"window": {**WINDOW, "from": 600}}, "expected a time of day in quotes"),
+    ({"window": {**WINDOW, "from": "10:60"}}, "expected a time of day in quotes"),
+    ({"window": {**WINDOW, "to": "10:00"}}, "from and to are the same"),
+    ({"window": {**WINDOW, "last_start": "16:00"}}, "last_start is outside of 10:00 to 16:00"),
+    ({"window": {**WINDOW, "last_start": "15:45"}}, "there is no room for 30m and an abort of 1m"),
+    ({"window": {**WINDOW, "to": "10:20"}}, "there is no room for 30m"),
+    ({"window": {**WINDOW, "days": ["someday"]}}, "someday"),
+    ({"freezes": [{"yaml": "a", "ics": "b"}]}, "a freeze is one calendar"),
+    ({"freezes": [{"yaml": "a", "token": "env:T"}]}, "a token is for an address"),
+    ({"freezes": [{"ics": "https://u:p@x.example/a"}]}, "no user and password in the address"),
+    ({"approval": {}}, "nobody could approve"),
+    ({"approval": {"allowed_signers": "nobody"}}, "there is no file nobody"),
+    ({"ladder": {}}, "a ladder is climbed or waived"),
+    ({"ladder": {"waived": "no"}}, "waived"),
+    ({"guards": {}}, "guards"),
+    ({"guards": {"users": {**GUARD, "counts": "blocking"}}}, "no guard says how users are"),
+    ({"guards": {"users": {"counts": "outcome"}}}, "a guard asks one source"),
+    ({"guards": {"users": {**GUARD, "prometheus": PROM, "above": 1}}}, "a guard asks one source"),
+    ({"guards": {"users": {"counts": "outcome", "prometheus": PROM}}}, "a number has one bad side"),
+    ({"guards": {"users": {**GUARD, "above": 1}}}, "program answers no number"),
+    ({"guards": {"users": {**GUARD, "timeout": "20s"}}}, "timeout 20s is more than every 10s"),
+    ({"guards": {"users": {**GUARD, "every": "500ms"}}}, "500ms is too often"),
+    ({"guards": {"Users!": GUARD}}, "Users!"),
+    ({"alerts": {"prometheus": "http://p:9090"}}, "nothing is expected of alerts"),
+    ({"alerts": {"others": 0}}, "alerts are asked of one server"),
+    ({"announce": []}, "announce"),
+    ({"announce": [{**HOOK, "on": ["end"]}]}, "nobody is told of 'before'"),
+    ({"announce": [{**HOOK, "on": ["before"]}]}, "nobody is told of 'abort'"),
+    ({"announce": [{**HOOK, "slack": "env:S"}]}, "an announcement goes one way"),
+    ({"announce": [{"slack": "https://hooks.example/secret"}]}, "a secret is given by reference only"),
+    ({"announce": [{**HOOK, "tags": ["x"]}]}, "tags are of a Grafana annotation"),
+    ({"announce": [{"webhook": "ftp://x"}]}, "ftp://x is no address"),
+    ({"stop": {"file": "stop"}}, "stop is not absolute"),
+    ({"textfile": "x.prom"}, "expected an absolute path"),
+    ({"experiments": [{"experiment": "one.yaml", "rung": "observe"}]}, "rung"),
+    ({"kind": "existing"}, "this file is of kind existing"),
+    ({"surprise": 1}, 'unknown key "surprise"'),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), WRONG, ids=lambda each: str(each)[:60])
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    file = written(tmp_path, **{key: value for key, value in change.items() if key != "name"})
+    if "name" in change:
+        file.write_text(file.read_text().replace('name: "staging"', 'name: "other"'))
+    with pytest.raises(InvalidInput) as error:
+        load_gameday(file)
+    assert says in error.value.message and f"{file.name}:" in error.value.message.splitlines()[0], error.value.message
