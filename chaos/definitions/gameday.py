@@ -20,7 +20,7 @@ from chaos.base.addresses import PORTS
 from chaos.base.units import Duration, Malformed, Number, PositiveDuration, at_least
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.loading import validated
-from chaos.definitions.slis import INTERVALS, Query, Reference, SliAccess
+from chaos.definitions.slis import INTERVALS, Prometheus, Query, Reference, Sli, SliAccess
 from chaos.definitions.source import Problem, Source, shown
 from chaos.definitions.topology import Name
 
@@ -70,9 +70,16 @@ def _web(text: str) -> str:
     return text
 
 
+def _pointer(text: str) -> str:
+    if not text.startswith("/") or re.search("~(?![01])", text):
+        raise Malformed(f"{text} is no JSON pointer (RFC 6901): expected such as /data/value")
+    return text
+
+
 TimeZone = Annotated[str, AfterValidator(_zone)]
 Web = Annotated[str, AfterValidator(_web)]
 Words = Annotated[str, Field(min_length=1)]
+Pointer = Annotated[str, AfterValidator(_pointer)]
 
 
 class Window(Strict):
@@ -196,11 +203,22 @@ class Preflight(Strict):
 class PrometheusGuard(Strict):
     """One number by PromQL."""
 
-    url: Web = Field(description="of the Prometheus, for example http://prometheus.example:9090")
+    url: Prometheus = Field(description="of the Prometheus, for example http://prometheus.example:9090")
     query: Query = Field(description="PromQL whose answer is one number")
     fresh: Query | None = Field(default=None, description="PromQL for how old the data is, in seconds")
     oldest: PositiveDuration = Field(default=Duration(60), description="samples that are older do not count")
     access: SliAccess = Field(default_factory=SliAccess, description="as whom; default nobody")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.access.fits(self.url)
+        return self
+
+    @property
+    def sli(self) -> Sli:
+        """The same as an experiment has it."""
+        given = {"query": self.query, "fresh": self.fresh, "oldest": self.oldest, "access": self.access}
+        return Sli.model_validate({"prometheus": self.url, **given})
 
 
 class CloudWatchGuard(Strict):
@@ -223,12 +241,21 @@ class HttpGuard(Strict):
     url: Web = Field(description="asked by GET; redirects are not followed")
     token: Reference | None = Field(default=None, description="bearer token: env:NAME or file:PATH")
     ca: str | None = Field(default=None, description="PEM file of whom to trust; default the system's")
-    status: OneOrMore[StrictInt] = Field(default=(200,), description="what is good, for example 200; others are bad")
-    number: Words | None = Field(default=None, description="JSON pointer to a number, for above and below")
-    at: Words | None = Field(
+    status: OneOrMore[StrictInt] = Field(
+        default=(200,),
+        description="what is good, for example 200; others are bad, but for 3xx, 401, 403 and 407, which are no data",
+    )
+    number: Pointer | None = Field(default=None, description="JSON pointer to a number, for above and below")
+    at: Pointer | None = Field(
         default=None, description="JSON pointer to when it was measured, ISO 8601 or epoch seconds; for oldest"
     )
     oldest: PositiveDuration = Field(default=Duration(60), description="how old that may be, for example 60s")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.ca is not None and urlsplit(self.url).scheme != "https":
+            raise Malformed("certificates mean TLS: expected an address with https")
+        return self
 
 
 class ProgramGuard(Strict):
@@ -327,7 +354,13 @@ class Alerts(Strict):
             raise Malformed("alerts are asked of one server: expected prometheus or alertmanager")
         if not self.expect and self.others is None:
             raise Malformed("nothing is expected of alerts: expected expect, others, or both")
+        self.access.fits(self.server)
         return self
+
+    @property
+    def server(self) -> str:
+        """The address of whom is asked."""
+        return str(self.prometheus or self.alertmanager)
 
 
 def _web_or_reference(text: str) -> str:

@@ -90,6 +90,7 @@ def _not_too_often(value: Duration) -> Duration:
 
 
 Reference = Annotated[str, AfterValidator(_reference)]
+Prometheus = Annotated[str, AfterValidator(_url)]
 Query = Annotated[str, AfterValidator(_asked)]
 
 
@@ -113,13 +114,27 @@ class SliAccess(Strict):
             raise Malformed("a key without its certificate: expected the certificate too")
         return self
 
+    def fits(self, address: str) -> None:
+        """Raises Malformed where it has certificates and the address is not spoken to over TLS."""
+        if urlsplit(address).scheme != "https" and (self.ca is not None or self.certificate is not None):
+            raise Malformed("certificates mean TLS: expected an address with https")
+
+    def reached(self, folder: Path, *, tls: bool) -> Access:
+        """How a server is spoken to, but for a token; files are beside the one in which this stands, in ``folder``."""
+        return Access(
+            tls=tls,
+            ca=_beside(folder, self.ca),
+            user=self.user,
+            password=resolved(folder, self.password),
+            certificate=_beside(folder, self.certificate),
+            key=_beside(folder, self.key),
+        )
+
 
 class Sli(Strict):
     """A number that a Prometheus knows: one query, asked every few seconds from the warm-up to the end."""
 
-    prometheus: Annotated[str, AfterValidator(_url)] = Field(
-        description="its address, for example http://prometheus.example:9090"
-    )
+    prometheus: Prometheus = Field(description="its address, for example http://prometheus.example:9090")
     query: Query = Field(description="PromQL; the answer must be one number: a scalar, or a vector of one element")
     every: Annotated[PositiveDuration, AfterValidator(_not_too_often)] = Field(
         default=Duration(5), description="how often it is asked, for example 5s"
@@ -153,15 +168,7 @@ class Sli(Strict):
 
     def reached(self, folder: Path) -> Access:
         """How it is spoken to, but for a token; its files are beside the experiment's own, in ``folder``."""
-        given = self.access
-        return Access(
-            tls=self.tls,
-            ca=_beside(folder, given.ca),
-            user=given.user,
-            password=resolved(folder, given.password),
-            certificate=_beside(folder, given.certificate),
-            key=_beside(folder, given.key),
-        )
+        return self.access.reached(folder, tls=self.tls)
 
 
 def _beside(folder: Path, file: str | None) -> str | None:

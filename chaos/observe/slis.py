@@ -108,9 +108,11 @@ def _error(body: Any) -> str:
 class Asker:
     """One SLI's questions. For one thread. Raises InvalidInput when secrets or files of its access cannot be read."""
 
-    def __init__(self, sli: Sli, folder: Path) -> None:
-        """``folder``: the experiment's, beside which its files are."""
+    def __init__(self, sli: Sli, folder: Path, *, deadline: float | None = None) -> None:
+        """``folder``: the experiment's, beside which its files are. ``deadline``: seconds for one answer with what is
+        asked beside it; default :data:`DEADLINE_SECONDS`, less where the next question is due sooner."""
         self._sli = sli
+        self._deadline = min(float(sli.every), DEADLINE_SECONDS) if deadline is None else deadline
         host, port, self._path = sli.server
         access = sli.reached(folder)
         access.check()
@@ -123,7 +125,7 @@ class Asker:
 
     def ask(self) -> Answer:
         """Ask for the value, and whether it is fresh. Never raises what a server may cause."""
-        until = time.monotonic() + min(float(self._sli.every), DEADLINE_SECONDS)
+        until = time.monotonic() + self._deadline
         answer = self._get(self._sli.query, until)
         if answer.reached and self.looks_back is None:
             self.looks_back = self._goes_by_it(until)
