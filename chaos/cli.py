@@ -11,6 +11,7 @@ import typer
 
 import chaos
 from chaos.base.errors import ChaosError, Exit
+from chaos.commands import gameday
 from chaos.commands.auditing import audit
 from chaos.commands.catalogue import faults
 from chaos.commands.common import out, say_error
@@ -44,6 +45,10 @@ lab_app = typer.Typer(help="A cluster to play with: up, status, exec, down.", no
 app.add_typer(lab_app, name="lab")
 target_app = typer.Typer(help="A cluster that exists, by its file: check, rights.", no_args_is_help=True)
 app.add_typer(target_app, name="target")
+gameday_app = typer.Typer(
+    help="Game days: scheduled, gated, announced, stoppable, on the record.", no_args_is_help=True
+)
+app.add_typer(gameday_app, name="gameday")
 
 
 @app.callback(invoke_without_command=True)
@@ -88,6 +93,8 @@ lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unkn
 lab_app.command("down")(lab_down)
 target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
+for name, each in gameday.COMMANDS.items():
+    gameday_app.command(name)(each)
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C where no run has its own handler, as during a download."""

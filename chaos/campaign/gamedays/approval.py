@@ -228,6 +228,12 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
         yield "the game day's file was edited"
 
 
+def strangers(content: Mapping[str, Any], node_ids: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Nodes that are there and were not approved, in words. One that is away, as a fault may have it, is none."""
+    found = _changed_nodes(content["nodes"], node_ids)
+    return [printable(each) for each in found if not each.endswith("is not there any more")]
+
+
 def _cluster(said: Mapping[str, Any]) -> str:
     return f"{said['cluster_name']} ({said['cluster_uuid']})"
 

@@ -36,6 +36,8 @@ ABORT_SECONDS = TTL_SECONDS / 2
 LOOK_SECONDS = 1.0
 ASK_SECONDS = 10.0
 LOCK, STOP, CONSENT = f"{GAMEDAY}lock", f"{GAMEDAY}stop", f"{GAMEDAY}consent"
+DAYS = f"{GAMEDAY}day-"
+"""How the ids of days begin that were held, or are."""
 
 
 class Held(ChaosError):
@@ -280,7 +282,7 @@ def _whose(doc: Doc) -> str:
 
 def day_id(gameday: str, day: str) -> str:
     """Of the document that says that a day was held, or is being held. ``day``: the window's, such as 2026-11-26."""
-    return f"{GAMEDAY}day-{gameday}-{day}"
+    return f"{DAYS}{gameday}-{day}"
 
 
 def hold_id(gameday: str) -> str:

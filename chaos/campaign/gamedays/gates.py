@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.text import listed, plural, printable
-from chaos.campaign.gamedays.board import Doc
+from chaos.campaign.gamedays.board import DAYS, Doc
 from chaos.campaign.gamedays.gate import Gate
 from chaos.definitions.existing import RUNGS, Existing, as_production
 from chaos.definitions.gameday import GameDay, Step
@@ -245,12 +245,12 @@ def frozen(found: Sequence[tuple[str, str | None]]) -> list[Gate]:
     ]
 
 
-def earlier_of(days: Mapping[str, Mapping[str, Any]], day_of: str = "gameday-day-") -> list[Earlier]:
+def earlier_of(days: Mapping[str, Mapping[str, Any]]) -> list[Earlier]:
     """Experiments of earlier days, by the documents on the cluster. What cannot be read is left out: it permits
     nothing."""
     found = []
     for id, source in days.items():
-        if not id.startswith(day_of):
+        if not id.startswith(DAYS):
             continue
         for each in source.get("experiments") or []:
             try:

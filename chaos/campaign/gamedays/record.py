@@ -65,6 +65,10 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+FILE = "record.jsonl"
+"""Its name in a day's folder."""
+
+
 class Record:
     """Writes the record of one day. Any thread may; each line is on the disk when :meth:`add` returns.
 
@@ -178,6 +182,15 @@ def read(path: Path) -> list[dict[str, Any]]:
             raise InvalidInput(f"line {at} of {path} {data}", remedy="it was changed after it was written: find a copy")
         found.append(data)
     return found
+
+
+def head_of(path: Path) -> str:
+    """The hash of a record's last whole line. Raises InvalidInput."""
+    try:
+        *lines, _ = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InvalidInput(f"the record {path} cannot be read: {error.strerror or error}") from error
+    return hashlib.sha256(lines[-1]).hexdigest() if lines else START
 
 
 def verify(path: Path, head: str | None = None) -> list[str]:

@@ -1,0 +1,364 @@
+"""``gameday``: validate, plan, approve, run, status, stop, resume, history, schedule, forget."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+import shlex
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chaos.base.errors import ChaosError, Exit, InvalidInput
+from chaos.base.text import plural
+from chaos.commands.common import out, say
+
+if TYPE_CHECKING:
+    from chaos.campaign.gamedays.board import Board
+    from chaos.commands.gameday_hands import TargetHands
+    from chaos.definitions.gameday import GameDay
+
+File = Annotated[Path, typer.Argument(help="A game day's file, such as experiments/gamedays/staging.yaml.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.", prompt=False)]
+NEXT = 10
+"""Firings that ``validate`` shows."""
+
+
+def _hands(day: GameDay, out_folder: Path, *, quiet: bool = True) -> TargetHands:
+    from chaos.commands.gameday_hands import TargetHands
+
+    return TargetHands(day, out_folder, quiet)
+
+
+def _board(day: GameDay) -> Board:
+    """Raises InvalidInput where the target's file names no index for notes."""
+    from chaos.campaign.gamedays.board import Board
+
+    hands = _hands(day, Path("reports"))
+    target = hands.target()
+    if target.written.notes is None:
+        raise InvalidInput(f"{target.file} names no index for notes", remedy="write notes: .opensearch-chaos there")
+    return Board(hands.cluster(), target.written.notes)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _who() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+# ---- before it -----------------------------------------------------------------------------------------
+
+
+def gameday_validate(
+    file: File,
+    at: Annotated[
+        datetime | None, typer.Option("--at", help="As if it were then, in UTC.", formats=["%Y-%m-%dT%H:%M"])
+    ] = None,
+) -> None:
+    """Check a game day's file, and show its next ten firings and what would block each. Asks no cluster.
+
+    Times are in the window's zone and in UTC, across the next clock changes.
+    """
+    from chaos.campaign.gamedays import announce, freezes, gates, windows
+    from chaos.definitions.gameday import load_gameday
+
+    day, now = load_gameday(file), at.replace(tzinfo=UTC) if at is not None else _now()
+    written = day.written
+    hands = _hands(day, Path("reports"))
+    target = hands.target()
+    hands.experiments()
+    if wrong := announce.wrong_templates(day):
+        raise InvalidInput("\n".join(f"{day.file}: {each}" for each in wrong), remedy="see docs/gamedays.md")
+    say(f"game day {day.name} ({day.file}) on {target.written.name}: {written.description or written.hypothesis}")
+    for number, step in enumerate(written.experiments, 1):
+        say(f"  {number}. {step.experiment} (rung {step.rung})")
+    say(f"window: {', '.join(written.window.days)} {written.window.from_:%H:%M} to {written.window.to:%H:%M} "
+        f"{written.window.zone}")  # fmt: skip
+    for firing in windows.firings(written.window, now, NEXT):
+        if firing.at is None or firing.closes is None:
+            say(f"  {firing.day} {firing.says}")
+            continue
+        blocked = [why for _, why in freezes.frozen_by(day, firing.at, firing.closes, now) if why is not None]
+        held = windows.held(written.window, written.bounds, firing.at)
+        blocked += [] if held.ok else [held.why or "outside of its window"]
+        allowed = gates.allowed(target, written.experiments, firing.at.astimezone(UTC).date())
+        blocked += [] if allowed.ok else [allowed.says]
+        said = f"blocked: {'; '.join(blocked)}" if blocked else "nothing that is known today blocks it"
+        special = f"  ({firing.says})" if firing.says else ""
+        say(f"  {firing.at:%a %Y-%m-%d %H:%M %Z} = {firing.at.astimezone(UTC):%H:%M} UTC  {said}{special}")
+    for change in windows.changes(written.window.zone, now, 2):
+        say(f"  {written.window.zone}: {change.says}")
+    now_held = windows.held(written.window, written.bounds, now)
+    say(f"now: {now_held.why or 'its window is open'}")
+    say("validate: OK")
+
+
+def gameday_plan(
+    file: File,
+    as_json: Annotated[bool, typer.Option("--json", help="The statement that is approved, as JSON.")] = False,
+) -> None:
+    """Print everything that the day comes to on its cluster, with the digest that is approved. Sends GETs only.
+
+    Exit code 2 where an experiment's plan is refused now.
+    """
+    from chaos.campaign.gamedays import approval, gates
+    from chaos.campaign.gamedays.day import content_of
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    hands = _hands(day, Path("reports"))
+    plans = hands.plans()
+    content = content_of(day, hands, plans)
+    bad = [gate for gate in [*gates.plans(plans), *gates.rungs(plans, day.written.experiments)] if not gate.ok]
+    if as_json:
+        print(json.dumps({"digest": approval.digest_of(content), "content": content}, indent=1, ensure_ascii=False))
+    else:
+        say(approval.in_words(approval.statement(content, _now(), _until(day), "0" * 16)))
+        for gate in bad:
+            say(f"  REFUSED  {gate}")
+        say(f"digest: {approval.digest_of(content)}")
+    raise typer.Exit(int(Exit.USAGE if bad else Exit.PASS))
+
+
+def _until(day: GameDay) -> datetime:
+    from datetime import timedelta
+
+    return _now() + timedelta(seconds=float(day.written.approval.valid))
+
+
+def gameday_approve(
+    file: File,
+    key: Annotated[Path, typer.Option("--key", help="A key that ssh-keygen signs with; its .pub for an agent's.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; what is approved is shown all the same.")] = False,
+) -> None:
+    """Sign exactly what the day comes to now. It is shown in words first. Sends GETs only."""
+    from chaos.campaign.gamedays import approval
+    from chaos.campaign.gamedays.board import used_id
+    from chaos.campaign.gamedays.day import content_of
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    hands = _hands(day, Path("reports"))
+    board = _board(day)
+    used = [id.removeprefix(used_id("")) for id in board.every(used_id(""))] if board.exists() else []
+    offer = approval.to_sign(day, content_of(day, hands, hands.plans()), _now(), used)
+    say(approval.in_words(offer.statement))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInput("nobody can be asked here", remedy="add --yes where the words above were read")
+        if not typer.confirm("approve this"):
+            say("not approved")
+            raise typer.Exit(int(Exit.USAGE))
+    signed = approval.approve(day, offer, key, _now())
+    say(f"approved by {signed.person}: {signed.signature}")
+    more = f"{plural(signed.missing, 'more person', 'more people')} must sign" if signed.missing else "it is approved"
+    say(f"{more}; commit {signed.statement.parent} so that the runner finds it")
+
+
+# ---- the day --------------------------------------------------------------------------------------------
+
+
+def gameday_run(
+    file: File,
+    change: Annotated[str | None, typer.Option("--change", help="The change ticket's number, for its address.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only verdicts.")] = False,
+) -> None:
+    """Hold the day: every gate, then its experiments. Whoever fires it, late or twice, holds it once.
+
+    Exit codes: 0 kept its promises, or held already; 1 weakness; 2 refused before the first change; 3 inconclusive;
+    4 stopped; 5 error; 6 dirty.
+    """
+    from chaos.campaign.gamedays.announce import Announcer, stop_line
+    from chaos.campaign.gamedays.day import Day
+    from chaos.campaign.gamedays.record import FILE, Record
+    from chaos.commands.gameday_page import finish
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    folder = Path(day.written.record) / day.name / f"{_now():%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot make {folder}: {error.strerror}", remedy="name another folder: record") from None
+    broken: list[str] = []
+    with Record(folder / FILE, broken=broken.append) as record:
+        command = f"opensearch-chaos gameday run {shlex.quote(day.file)}" + (f" --change {change}" if change else "")
+        stop = stop_line(day, socket.gethostname())
+        announcer = Announcer(day, stop, record.add)
+        hands = _hands(day, folder / "runs", quiet=quiet)
+        say(f"game day {day.name}: to stop it from anywhere: {stop}")
+        code = Day(day, hands, record, announcer, say, change).go(command)
+    finish(day, folder, code)
+    if broken:
+        raise ChaosError(f"the record of the day has a hole: {broken[0]}")
+    say(f"record: {folder / FILE}")
+    say(f"page: {folder / 'gameday.html'}")
+    raise typer.Exit(int(code))
+
+
+def gameday_status(file: File) -> None:
+    """What the cluster knows of this game day: lock, holds, wishes to stop, days that were held. Sends no change."""
+    from chaos.campaign.gamedays.board import CONSENT, LOCK, STOP, day_id, hold_id
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    board = _board(day)
+    if not board.exists():
+        say(f"{day.name}: the cluster knows of no game day")
+        return
+    for what, id in (("lock", LOCK), ("hold", hold_id(day.name)), ("stop", STOP), ("consent", CONSENT)):
+        doc = board.get(id)
+        said = "none" if doc is None else ", ".join(f"{key} {value}" for key, value in sorted(doc.source.items()))
+        say(f"{what}: {said}")
+    for id, source in sorted(board.every(day_id(day.name, "")).items()):
+        day_of = id.removeprefix(day_id(day.name, ""))
+        say(f"day {day_of}: {source.get('outcome') or source.get('state')} on {source.get('host')}")
+
+
+def gameday_stop(file: File, reason: Reason) -> None:
+    """Stop the day that is under way, from any machine that reaches the cluster. Nothing begins until ``resume``.
+
+    Where the cluster is out of reach: the stop file on the runner, as each announcement says.
+    """
+    from chaos.campaign.gamedays.board import STOP
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    board = _board(day)
+    board.make()
+    board.put(STOP, {"by": _who(), "why": reason[:300], "at": _now().isoformat(timespec="seconds")})
+    say(f"{day.name}: asked to stop; see: opensearch-chaos gameday status {day.file}")
+
+
+def gameday_resume(file: File, reason: Reason) -> None:
+    """Clear a hold and a wish to stop, with the reason why days may begin again."""
+    from chaos.campaign.gamedays.board import STOP, hold_id
+    from chaos.campaign.gamedays.record import FILE, Record
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    board = _board(day)
+    cleared = []
+    for what, id in (("hold", hold_id(day.name)), ("stop", STOP)):
+        if board.exists() and (doc := board.get(id)) is not None:
+            cleared.append(f"{what} ({doc.source.get('why')})")
+            board.remove(id, doc)
+    if not cleared:
+        raise InvalidInput(f"{day.name}: nothing is on hold", remedy="see: opensearch-chaos gameday status FILE")
+    folder = Path(day.written.record) / day.name / f"{_now():%Y%m%dT%H%M%SZ}-resumed"
+    with Record(folder / FILE) as record:
+        record.add("resumed", gameday=day.name, by=_who(), reason=reason, cleared=cleared)
+    say(f"{day.name}: cleared {' and '.join(cleared)}")
+
+
+def gameday_forget(file: File) -> None:
+    """Take away what game days keep on the cluster, but for the consent: days held, used approvals, holds.
+
+    Refused while a day is under way. After it, a day could be held twice, and an approval be used again.
+    """
+    from chaos.campaign.gamedays.board import LOCK
+    from chaos.definitions.gameday import load_gameday
+
+    board = _board(load_gameday(file))
+    if board.exists() and board.get(LOCK) is not None:
+        raise InvalidInput("a game day is under way there", remedy="wait for its end, or stop it")
+    say(f"{board.forget()} documents taken away")
+
+
+# ---- after it, and around it ---------------------------------------------------------------------------
+
+
+def gameday_history(
+    what: Annotated[Path, typer.Argument(help="A game day's file, a day's folder, or a record.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Check each record's chain of hashes.")] = False,
+    head: Annotated[str | None, typer.Option("--head", help="The head that was announced, to check against.")] = None,
+) -> None:
+    """The days that were held, and whether their records are as they were written. Exit code 1 where one is not."""
+    from chaos.campaign.gamedays import record
+
+    files = _records(what)
+    if not files:
+        raise InvalidInput(f"{what}: no record of a day is there", remedy="name the folder that record names")
+    wrong = False
+    for file in files:
+        problems = record.verify(file, head) if verify or head else []
+        lines = record.read(file) if not problems else []
+        end = next((line for line in reversed(lines) if line["kind"] in ("day.end", "resumed")), None)
+        said = _said(end) if end else "no end is on record" if lines else "not as written"
+        say(f"{file.parent.name}  {said}")
+        for each in problems:
+            say(f"  BROKEN  {each}")
+        if verify and not problems:
+            say(f"  verified, head {record.head_of(file)}")
+        wrong = wrong or bool(problems)
+    raise typer.Exit(int(Exit.WEAKNESS if wrong else Exit.PASS))
+
+
+def _said(end: Mapping[str, object]) -> str:
+    if end["kind"] == "resumed":
+        return f"resumed by {end['by']}: {end['reason']}"
+    return f"{end['outcome']}: {end['says']}"
+
+
+def _records(what: Path) -> list[Path]:
+    from chaos.definitions.gameday import load_gameday
+
+    if what.suffix == ".jsonl":
+        return [what]
+    if what.is_dir():
+        return sorted(what.glob("**/record.jsonl"))
+    day = load_gameday(what)
+    return sorted((Path(day.written.record) / day.name).glob("*/record.jsonl"))
+
+
+def gameday_schedule(
+    file: File,
+    kind: Annotated[str, typer.Option("--for", help="systemd, cron, kubernetes or github.")],
+    write: Annotated[Path | None, typer.Option("--write", help="Write the files there instead of printing.")] = None,
+    user: Annotated[str, typer.Option("--user", help="As whom it runs.")] = "chaos",
+    working: Annotated[Path, typer.Option("--in", help="The folder that it runs in.")] = Path("/srv/chaos"),
+) -> None:
+    """Print what fires the day: a systemd timer, a crontab, a Kubernetes CronJob or a GitHub workflow.
+
+    Nothing is installed. Whatever fires it, and however often: `gameday run` holds all gates itself.
+    """
+    from chaos.campaign.gamedays import schedule
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    if kind not in schedule.KINDS:
+        raise InvalidInput(f"--for {kind}: expected {', '.join(schedule.KINDS)}")
+    command = ["opensearch-chaos", "gameday", "run", day.file]
+    files = schedule.printed(day, kind, command=command, working=str(working), user=user)
+    for name, text in files.items():
+        if write is not None:
+            write.mkdir(parents=True, exist_ok=True)
+            (write / name).write_text(text, encoding="utf-8")
+            say(f"written: {write / name}")
+        else:
+            out.print(f"# ---- {name}", markup=False)
+            print(text, end="" if text.endswith("\n") else "\n")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "validate": gameday_validate,
+    "plan": gameday_plan,
+    "approve": gameday_approve,
+    "run": gameday_run,
+    "status": gameday_status,
+    "stop": gameday_stop,
+    "resume": gameday_resume,
+    "history": gameday_history,
+    "schedule": gameday_schedule,
+    "forget": gameday_forget,
+}
+"""By name, in the order in which ``--help`` lists them."""

@@ -1,0 +1,73 @@
+"""What is made of a game day when it is over: its page, what stays to do, and node_exporter's file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from chaos.base.errors import ChaosError, Exit
+from chaos.campaign.gamedays import page, record, textfile
+from chaos.campaign.gamedays.day import HOLDS, OUTCOMES
+from chaos.commands.common import say
+from chaos.definitions.gameday import GameDay
+from chaos.statistics.store import is_run
+
+EARLIER = 12
+"""Days before it that the page looks back on."""
+
+
+def finish(day: GameDay, folder: Path, code: Exit) -> None:
+    """Never fails a day: what cannot be made is said."""
+    lines = record.read(folder / record.FILE)
+    runs = [_run(line, folder) for line in lines if line["kind"] in ("experiment.end", "drill") and line.get("folder")]
+    earlier = []
+    for file in sorted(folder.parent.glob(f"*/{record.FILE}"))[-EARLIER - 1 :]:
+        if file.parent != folder:
+            try:
+                earlier.append(record.read(file))
+            except ChaosError as error:
+                say(f"  not looked back on: {error.message}")
+    shown = [_beside(line, folder) for line in lines]
+    try:
+        made = page.page(shown, runs, earlier, head=record.head_of(folder / record.FILE))
+        (folder / "gameday.html").write_text(made, encoding="utf-8")
+        (folder / "todo.md").write_text(page.markdown(shown, runs), encoding="utf-8")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        say(f"  the page could not be made: {type(error).__name__}: {error}")
+    if day.written.textfile is not None:
+        begun = any(line["kind"] == "experiment.begin" for line in lines)
+        outcome = OUTCOMES[code] if code is not Exit.USAGE and begun else None
+        facts = textfile.Facts(
+            day.name,
+            day.written.target,
+            running=False,
+            started=_epoch(lines[0]) if begun else None,
+            ended=_epoch(lines[-1]) if begun else None,
+            outcome=outcome,
+            held=code in HOLDS if begun else None,
+        )
+        if (why := textfile.write(Path(day.written.textfile), facts)) is not None:
+            say(f"  {why}")
+
+
+def _epoch(line: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(str(line["t"]).replace("Z", "+00:00")).timestamp()
+
+
+def _beside(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A run's folder as the page, which lies beside it, can link to it."""
+    given = line.get("folder")
+    return {**line, "folder": os.path.relpath(str(given), folder)} if given else dict(line)
+
+
+def _run(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    where = Path(str(line["folder"]))
+    try:
+        found = json.loads((where / "findings.json").read_text()) if is_run(where) else None
+    except (OSError, ValueError):
+        found = None
+    return {"folder": os.path.relpath(where, folder), "findings": found}

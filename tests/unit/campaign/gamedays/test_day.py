@@ -1,0 +1,461 @@
+"""The order of a game day: each gate before anything is changed, what can have changed asked again, a stop at any time.
+
+Faults and runs are a stand-in here (:class:`Hands`), and so are signatures and those who are told; lock and record are
+real.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daykit import TARGET, a_day
+from documents import INDEX, WithDocuments
+from gatetable import WELL, lab
+
+from chaos.base.errors import Exit, LabError
+from chaos.campaign.gamedays import day as days
+from chaos.campaign.gamedays import preflight
+from chaos.campaign.gamedays.alerts import Moment
+from chaos.campaign.gamedays.announce import Told
+from chaos.campaign.gamedays.approval import Approved
+from chaos.campaign.gamedays.board import CONSENT, LOCK, STOP, Board, day_id, hold_id
+from chaos.campaign.gamedays.day import Day, Ran
+from chaos.campaign.gamedays.gates import LabRun
+from chaos.campaign.gamedays.record import FILE, Record, read, verify
+from chaos.definitions.existing import Existing, load_existing
+from chaos.definitions.gameday import GameDay
+from chaos.run.guards import Guard
+
+NOW = datetime(2026, 11, 26, 10, 0, tzinfo=UTC)
+"""A Thursday; 11:00 in Berlin."""
+OPEN = {"zone": "Europe/Berlin", "days": ["thu"], "from": "10:00", "to": "16:00"}
+IDS = {"n1": {"name": "es-a", "zone": "za"}}
+
+
+class Hands:
+    """Runs that do nothing; ``while_running`` is done in each, and may trip what it likes."""
+
+    def __init__(self, day: GameDay, cluster: WithDocuments) -> None:
+        self.day, self.there = day, cluster
+        self.ends = [Ran(Exit.PASS, True, "runs/r", "every promise was kept")] * 9
+        self.while_running: Callable[[int, Callable[[str], str | None]], None] = lambda number, permits: None
+        self.ran: list[str] = []
+        self.refused: list[dict[str, str]] = []
+        self.ids = dict(IDS)
+        self.digest = "d" * 64
+        self.drilled = Ran(Exit.ABORTED, True, "runs/d", "stopped", guard="stop_file", undone=1.5)
+
+    def target(self) -> Existing:
+        return load_existing(self.day.target)
+
+    def cluster(self) -> Any:
+        return self.there
+
+    def plans(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "experiment": Path(step.experiment).stem,
+                "rung": step.rung,
+                "reach": [],
+                "refused": self.refused,
+                "steps": [],
+                "digest": self.digest,
+                "longest": 60.0,
+            }
+            for step in self.day.written.experiments
+        ]
+
+    def node_ids(self) -> dict[str, dict[str, str]]:
+        return self.ids
+
+    def lab_runs(self, folder: Path) -> list[LabRun] | str:
+        return [lab()]
+
+    def run(self, number: int, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+        return self._run(f"{number}", self.ends[number], guards, lambda: self.while_running(number, permits), permits)
+
+    def drill(self, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+        return self._run("drill", self.drilled, guards, lambda: None, permits)
+
+    def _run(
+        self,
+        name: str,
+        end: Ran,
+        guards: Sequence[Guard],
+        work: Callable[[], None],
+        permits: Callable[[str], str | None],
+    ) -> Ran:
+        self.ran.append(name)
+        for _ in range(2):  # before a phase changes anything, and once it has
+            if (why := permits("dead")) is not None:
+                return Ran(Exit.ABORTED, True, "runs/r", why, guard="permits", says=why, undone=0.5)
+            if _ == 0:
+                work()
+        for guard in guards:
+            if (why := guard.tripped(0.0)) is not None and name != "drill":
+                return Ran(Exit.ABORTED, True, "runs/r", why, guard=guard.name, says=why, undone=0.5)
+        return end
+
+
+class Teller:
+    """Hears what is announced. ``ok``: what comes of it."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.ok = True
+
+    def tell(self, event: str, **facts: Any) -> list[Told]:
+        self.told.append((event, str(facts["says"])))
+        return [Told("webhook", "127.0.0.1", self.ok, None if self.ok else "it answered 500", 1.0)]
+
+    tell_later = tell
+
+    def settle(self, within: float) -> list[Told]:
+        return []
+
+
+class Firing:
+    """One game day, ready to be fired. What it is made of may be changed before."""
+
+    def __init__(self, folder: Path, there: WithDocuments, **changes: Any) -> None:
+        self.folder, self.cluster = folder, there
+        self.day = a_day(folder / "files", window=OPEN, **changes)
+        self.hands, self.teller = Hands(self.day, there), Teller()
+        self.said: list[str] = []
+        self.now = NOW
+        self.count = 0
+
+    def fire(self, change: str | None = None) -> Exit:
+        self.count += 1
+        self.file = self.folder / f"day-{self.count}" / FILE
+        with Record(self.file) as record:
+            made = Day(self.day, self.hands, record, self.teller, self.said.append, change, lambda: self.now)  # type: ignore[arg-type]
+            code = made.go("opensearch-chaos gameday run x")
+        assert verify(self.file) == []
+        return code
+
+    def lines(self, kind: str) -> list[dict[str, Any]]:
+        return [line for line in read(self.file) if line["kind"] == kind]
+
+    @property
+    def refused(self) -> list[str]:
+        return [f"{line['before']}, {line['name']}: {line['says']}" for line in self.lines("gate") if not line["ok"]]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> WithDocuments:
+    made = WithDocuments()
+    Board(made, INDEX).make()  # type: ignore[arg-type]
+    made.documents[CONSENT] = {"gamedays": ["staging"], "until": "2027-01-01", "by": "team-platform"}
+    made.sequence[CONSENT] = 0
+    monkeypatch.setattr(preflight, "looked", lambda target, wanted: WELL)
+    return made
+
+
+@pytest.fixture
+def approved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What :func:`approval.standing` says; signatures have tests of their own."""
+    nonces = (f"{number:016x}" for number in range(99))
+    said: list[Any] = []
+
+    def standing(day: GameDay, content: Any, now: datetime, used: Any) -> Any:
+        if said:
+            return said[0]
+        nonce = next(each for each in nonces if each not in used)
+        return Approved(("ann", "bob"), ("k1", "k2"), "d", NOW, NOW + timedelta(days=3), nonce, "x.json")
+
+    monkeypatch.setattr(days.approval, "standing", standing)
+    return said
+
+
+@pytest.fixture
+def firing(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> Firing:
+    return Firing(
+        tmp_path,
+        cluster,
+        experiments=[{"experiment": "one.yaml", "rung": "node"}, {"experiment": "two.yaml", "rung": "node"}],
+        preflight={"stable": "1ms", "within": "1ms"},
+    )
+
+
+def test_a_whole_day(firing: Firing) -> None:
+    assert firing.fire() is Exit.PASS, firing.refused
+    assert firing.hands.ran == ["0", "1"] and firing.refused == []
+    assert [event for event, _ in firing.teller.told] == ["before", "begin", "end"]
+    assert firing.teller.told[-1][1] == "pass: the hypothesis held"
+    kinds = [line["kind"] for line in read(firing.file)]
+    assert kinds[0] == "day.asked" and kinds[-1] == "day.end"
+    assert kinds.index("lock.taken") < kinds.index("approval") < kinds.index("experiment.begin")
+    known = firing.cluster.documents
+    assert LOCK not in known and known[day_id("staging", "2026-11-26")]["outcome"] == "pass"
+
+
+def test_fired_twice_it_is_held_once(firing: Firing) -> None:
+    assert firing.fire() is Exit.PASS
+    firing.now += timedelta(hours=1)
+    assert firing.fire() is Exit.PASS and len(firing.hands.ran) == 2
+    assert "already held" in firing.lines("day.end")[0]["says"] and len(firing.teller.told) == 3
+
+
+def test_fired_by_two_machines_at_once_it_is_held_once(tmp_path: Path, firing: Firing) -> None:
+    other = Firing(tmp_path / "other", firing.cluster, preflight={"stable": "1ms"})
+    other.day = other.hands.day = firing.day
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(number: int, permits: Any) -> None:
+        entered.set()
+        assert go_on.wait(60)
+
+    firing.hands.while_running = wait
+    codes: list[Exit] = []
+    thread = threading.Thread(target=lambda: codes.append(firing.fire()))
+    thread.start()
+    try:
+        assert entered.wait(60)
+        assert other.fire() is Exit.PASS and other.hands.ran == [] and other.teller.told == []
+    finally:
+        go_on.set()
+        thread.join()
+    assert codes == [Exit.PASS] and firing.hands.ran == ["0", "1"]
+
+
+def test_the_next_week_is_another_day(firing: Firing) -> None:
+    assert firing.fire() is Exit.PASS
+    firing.now += timedelta(days=7)
+    assert firing.fire() is Exit.PASS and len(firing.hands.ran) == 4
+
+
+REFUSED: list[tuple[str, Callable[[Firing], object], str]] = [
+    ("outside of its window", lambda f: setattr(f, "now", NOW.replace(hour=3)), "window"),
+    ("on another weekday", lambda f: setattr(f, "now", NOW + timedelta(days=1)), "window"),
+    ("too late in it", lambda f: setattr(f, "now", NOW.replace(hour=14, minute=45)), "window"),
+    ("the stop file is there", lambda f: Path(f.day.written.stop.file).touch(), "stop file"),
+    ("somebody asked to stop", lambda f: f.cluster._keep(STOP, {"by": "ann", "why": "an incident"}), "stop"),
+    ("a hold", lambda f: f.cluster._keep(hold_id("staging"), {"why": "dirty", "day": "2026-11-19"}), "hold"),
+    ("no consent", lambda f: f.cluster.documents.pop(CONSENT), "consent"),
+    ("the plan is refused", lambda f: f.hands.refused.append({"where": "a", "what": "b", "says": "c"}), "plan of one"),
+    ("a guard is bad", lambda f: guarded(f, "false"), "guard users"),
+    ("a guard is dead", lambda f: guarded(f, "no-such-program"), "guard users"),
+    ("nobody hears of it", lambda f: setattr(f.teller, "ok", False), "announcement by webhook"),
+]
+
+
+def guarded(firing: Firing, program: str) -> None:
+    guard = {"counts": "outcome", "program": {"run": [program]}}
+    firing.day = firing.hands.day = a_day(firing.folder / "guarded", window=OPEN, guards={"users": guard})
+
+
+@pytest.mark.parametrize(("what", "make", "gate"), REFUSED, ids=[each[0] for each in REFUSED])
+def test_a_refusal_changes_nothing(firing: Firing, what: str, make: Callable[[Firing], object], gate: str) -> None:
+    make(firing)
+    assert firing.fire() is Exit.USAGE
+    assert firing.hands.ran == [] and any(f", {gate}: " in each for each in firing.refused), firing.refused
+    known = firing.cluster.documents
+    assert (
+        LOCK not in known
+        and day_id("staging", "2026-11-26") not in known
+        and (what == "a hold" or hold_id("staging") not in known)
+    )
+    assert [event for event, _ in firing.teller.told if event != "before"] == ["refused"]
+
+
+def test_what_was_refused_may_be_held_later_in_its_window(firing: Firing) -> None:
+    firing.teller.ok = False
+    assert firing.fire() is Exit.USAGE
+    firing.teller.ok = True
+    assert firing.fire() is Exit.PASS and firing.hands.ran == ["0", "1"]
+
+
+def test_nobody_approved(firing: Firing, approved: list[Any]) -> None:
+    approved.append(["a.json: it expired at 2026-11-20T00:00:00Z"])
+    assert firing.fire() is Exit.USAGE and "it expired" in firing.refused[0]
+
+
+def test_an_approval_is_used_once(firing: Firing, approved: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    approved.append(Approved(("ann",), ("k",), "d", NOW, NOW + timedelta(days=9), "ab" * 8, "x.json"))
+    assert firing.fire() is Exit.PASS
+    firing.now += timedelta(days=7)
+    assert firing.fire() is Exit.USAGE and "used up" in firing.refused[0]
+    assert day_id("staging", "2026-12-03") not in firing.cluster.documents
+
+
+def midway(firing: Firing, work: Callable[[], object]) -> Exit:
+    """Fire it; ``work`` is done in the first experiment, before its fault is in effect."""
+    firing.hands.while_running = lambda number, permits: work() if number == 0 else None
+    return firing.fire()
+
+
+IN_MID_DAY: list[tuple[str, Callable[[Firing], object], str]] = [
+    ("the stop file", lambda f: Path(f.day.written.stop.file).touch(), "somebody wants no game day"),
+    ("a wish to stop", lambda f: f.cluster._keep(STOP, {"by": "ann", "why": "pager"}), "ann asked to stop"),
+    ("consent taken back", lambda f: f.cluster.documents.pop(CONSENT), "no consent"),
+    ("another node", lambda f: f.hands.ids.update(n9={"name": "es-a", "zone": "za"}), "es-a"),
+    ("the lock is another's", lambda f: f.cluster._keep(LOCK, {"who": "somebody"}), "somebody else has taken the lock"),
+    ("the cluster is silent", lambda f: silent(f), "answered 503"),
+]
+
+
+def silent(firing: Firing) -> None:
+    firing.cluster.lies = lambda method, path: (503, {}) if method == "GET" else None
+
+
+@pytest.mark.parametrize(("what", "work", "says"), IN_MID_DAY, ids=[each[0] for each in IN_MID_DAY])
+def test_what_changes_in_mid_day_stops_it(
+    firing: Firing, what: str, work: Callable[[Firing], object], says: str
+) -> None:
+    assert midway(firing, lambda: work(firing)) is Exit.ABORTED
+    assert firing.hands.ran == ["0"], "no other experiment begins"
+    (stop,) = firing.lines("stop")
+    assert says in stop["why"], stop
+    assert firing.lines("undone")[0]["seconds"] == 0.5 and firing.lines("hold")
+    assert firing.teller.told[-1][0] == "abort"
+    if what != "the cluster is silent":
+        firing.cluster.lies = lambda method, path: None
+        assert hold_id("staging") in firing.cluster.documents, "a person must say why it may go on"
+
+
+def test_between_two_experiments_all_is_asked_again(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
+    firing.hands.while_running = lambda number, permits: setattr(firing.hands, "digest", "e" * 64)
+    assert firing.fire() is Exit.ABORTED
+    assert firing.hands.ran == ["0"] and "was edited" in firing.refused[0]
+
+
+def test_a_cluster_that_does_not_get_green_again_stops_it(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
+    yellow = days.preflight.Looked({**(WELL.health or {}), "status": "yellow"}, WELL.settings, (), (), WELL.headroom)
+    looked = lambda target, wanted: yellow if firing.hands.ran else WELL  # noqa: E731
+    monkeypatch.setattr(preflight, "looked", looked)
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["0"]
+    assert "experiment two, health: it is yellow" in firing.refused[0]
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "holds"),
+    [(Exit.WEAKNESS, 1, False), (Exit.INCONCLUSIVE, 3, False), (Exit.ERROR, 5, True), (Exit.DIRTY, 6, True)],
+)
+def test_how_an_experiment_ends_is_how_the_day_ends(firing: Firing, end: Exit, code: int, holds: bool) -> None:
+    firing.hands.ends[0] = Ran(end, end is not Exit.DIRTY, "runs/r", "so it was")
+    assert firing.fire() == code and firing.hands.ran == ["0"]
+    assert (hold_id("staging") in firing.cluster.documents) is holds
+    firing.now += timedelta(days=7)
+    firing.hands.ends[0] = Ran(Exit.PASS, True, "runs/r", "fine")
+    assert firing.fire() is (Exit.USAGE if holds else Exit.PASS)
+
+
+def test_a_weakness_may_be_gone_on_after(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
+    steps = [{"experiment": f"{name}.yaml", "rung": "node", "on_weakness": "go on"} for name in ("one", "two")]
+    firing = Firing(tmp_path, cluster, experiments=steps, preflight={"stable": "1ms"})
+    firing.hands.ends[0] = Ran(Exit.WEAKNESS, True, "runs/r", "too slow")
+    assert firing.fire() is Exit.WEAKNESS and firing.hands.ran == ["0", "1"]
+
+
+def test_users_who_suffer_are_a_weakness_and_no_abort(firing: Firing) -> None:
+    firing.hands.ends[0] = Ran(
+        Exit.ABORTED, True, "runs/r", "stopped", guard="guard.users", says="users was bad 2 times in a row", undone=2.0
+    )
+    assert firing.fire() is Exit.WEAKNESS and firing.hands.ran == ["0"]
+    assert hold_id("staging") not in firing.cluster.documents
+
+
+def test_a_guard_that_says_nothing_is_no_weakness(firing: Firing) -> None:
+    says = "it cannot be evaluated: users said nothing 3 times in a row"
+    firing.hands.ends[0] = Ran(Exit.ABORTED, True, "runs/r", "stopped", guard="guard.users", says=says, undone=2.0)
+    assert firing.fire() is Exit.ABORTED
+
+
+def test_a_signal_between_runs_stops_it(firing: Firing) -> None:
+    assert midway(firing, lambda: signal.raise_signal(signal.SIGTERM)) is Exit.ABORTED
+    assert firing.hands.ran == ["0"] and "a signal asked to stop" in str(firing.lines("stop"))
+
+
+def zone_day(folder: Path, cluster: WithDocuments) -> Firing:
+    return Firing(
+        folder, cluster, experiments=[{"experiment": "one.yaml", "rung": "zone"}], preflight={"stable": "1ms"}
+    )
+
+
+def test_on_a_zone_day_the_kill_switch_is_drilled(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
+    firing = zone_day(tmp_path, cluster)
+    assert firing.fire() is Exit.PASS and firing.hands.ran == ["drill", "0"]
+    assert firing.lines("drill")[0]["ok"] is True and firing.lines("drill")[0]["seconds"] == 1.5
+    assert not Path(firing.day.written.stop.file).exists()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=61.0),
+        Ran(Exit.ABORTED, True, "r", "stopped", guard="max", undone=1.0),
+        Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", undone=1.0, undone_all=False),
+        Ran(Exit.DIRTY, False, "r", "stopped", guard="stop_file", undone=1.0),
+        Ran(Exit.PASS, True, "r", "nobody stopped it"),
+    ],
+    ids=["too slow", "another guard", "not all", "dirty", "not stopped"],
+)
+def test_a_drill_that_fails_ends_the_day(tmp_path: Path, cluster: WithDocuments, approved: list[Any], end: Ran) -> None:
+    firing = zone_day(tmp_path, cluster)
+    firing.hands.drilled = end
+    assert firing.fire() in (Exit.ABORTED, Exit.DIRTY) and firing.hands.ran == ["drill"]
+    assert firing.lines("drill")[0]["ok"] is False and hold_id("staging") in cluster.documents
+
+
+def test_an_error_of_ours_is_told_and_holds(firing: Firing) -> None:
+    def breaks(number: int, permits: Any) -> None:
+        raise LabError("the runner broke")
+
+    firing.hands.while_running = breaks
+    assert firing.fire() is Exit.ERROR and firing.teller.told[-1][0] == "abort"
+    assert hold_id("staging") in firing.cluster.documents and LOCK not in firing.cluster.documents
+
+
+def test_a_day_that_nobody_foresaw_is_told_too(firing: Firing) -> None:
+    firing.hands.plans = lambda: {}["x"]  # type: ignore[method-assign]
+    assert firing.fire() is Exit.ERROR
+    assert "KeyError" in firing.lines("day.end")[0]["says"] and LOCK not in firing.cluster.documents
+
+
+def test_the_file_s_day_is_over(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
+    firing = Firing(tmp_path, cluster, cluster=TARGET.replace("2099-12-31", "2026-11-25"))
+    assert firing.fire() is Exit.USAGE and "allow-list" in firing.refused[0]
+
+
+def test_an_alert_that_stays_silent_is_a_weakness(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent:
+        def __init__(self, *given: Any) -> None: ...
+
+        def ready(self) -> str | None:
+            return None
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+        def seen(self) -> Any:
+            return days.AlertWatch
+
+    monkeypatch.setattr(days, "AlertWatch", Silent)
+    heard: list[Any] = []
+
+    def judge(alerts: Any, seen: Any, moments: Any) -> list[Any]:
+        heard.extend(moments)
+        return [type("V", (), {"name": "Down", "kind": "fires", "verdict": "weakness", "says": "it was silent"})]
+
+    monkeypatch.setattr(days, "judged", judge)
+    alerts = {
+        "prometheus": "http://127.0.0.1:9",
+        "expect": [
+            {"name": "Down", "experiment": "one", "phase": "dead", "fires_within": "1ms", "resolves_within": "1ms"}
+        ],
+    }
+    firing = Firing(tmp_path, cluster, alerts=alerts, preflight={"stable": "1ms"})
+    moment = Moment("one", "dead", 1.0, 2.0)
+    firing.hands.ends[0] = Ran(Exit.PASS, True, "runs/r", "fine", moments=(moment,))
+    assert firing.fire() is Exit.WEAKNESS and heard == [moment]
+    assert firing.lines("expectation")[0]["verdict"] == "weakness"
