@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -71,14 +72,16 @@ def drips_its_body(receiver: Receiver, connection: socket.socket) -> None:
 
 
 @contextmanager
-def receiver(behaviour: Behaviour) -> Iterator[Receiver]:
+def receiver(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     """One that listens on loopback while the block lasts."""
     it = Receiver()
     listening = socket.create_server(("127.0.0.1", 0))
-    it.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    it.address = f"{'http' if tls is None else 'https'}://127.0.0.1:{listening.getsockname()[1]}"
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError, ValueError):
+            if tls is not None:
+                connection = tls.wrap_socket(connection, server_side=True)
             it.asked.append(_read(connection))
             it.came.set()
             behaviour(it, connection)

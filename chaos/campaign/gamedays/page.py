@@ -22,7 +22,7 @@ from chaos.report import overview
 from chaos.report.markdown import SIGNS, escaped
 
 WIDTH, LEFT, RIGHT, ROW = 1120.0, 196.0, 28.0, 26.0
-WORDS = {**overview.WORDS, "refused": ("■", "refused"), NONE: ("-", NOT_THERE)}
+WORDS = {**overview.WORDS, "refused": ("■", "refused"), NONE: ("-", "no end on record")}
 SPOKEN_SECONDS = 90.0
 """Guards are told to the record when they change and each minute; after so long without a word nobody knows."""
 MOST_LANES, MOST_ROWS = 12, 400
@@ -160,7 +160,7 @@ def _nothing(held: summary.Held) -> str:
 
 def _heading(held: summary.Held, lines: Lines) -> str:
     if not summary.experiments(lines) and summary.refused(lines):
-        return "The day was refused, and nothing was touched"
+        return "The day was refused before its first experiment"
     return {"pass": "The hypothesis held", "weakness": "The hypothesis did not hold"}.get(
         held.kind, "The hypothesis is not shown"
     )
@@ -173,7 +173,8 @@ def _answers(lines: Lines, ran: Sequence[Experiment], held: summary.Held, todo: 
     rungs = [each.rung for each in ran]
     reached = "a whole zone" if "zone" in rungs else "nodes" if "node" in rungs else NOT_THERE
     approvals = _approvals(lines)
-    said = f"{text.plural(len(ran), 'experiment')}, up to {reached}" if ran else "Nothing"
+    nothing = "Nothing" if of(lines, "day.end") else "Nothing that is on record"
+    said = f"{text.plural(len(ran), 'experiment')}, up to {reached}" if ran else nothing
     who = approvals[0]["says"] if approvals else "nobody: no approval is in the record"
     could, how = _stoppable(lines)
     return [
@@ -206,7 +207,8 @@ def _answer(kind: str, question: str, said: str, details: Sequence[str], place: 
 def _stoppable(lines: Lines) -> tuple[str, list[str]]:
     """What drill and real stops showed."""
     undone = of(lines, "undone")
-    slow = [line for line in undone if (number(line.get("seconds")) or 0.0) > (number(line.get("bound")) or 0.0)]
+    pairs = [(number(line.get("seconds")), number(line.get("bound"))) for line in undone]
+    slow = [1 for seconds, bound in pairs if seconds is not None and bound is not None and seconds > bound]
     said = [f"Undone in {_of_bound(line)}" for line in undone]
     drills = of(lines, "drill")
     for drill in drills:
@@ -215,6 +217,8 @@ def _stoppable(lines: Lines) -> tuple[str, list[str]]:
         return "weakness", ["It was stopped, and no undo is on record", *said]
     if slow or any(drill.get("ok") is not True for drill in drills):
         return "weakness", ["Not within its bound", *said]
+    if any(None in pair for pair in pairs):
+        return "inconclusive", ["Nobody knows whether within its bound", *said]
     if undone:
         return "pass", ["Yes, it was stopped", *said]
     if drills:

@@ -207,9 +207,9 @@ def _unshown(lines: Lines, ran: Sequence[Experiment]) -> Iterator[str]:
     end = last(lines, "day.end")
     gates = refused(lines)
     if not ran and gates:
-        yield f"nothing was tried, for {word(gates[0].get('name'))} refused it: {word(gates[0].get('says'))}"
+        yield f"{word(gates[0].get('name'))}: {word(gates[0].get('says'))}"
     for stop in of(lines, "stop"):
-        yield f"{word(stop.get('by'))} stopped the day: {word(stop.get('why'))}"
+        yield f"it was stopped by {word(stop.get('by'))}: {word(stop.get('why'))}"
     if not end:
         yield "the record has no end: its runner died, or the day is still under way"
     for each in ran:

@@ -110,7 +110,7 @@ def _kept(path: Path, facts: Facts) -> Facts:
     known: dict[str, float] = {}
     outcome = None
     with suppress(OSError, ValueError):
-        for name, labels, value in parsed(path.read_text()):
+        for name, labels, value in parsed(path.read_text() if path.is_file() else ""):
             if (labels.get("gameday"), labels.get("target")) != (facts.gameday, facts.target):
                 continue
             if name != "last_outcome":

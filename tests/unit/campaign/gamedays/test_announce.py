@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,10 @@ from hypothesis import strategies as st
 from receivers import Receiver, says
 
 from chaos.campaign.gamedays.announce import NAMES, TEXTS, Announcer, Told, label_of, stop_line, wrong_templates
+from chaos.definitions import load_topology
 from chaos.definitions.gameday import EVENTS, GameDay, GameDayFile
+from chaos.target import security
+from chaos.target.wiring import Wiring
 
 STOP = "ssh chaos@runner touch /run/oschaos/staging.stop"
 TOKEN = "glsa_7hV2kQ9xSecretSecret"
@@ -321,6 +325,23 @@ def test_a_name_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plain_text_where_tls_is_wanted(well: Receiver) -> None:
     (told,) = announcer(day_with({"webhook": well.address.replace("http:", "https:")})).tell("before")
     assert not told.ok and told.why
+
+
+def test_over_tls_only_one_with_a_certificate_that_holds_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = load_topology("3az-secure")
+    security.make(tmp_path, Wiring.of("t", topology.nodes, topology.zones))
+    folder = tmp_path / security.FOLDER
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "c-data" / "node.pem", folder / "c-data" / "node-key.pem")
+    with receivers.receiver(says(200, "ok"), context) as it:
+        day = day_with({"webhook": it.address})
+        (stranger,) = announcer(day).tell("before")
+        assert not stranger.ok and stranger.why == "its certificate is not trusted" and not it.asked
+        monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+        (known,) = announcer(day).tell("before")
+        assert known.ok and len(it.asked) == 1
 
 
 @pytest.mark.parametrize("echo", [TOKEN, PATH, PATH[:20], TOKEN[3:14]])

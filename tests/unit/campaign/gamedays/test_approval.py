@@ -258,6 +258,19 @@ def test_two_keys_of_a_person_and_two_names_of_a_key_count_once(team: Team) -> N
     assert any("one person counts once" in each for each in refused(day, content))  # and now perhaps one
 
 
+def test_two_certificates_of_one_key_count_once(team: Team) -> None:
+    authority = key(team.folder / "keys", "authority")
+    team.allow(f"*@example.com cert-authority {public(authority)}")
+    day = day_in(team.folder, rung="zone")
+    content = wanted(day)
+    pair = team.alice.with_name("alice.pub")
+    ssh_keygen("-q", "-s", authority, "-I", "x", "-n", "carol@example.com", pair)
+    signed_by(day, content, team.alice.with_name("alice-cert.pub"))
+    ssh_keygen("-q", "-s", authority, "-I", "x", "-n", "dave@example.com", pair)
+    with pytest.raises(InvalidInput, match=r"dave@example\.com signed with the key of carol@example\.com"):
+        signed_by(day, content, team.alice.with_name("alice-cert.pub"))
+
+
 def test_a_statement_that_was_edited_is_not_believed(team: Team) -> None:
     day = day_in(team.folder)
     content = wanted(day)

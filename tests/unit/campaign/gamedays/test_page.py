@@ -61,8 +61,8 @@ def sections(words: str) -> dict[str, str]:
     [
         ("whole", "weakness", f"zone-black-hole: {days.HEADLINE} And 1 more."),
         ("good", "pass", "data-node-kill: Reads and writes held. zone-black-hole: Reads and writes held."),
-        ("refused", "inconclusive", "nothing was tried, for approval refused it: 1 of 2 people signed this very plan."),
-        ("aborted", "inconclusive", "stop file stopped the day: /run/oschaos/staging.stop is there."),
+        ("refused", "inconclusive", "approval: 1 of 2 people signed this very plan."),
+        ("aborted", "inconclusive", "it was stopped by stop file: /run/oschaos/staging.stop is there."),
         ("dead", "inconclusive", "the record has no end: its runner died, or the day is still under way."),
     ],
 )
@@ -166,7 +166,9 @@ def test_it_is_one_file_that_asks_nobody_for_anything(name: str) -> None:
 def test_a_refused_day_says_so_first_and_its_gates_refused_ones_first() -> None:
     _, words = drawn(days.refused())
     found = sections(words)
-    assert "The day was refused, and nothing was touched" in words.partition("Did the hypothesis")[0]
+    assert (
+        "The day was refused before its first experiment: approval: 1 of 2" in words.partition("Did the hypothesis")[0]
+    )
     gates = found["Gates"]
     assert gates.index("1 of 2 people signed") < gates.index("10:00 to 12:00")
     assert "gameday approve staging-tuesday" in found["What stays to do"]
@@ -191,13 +193,20 @@ def test_a_stop_without_an_undo_on_record_is_the_first_thing_that_is_seen() -> N
     assert any(each.what == "See whether all is undone" for each in summary.to_do(lines))
 
 
+@pytest.mark.parametrize("missing", ["seconds", "bound"])
+def test_an_undo_without_its_time_is_no_yes(missing: str) -> None:
+    lines = changed(changed(days.aborted(), "undone", seconds=3.0), "undone", **{missing: None})
+    _, words = drawn(lines)
+    assert "Nobody knows whether within its bound" in words and "Yes, it was stopped" not in words
+
+
 def test_of_a_dead_runner_all_that_is_missing_is_said_to_be_missing() -> None:
     _, words = drawn(days.dead())
     found = sections(words)
-    assert "No end on record" in words
+    assert "No end on record" in words and "Nothing that is on record" in words
     assert "See whether anything is still changed" in found["What stays to do"]
     for title, missing in {
-        "Experiments": "None began",
+        "Experiments": "None is on record",
         "Timeline": "too little for a figure",
         "What was touched, and who approved it": "no approval is in the record",
         "The kill switch, and stops": "no drill is in the record",
@@ -256,8 +265,8 @@ def test_the_timeline_has_a_lane_for_each_guard_and_alert_and_says_it_all_in_wor
         assert kind in kinds, kind
     timeline = sections(words)["Timeline"]
     for said in ("guard users: bad, 0.931", "below 99%", "guard payments: no data", "alert ZoneDown: firing", "zone=c"):
-        assert said in timeline.partition("happenings")[2], said
-    assert timeline.partition("happenings")[2].count("guard users: good") == 2
+        assert said in timeline.partition("In words")[2], said
+    assert timeline.partition("In words")[2].count("guard users: good") == 2
 
 
 def test_a_guard_that_falls_silent_is_not_drawn_as_good() -> None:
