@@ -28,9 +28,21 @@ needed = pytest.mark.skipif(
 )
 """Of tests that ask a real one."""
 PATIENCE = 60.0
+ALERTMANAGER = shutil.which("prometheus-alertmanager")
+alertmanager_needed = pytest.mark.skipif(
+    ALERTMANAGER is None,
+    reason="no Alertmanager is installed on this machine: apt-get install prometheus-alertmanager",
+)
 CONFIGURATION = """\
-global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 scrape_configs: [{{job_name: checkout, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]
+"""
+RULES = """\
+groups: [{name: ours, rules: [{alert: CheckoutErrors, expr: checkout_errors_ratio > 0.01, labels: {severity: page}}]}]
+"""
+TOLD = """\
+rule_files: [rules.yml]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: [{}]}}]}}]}}
 """
 FRESH = "time() - max(timestamp(checkout_errors_ratio))"
 EXPERIMENT = """\
@@ -103,9 +115,33 @@ def _free_port() -> int:
 
 
 @contextmanager
-def monitored(folder: Path) -> Iterator[Monitoring]:
+def alertmanager(folder: Path) -> Iterator[str]:
+    """An Alertmanager that tells nobody; its address."""
+    port = _free_port()
+    (folder / "alertmanager.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    command = [
+        str(ALERTMANAGER),
+        f"--config.file={folder / 'alertmanager.yml'}",
+        f"--storage.path={folder / 'alertmanager'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    with open(folder / "alertmanager.log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def monitored(folder: Path, *, tells: str | None = None) -> Iterator[Monitoring]:
+    """With one rule, CheckoutErrors; ``tells``: the Alertmanager that is told of its alerts."""
     exporter, port = Exporter(), _free_port()
-    (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=exporter.port))
+    (folder / "rules.yml").write_text(RULES)
+    told = TOLD.format("" if tells is None else repr(tells.removeprefix("http://")))
+    (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=exporter.port) + told)
     command = [
         str(PROMETHEUS),
         f"--config.file={folder / 'prometheus.yml'}",

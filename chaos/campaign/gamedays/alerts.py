@@ -408,7 +408,7 @@ def judged(alerts: Alerts, seen: Seen, moments: Sequence[Moment]) -> list[Verdic
         mine = [each for each in seen.firings if _fits(expected, each)]
         for moment in _of(expected, moments) or [Moment(expected.experiment, expected.phase, None, None)]:
             found.append(Verdict(expected.name, "fires", *_fires(alerts, expected, mine, seen, moment)))
-            found.append(Verdict(expected.name, "resolves", *_resolves(expected, mine, seen, moment)))
+            found.append(Verdict(expected.name, "resolves", *_resolves(alerts, expected, mine, seen, moment)))
     if alerts.others is not None:
         found.append(Verdict("others", "others", *_others(alerts, alerts.others, seen, moments)))
     return found
@@ -467,7 +467,7 @@ def _fires(alerts: Alerts, expected: ExpectedAlert, mine: Sequence[Firing], seen
     return "weakness", f"it fired {seconds(first.fired - moment.effect)} after the fault was in effect, not in {within}"
 
 
-def _resolves(expected: ExpectedAlert, mine: Sequence[Firing], seen: Seen, moment: Moment) -> Judgement:
+def _resolves(alerts: Alerts, expected: ExpectedAlert, mine: Sequence[Firing], seen: Seen, moment: Moment) -> Judgement:
     if (why := _unjudged(expected, mine, moment)) is not None:
         return "inconclusive", why
     assert moment.since is not None
@@ -481,7 +481,11 @@ def _resolves(expected: ExpectedAlert, mine: Sequence[Firing], seen: Seen, momen
         return "inconclusive", "it did not fire, so it had nothing to resolve"
     whole = seen.covers(moment.since, after[0].fired)
     each_said = [_resolved(expected, one, seen, moment.undone, whole) for one in held]
-    return min(each_said, key=lambda said: ("weakness", "inconclusive", "pass").index(said[0]))
+    worst = min(each_said, key=lambda said: ("weakness", "inconclusive", "pass").index(said[0]))
+    blind = seen.blind(moment.undone, limit)
+    if worst[0] == "weakness" and blind > INTERVALS * float(alerts.every):
+        return "inconclusive", f"it was not seen to resolve, but nobody answered for {seconds(blind)} of its time"
+    return worst
 
 
 def _resolved(expected: ExpectedAlert, one: Firing, seen: Seen, undone: float, whole: bool) -> Judgement:

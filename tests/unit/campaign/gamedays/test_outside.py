@@ -803,3 +803,24 @@ def test_a_thread_that_dies_trips_its_guard(tmp_path: Path, running: list[Outsid
     made.start()
     assert wait_until(lambda: not made._threads[0].is_alive(), 60)
     assert "the thread that asks users ended" in str(made.trips[0].tripped(0.0))
+
+
+# ---------------------------------------------------------------------------------------------- the grammar
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"http": {"url": "http://a", "number": "errors"}, "above": "1%"}, "errors is no JSON pointer"),
+        ({"http": {"url": "http://a", "at": "/a~2"}}, "/a~2 is no JSON pointer"),
+        ({"http": {"url": "http://a", "ca": "ca.pem"}}, "certificates mean TLS"),
+        ({"prometheus": {"url": "http://a/api/v1", "query": "q"}, "above": "1%"}, "/api/v1 is asked for anyway"),
+        (
+            {"prometheus": {"url": "http://a", "query": "q", "access": {"ca": "x"}}, "above": "1%"},
+            "certificates mean TLS",
+        ),
+    ],
+)
+def test_what_could_never_be_asked_is_refused_with_the_file(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Guard.model_validate({"counts": "outcome", **given})
