@@ -164,7 +164,7 @@ def _refuse(plan: Plan, kind: Kind) -> None:
         raise InvalidInput(f"{plan.user} is no user's name", remedy="name the user as whom it runs")
     if plan.slack < ROOM[kind]:
         raise InvalidInput(
-            f"a day may begin for {max(plan.slack, 0)} s once its window is open, and {kind} may fire {ROOM[kind]} s late",
+            f"a day may begin for {max(plan.slack, 0)} s after its opening, and {kind} may fire {ROOM[kind]} s late",
             remedy="write a longer window, or a later last_start",
         )
 
@@ -265,10 +265,8 @@ def _exec(words: Sequence[str]) -> str:
 
 def _cron(plan: Plan) -> dict[str, str]:
     window = plan.window
-    inner = (
-        f"cd {shlex.quote(plan.working)} && {{ timeout --foreground -k {plan.stops} {plan.runs} {shlex.join(plan.run)}; "
-        f"code=$?; {shlex.join(plan.recover)} && exit $code; }}"
-    )
+    bounded = f"timeout --foreground -k {plan.stops} {plan.runs} {shlex.join(plan.run)}"
+    inner = f"cd {shlex.quote(plan.working)} && {{ {bounded}; code=$?; {shlex.join(plan.recover)} && exit $code; }}"
     if len(inner) > MOST_OF_LINE:
         raise InvalidInput(
             f"the line would have {len(inner)} characters, and cron takes {MOST_OF_LINE}", remedy="use shorter paths"
