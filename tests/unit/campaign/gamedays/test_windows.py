@@ -189,6 +189,7 @@ def test_a_window_over_the_repeated_hour_is_no_longer_than_by_the_clock() -> Non
     made = window(days=["sun"], begins="01:00", ends="04:00")
     opening = opened(made, date(2026, 10, 25))
     assert opening.seconds == 3 * 3600 and opening.closes == at(BERLIN, "2026-10-25T03:00")
+    assert opening.latest(bounds()) == at(BERLIN, "2026-10-25T02:59:59")  # not 02:28, for the second time
     assert held(made, bounds(), at(BERLIN, "2026-10-25T02:59:59")).ok
     assert "for the second time" in why(held(made, bounds(), at(BERLIN, "2026-10-25T02:10", 1)))
     assert "closed at Sun 2026-10-25 03:00 in Europe/Berlin (UTC+01:00), for a repeated hour counts once" in why(
