@@ -325,7 +325,15 @@ def gameday_schedule(
     kind: Annotated[str, typer.Option("--for", help="systemd, cron, kubernetes or github.")],
     write: Annotated[Path | None, typer.Option("--write", help="Write the files there instead of printing.")] = None,
     user: Annotated[str, typer.Option("--user", help="As whom it runs.")] = "chaos",
-    working: Annotated[Path, typer.Option("--in", help="The folder that it runs in.")] = Path("/srv/chaos"),
+    working: Annotated[str, typer.Option("--in", help="The folder that it runs in; of GitHub below the checkout.")] = (
+        "/srv/chaos"
+    ),
+    program: Annotated[str, typer.Option("--program", help="Where opensearch-chaos is there.")] = (
+        "/srv/chaos/.venv/bin/opensearch-chaos"
+    ),
+    image: Annotated[
+        str | None, typer.Option("--image", help="For Kubernetes: an image with opensearch-chaos.")
+    ] = None,
 ) -> None:
     """Print what fires the day: a systemd timer, a crontab, a Kubernetes CronJob or a GitHub workflow.
 
@@ -335,10 +343,10 @@ def gameday_schedule(
     from chaos.definitions.gameday import load_gameday
 
     day = load_gameday(file)
-    if kind not in schedule.KINDS:
+    known = next((each for each in schedule.KINDS if each == kind), None)
+    if known is None:
         raise InvalidInput(f"--for {kind}: expected {', '.join(schedule.KINDS)}")
-    command = ["opensearch-chaos", "gameday", "run", day.file]
-    files = schedule.printed(day, kind, command=command, working=str(working), user=user)
+    files = schedule.printed(day, known, command=[program], working=working, user=user, image=image or schedule.IMAGE)
     for name, text in files.items():
         if write is not None:
             write.mkdir(parents=True, exist_ok=True)

@@ -332,7 +332,13 @@ class Day:
     # ---- telling, claiming ---------------------------------------------------------------------
 
     def _facts(self, says: str) -> dict[str, Any]:
-        return {"says": says, "target": Path(self.day.written.target).stem, "experiments": self._names, "head": self.record.head, "window": _window(self.day)}
+        return {
+            "says": says,
+            "target": Path(self.day.written.target).stem,
+            "experiments": self._names,
+            "head": self.record.head,
+            "window": _window(self.day),
+        }
 
     def _announced(self, target: Existing, content: Mapping[str, Any]) -> None:
         says = f"{plural(len(self._names), 'experiment')} on {target.written.name}: {listed(self._names)}"

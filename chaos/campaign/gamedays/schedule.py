@@ -28,6 +28,7 @@ from chaos.definitions.source import Source
 from chaos.run.recovering_on import CONTROLLED_SECONDS
 
 Kind = Literal["systemd", "cron", "kubernetes", "github"]
+KINDS: tuple[Kind, ...] = ("systemd", "cron", "kubernetes", "github")
 UNDO_SECONDS = math.ceil(CONTROLLED_SECONDS) + 60
 """Above the abort bound: `recover` first watches that a dead run's lock stands still, and then undoes."""
 ROOM: dict[Kind, int] = {"systemd": 30, "cron": 30, "kubernetes": 60, "github": 900}
