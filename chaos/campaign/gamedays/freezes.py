@@ -63,14 +63,14 @@ def frozen(
 ) -> str | None:
     """Why nothing may be touched from ``begins`` until before ``ends``, in one sentence; None: it may.
 
-    ``now``: against which the calendar's age is held. ``deadline``: seconds for all of it. Raises ValueError where a
-    moment has no zone, or ``ends`` is not after ``begins``; whatever is wrong with the calendar is said.
+    Where ``ends`` is not after ``begins``, that moment is meant. ``now``: against which the calendar's age is held.
+    ``deadline``: seconds for all of it. Raises ValueError where a moment has no zone; whatever is wrong with the
+    calendar is said.
     """
     if None in (begins.utcoffset(), ends.utcoffset(), now.utcoffset()):
         raise ValueError("a moment without a zone")
     begins, ends, now = (each.astimezone(UTC) for each in (begins, ends, now))
-    if ends <= begins:
-        raise ValueError("a span that ends before it begins")
+    ends = max(ends, begins + timedelta(seconds=1))
     zone = ZoneInfo(day.written.window.zone)
     try:
         return _within(deadline, lambda: _frozen(day, freeze, Span(begins, ends), now, zone, deadline))

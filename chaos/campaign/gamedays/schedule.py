@@ -28,7 +28,9 @@ from chaos.definitions.source import Source
 from chaos.run.recovering_on import CONTROLLED_SECONDS
 
 Kind = Literal["systemd", "cron", "kubernetes", "github"]
-KINDS: tuple[Kind, ...] = ("systemd", "cron", "kubernetes", "github")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where cron is told to look for programs, as systemd does by itself."""
 UNDO_SECONDS = math.ceil(CONTROLLED_SECONDS) + 60
 """Above the abort bound: `recover` first watches that a dead run's lock stands still, and then undoes."""
 ROOM: dict[Kind, int] = {"systemd": 30, "cron": 30, "kubernetes": 60, "github": 900}
@@ -85,22 +87,35 @@ class Plan:
 
     @property
     def run(self) -> tuple[str, ...]:
-        return (*self.command, "gameday", "run", self.file)
+        return self.command if self.whole else (*self.command, "gameday", "run", self.file)
 
     @property
     def recover(self) -> tuple[str, ...]:
-        return (*self.command, "recover", "--on", self._below(self.day.target))
+        return (*self.program, "recover", "--on", self._below(self.day.target))
+
+    @property
+    def whole(self) -> bool:
+        """Whether the command that was given says already what it runs."""
+        return "gameday" in self.command[1:]
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """How opensearch-chaos is called."""
+        return self.command[: self.command.index("gameday", 1)] if self.whole else self.command
 
     @property
     def file(self) -> str:
         return self._below(self.day.folder / Path(self.day.file).name)
 
     def _below(self, path: Path) -> str:
-        """As it is named from the working folder."""
+        """As it is named from the working folder, where a checkout is taken to be as it is here."""
         whole, here = Path(os.path.normpath(path)), Path.cwd()
         working = here / os.path.normpath(self.working)
-        near = whole.is_relative_to(working) or (not Path(self.working).is_absolute() and whole.is_relative_to(here))
-        return os.path.relpath(whole, working) if near else str(whole)
+        if whole.is_relative_to(working):
+            return os.path.relpath(whole, working)
+        if not whole.is_relative_to(here) or here == Path("/"):
+            return str(whole)
+        return os.path.relpath(whole, here if Path(self.working).is_absolute() else working)
 
     @property
     def secrets(self) -> list[str]:
@@ -116,7 +131,7 @@ class Plan:
 
 def printed(
     day: GameDay,
-    kind: Kind,
+    kind: str,
     *,
     command: Sequence[str],
     working: str,
@@ -126,16 +141,17 @@ def printed(
 ) -> dict[str, str]:
     """File name → text of what fires a day at each opening of its window.
 
-    ``command``: how opensearch-chaos is called, without a subcommand, for example ``("/opt/chaos/bin/opensearch-chaos",
-    )``. ``working``: the folder in which it runs, absolute, but for GitHub below the checkout. ``user``: as whom; for
-    Kubernetes a number or a name, for GitHub whoever the runner is. ``now``: from when GitHub's offsets count.
-    ``image``: for Kubernetes. Raises InvalidInput.
+    ``command``: how opensearch-chaos is called (``["/opt/chaos/bin/opensearch-chaos"]``), or all that is run, as
+    ``[…, "gameday", "run", FILE]`` with the file as it is named in ``working``. ``working``: the folder in which it
+    runs, absolute, but for GitHub below the checkout. ``user``: as whom; for Kubernetes a number or a name, for GitHub
+    whoever the runner is. ``now``: from when GitHub's offsets count. ``image``: for Kubernetes. Raises InvalidInput.
     """
-    if kind not in get_args(Kind):
-        raise InvalidInput(f"there is no schedule for {kind}", remedy=f"write one of {listed(list(get_args(Kind)))}")
+    which = next((each for each in KINDS if each == kind), None)
+    if which is None:
+        raise InvalidInput(f"there is no schedule for {kind}", remedy=f"write one of {listed(list(KINDS))}")
     made = Plan(day, tuple(command), working, user, now if now is not None else datetime.now(UTC), image)
-    _refuse(made, kind)
-    return PRINTERS[kind](made)
+    _refuse(made, which)
+    return PRINTERS[which](made)
 
 
 def _refuse(plan: Plan, kind: Kind) -> None:
@@ -156,11 +172,8 @@ def _refuse(plan: Plan, kind: Kind) -> None:
             f"{plan.day.file} is not below this folder, and a workflow knows files of its repository only",
             remedy="go to the root of the repository and name it from there",
         )
-    if kind in ("systemd", "cron") and not Path(plan.command[0]).is_absolute():
-        raise InvalidInput(
-            f"the program {plan.command[0]} is not absolute: {kind} does not look for it as a shell does",
-            remedy="name it from / on",
-        )
+    if kind in ("systemd", "cron") and "/" in plan.command[0] and not Path(plan.command[0]).is_absolute():
+        raise InvalidInput(f"the program {plan.command[0]} is not absolute", remedy="name it from / on")
     if kind in ("systemd", "cron") and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}", plan.user):
         raise InvalidInput(f"{plan.user} is no user's name", remedy="name the user as whom it runs")
     if plan.slack < ROOM[kind]:
@@ -198,6 +211,7 @@ WantedBy=timers.target
     service = f"""\
 # Runs the game day {plan.day.name}: at most {bounds.day.text}, and {bounds.abort.text} for an abort.
 # Tell somebody: add OnFailure=NAME@%n.service to [Unit]; that unit gets $MONITOR_EXIT_STATUS and its like.
+# A program without a path is looked for in /usr/local/bin and /usr/bin: write all of it where it is elsewhere.
 # Exit codes: 0 pass, 1 weakness, 3 inconclusive (a result each); 2 refused, 4 aborted, 5 error, 6 dirty (failures).
 [Unit]
 Description=Game day {plan.day.name}
@@ -279,6 +293,7 @@ def _cron(plan: Plan) -> dict[str, str]:
 # gate itself. A file of /etc/cron.d (with the user in it), whose name must have no dot.
 # CRON_TZ is understood by cronie (Fedora, RHEL, SUSE, Arch). Debian's and Ubuntu's cron, busybox and others take it for
 # a variable, and fire by the machine's clock: there the machine's zone must be {window.zone}, or take systemd.
+PATH={PATH}
 CRON_TZ={window.zone}
 {line}
 """

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from calendarkit import WINDOW, gameday
@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from chaos.base.errors import InvalidInput
-from chaos.campaign.gamedays.schedule import Kind, printed
+from chaos.campaign.gamedays.schedule import KINDS, Kind, printed
 from chaos.campaign.gamedays.windows import Opening, firings, opening_of
 from chaos.definitions.gameday import WEEKDAYS, GameDay, Window
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 ANALYZE = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="no systemd-analyze is installed on this machine")
@@ -65,6 +64,21 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [ANALYZE, *words], capture_output=True, text=True, timeout=60, env={"TZ": "UTC", "LC_ALL": "C"}, check=False
     )
+
+
+def test_a_command_that_is_whole_is_run_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "experiments" / "gamedays"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    command = ["opensearch-chaos", "gameday", "run", "experiments/gamedays/staging-tuesday.yaml"]
+    for given_command in (command, command[:1]):  # a checkout elsewhere, as it is here
+        files = texts(gameday(folder), "systemd", command=given_command, working="/srv/chaos")
+        service = unit(files[f"{NAME}.service"])
+        assert service["Service.ExecStart"] == [" ".join(command)]
+        assert service["Service.ExecStopPost"] == ["opensearch-chaos recover --on experiments/gamedays/staging.yaml"]
+    monkeypatch.chdir("/")
+    files = texts(gameday(folder), "systemd", command=command[:1], working="/srv/chaos")
+    assert f"gameday run {folder}/staging-tuesday.yaml" in files[f"{NAME}.service"]
 
 
 # ---------------------------------------------------------------------------------------------- systemd
@@ -195,7 +209,7 @@ def test_a_line_of_cron(tmp_path: Path) -> None:
     ((name, text),) = texts(gameday(tmp_path, name="staging.tuesday"), "cron").items()
     assert re.fullmatch(r"[A-Za-z0-9_-]+", name)  # cron leaves out other files of cron.d
     variables, (line,) = crontab(text)
-    assert variables == {"CRON_TZ": "Europe/Berlin"}
+    assert variables == {"CRON_TZ": "Europe/Berlin", "PATH": "/usr/local/bin:/usr/bin:/bin"}
     assert line.startswith("0 10 * * 2,4 chaos cd ")
     fired = [moment for hours in range(24 * 14) if fires(line, moment := datetime(2026, 7, 6) + timedelta(hours=hours))]
     assert fired == [datetime(2026, 7, day, 10) for day in (7, 9, 14, 16)]
@@ -396,7 +410,8 @@ def test_a_stop_file_of_two_lines_is_refused(tmp_path: Path) -> None:
     ("kind", "changes", "says"),
     [
         ("systemd", {"working": "srv"}, "the working folder srv is not absolute"),
-        ("cron", {"command": ("opensearch-chaos",)}, "the program opensearch-chaos is not absolute"),
+        ("cron", {"command": ("./opensearch-chaos",)}, "the program ./opensearch-chaos is not absolute"),
+        ("systemd", {"command": ("bin/opensearch-chaos",)}, "the program bin/opensearch-chaos is not absolute"),
         ("cron", {"user": "a b"}, "a b is no user's name"),
         ("cron", {"working": "/srv/" + "x" * 990}, "characters, and cron takes 990"),
         ("launchd", {}, "there is no schedule for launchd; write one of systemd, cron, kubernetes and github"),
