@@ -35,7 +35,7 @@ FULL: dict[str, Any] = {
         "users": {"counts": "outcome", "prometheus": PROM, "above": "5%"},
         "alarm": {"counts": "blocking", "cloudwatch": {"alarm": "x", "region": "eu-west-1"}},
         "monitor": {"counts": "blocking", "monitor": {"monitor": "id"}},
-        "shop": {"counts": "blocking", "http": {"url": "https://shop.example", "number": "/x", "at": "/at"}, "above": 2},
+        "shop": {"counts": "blocking", "http": {"url": "https://s.example", "number": "/x", "at": "/at"}, "above": 2},
         "own": {"counts": "blocking", "program": {"run": ["check", "-q"]}},
     },
     "alerts": {
