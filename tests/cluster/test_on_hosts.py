@@ -337,7 +337,7 @@ def killed(boxed: Boxed, running: Program, how: str, drawn: random.Random) -> No
         return
     if how == "sshd":
         for like in HIT:
-            boxed.on_host(named(boxed, like), "sh", "-c", "pkill -KILL -f 'sshd: chaos' || true")
+            boxed.on_host(named(boxed, like), "sh", "-c", "pkill -KILL -f 'sshd: [c]haos' || true")
         return
     alive = running.process.poll() is None
     dying = keepers_of(running.process.pid) if "keeper" in how and alive else []

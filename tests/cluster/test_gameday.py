@@ -1,0 +1,272 @@
+"""Game days on the staging box, from an office, by the very command lines that a scheduler has: real signatures, a real
+Prometheus and Alertmanager, announcements that arrive, faults on hosts by ssh and on a zone by REST."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box.office import give
+from boxkit import Boxed, Program
+from clusterkit import end_all
+
+from chaos.campaign.gamedays import record
+from chaos.opensearch.views import administer, await_green
+from chaos.target.labs.processes import wait_until
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus is installed"),
+    pytest.mark.skipif(shutil.which("prometheus-alertmanager") is None, reason="no Alertmanager is installed"),
+]
+HEAD = """apiVersion: opensearch-chaos/v1
+name: NAME
+topology: 3az
+load:
+  read:  {rate: 10/s, good: ok within 8s}
+  write: {rate: 5/s, good: ok within 8s}
+  documents: 50
+phases:
+  healthy: {for: 5s}
+"""
+TAIL = """expect:
+  - {acknowledged.lost: 0}
+guards: {max: 8m}
+"""
+BACK = "until: {green: true, stable: 2s, within: 4m}"
+EXPERIMENTS = {
+    "node-dead": "  dead: {for: 20s, inject: {node.kill: {target: node c-data}}}\n"
+    + f"  back: {{undo: all, {BACK}}}\n",
+    "zone-out": "  out:  {for: 10s, do: {weights: {a: 1, b: 1, c: 0}, decommission: {zone: c, no_delay: true}}}\n"
+    f"  back: {{do: {{recommission: {{zone: c}}}}, {BACK}}}\n",
+    "zone-dark": "  dark: {for: 30s, inject: {zone.isolation: {zone: c}}}\n" + f"  back: {{undo: all, {BACK}}}\n",
+}
+CHAT = "http://127.0.0.1:9099/"
+DAY: dict[str, Any] = {
+    "apiVersion": "opensearch-chaos/v1",
+    "kind": "gameday",
+    "name": "staging",
+    "owner": "team-search <search@example.com>",
+    "hypothesis": "The shop notices nothing when a node, and then a zone, is gone.",
+    "target": "TARGET",
+    "experiments": [
+        {"experiment": "node-dead.yaml", "rung": "node", "on_weakness": "go on"},
+        {"experiment": "zone-out.yaml", "rung": "zone", "on_weakness": "go on"},
+        {"experiment": "zone-dark.yaml", "rung": "zone", "on_weakness": "go on"},
+    ],
+    "window": {
+        "zone": "UTC",
+        "days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+        "from": "00:00",
+        "to": "23:59",
+    },
+    "freezes": [{"yaml": "freezes.yaml"}],
+    "approval": {"allowed_signers": "allowed_signers"},
+    "ladder": {"waived": "the box is made for this test, and has no past"},
+    "preflight": {"stable": "2s", "within": "5m", "headroom": ["storage"]},
+    "guards": {
+        "shop": {
+            "counts": "outcome",
+            "prometheus": {
+                "url": "http://127.0.0.1:9090",
+                "query": "1 - min(avg_over_time(shop_search_ok{zone=~\"a|b\"}[30s]))",
+                "fresh": "time() - min(timestamp(shop_search_ok{zone=~\"a|b\"}))",
+            },
+            "above": "80%",
+            "every": "5s",
+            "times": 3,
+        }
+    },
+    "alerts": {
+        "prometheus": "http://127.0.0.1:9090",
+        "every": "2s",
+        "expect": [
+            {
+                "name": "NodesMissing",
+                "experiment": "node-dead",
+                "phase": "dead",
+                "fires_within": "1m",
+                "resolves_within": "5m",
+            }
+        ],
+    },
+    "announce": [{"webhook": CHAT}],
+    "bounds": {"day": "60m", "abort": "2m"},
+    "stop": {"file": "STOP"},
+    "textfile": "TEXTFILE",
+}  # fmt: skip
+PROMETHEUS = """global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [rules.yaml]
+alerting: {alertmanagers: [{static_configs: [{targets: ['127.0.0.1:9093']}]}]}
+scrape_configs: [{job_name: shop, static_configs: [{targets: ['127.0.0.1:9099']}]}]
+"""
+RULES = """groups:
+  - name: shop
+    rules:
+      - {alert: NodesMissing, expr: shop_nodes < 6, labels: {severity: page}}
+"""
+ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
+
+
+class Team:
+    """An office with a game day's files, two people who may approve, a Prometheus, an Alertmanager and a chat."""
+
+    def __init__(self, boxed: Boxed) -> None:
+        self.boxed, self.home = boxed, boxed.box.home(1)
+        self.folder = self.home / "experiments" / "gamedays"
+        self.file = Path("experiments/gamedays/staging.yaml")
+        self.chat = self.home / "chat.jsonl"
+        self.stop = self.home / "run" / "stop"
+        self.programs: list[Program] = []
+
+    def furnish(self, **changes: Any) -> None:
+        target = self.boxed.box.file
+        day = {**DAY, **changes, "target": f"../../{target.relative_to(self.home)}"}
+        day["stop"] = {"file": str(self.stop)}
+        day["textfile"] = str(self.home / "run" / "day.prom")
+        for name, phases in EXPERIMENTS.items():
+            give(self.folder / f"{name}.yaml", HEAD.replace("NAME", name) + phases + TAIL, 1)
+        give(self.folder / "freezes.yaml", "freezes: [{from: 2099-12-18, to: 2099-12-31, why: end of year}]\n", 1)
+        give(self.home / self.file, "".join(f"{key}: {json.dumps(value)}\n" for key, value in day.items()), 1)
+        give(self.home / "run" / "empty", "", 1)
+        for name, text in (("prometheus.yaml", PROMETHEUS), ("rules.yaml", RULES), ("am.yaml", ALERTMANAGER)):
+            give(self.home / "monitoring" / name, text, 1)
+        signers = ""
+        for who in ("ann", "bob"):
+            self.does("sh", "-c", f"test -f {who}.key || ssh-keygen -q -t ed25519 -N '' -C {who} -f {who}.key")
+            signers += f"{who}@example.com {' '.join((self.home / f'{who}.key.pub').read_text().split()[:2])}\n"
+        give(self.folder / "allowed_signers", signers, 1)
+        for folder in (self.folder, self.home / "run", self.home / "monitoring"):
+            give(folder / ".kept", "", 1)
+
+    def does(self, *command: str | Path, timeout: float = 120) -> str:
+        code, output = self.boxed.inside(*command).end(timeout)
+        assert code == 0, output
+        return output
+
+    def chaos(self, *arguments: str | Path, timeout: float = 300) -> tuple[int, str]:
+        return self.boxed.chaos("gameday", *arguments, timeout=timeout)
+
+    def begin(self) -> None:
+        """Prometheus, Alertmanager and the chat, until each answers."""
+        suite = Path(__file__).parents[2]
+        for command in (
+            ("python", suite / "tests" / "support" / "shopwatch.py", self.boxed.target, "chat.jsonl"),
+            ("prometheus-alertmanager", "--config.file=monitoring/am.yaml", "--storage.path=monitoring/am",
+             "--web.listen-address=127.0.0.1:9093", "--cluster.listen-address="),
+            ("prometheus", "--config.file=monitoring/prometheus.yaml", "--storage.tsdb.path=monitoring/data",
+             "--web.listen-address=127.0.0.1:9090"),
+        ):  # fmt: skip
+            self.programs.append(self.boxed.inside(*command))
+        asks = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9090/api/v1/query?query=shop_nodes').read().decode())"
+
+        def scraped() -> bool:
+            code, output = self.boxed.inside("python", "-c", asks).end(60)
+            return code == 0 and '"6"' in output
+
+        assert wait_until(scraped, 120, every=1.0)
+
+    def approved(self) -> None:
+        for who in ("ann", "bob"):
+            code, output = self.chaos("approve", self.file, "--key", f"{who}.key", "--yes")
+            assert code == 0, output
+        assert "it is approved" in output, output
+
+    def told(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.chat.read_text().splitlines()] if self.chat.exists() else []
+
+    def days(self) -> list[Path]:
+        return sorted((self.home / "gamedays" / "staging").glob("*/record.jsonl"))
+
+    def lines(self) -> list[dict[str, Any]]:
+        return record.read(self.days()[-1])
+
+    def end(self) -> None:
+        for each in self.programs:
+            each.process.terminate()
+        end_all()
+
+
+@pytest.fixture(scope="module")
+def team(boxed: Boxed) -> Iterator[Team]:
+    made = Team(boxed)
+    made.furnish()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def consent(boxed: Boxed) -> Iterator[None]:
+    """Of the cluster's operators, for this test."""
+    body = {"gamedays": ["staging"], "until": "2099-01-01", "by": "team-platform"}
+    with boxed.owned() as lab:
+        administer(lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
+        assert await_green(lab, 300)[0]
+        settings = {"settings": {"index": {"hidden": True, "number_of_shards": 1, "number_of_replicas": 2}}}
+        assert administer(lab, "PUT", "/.opensearch-chaos", settings)[0] == 200
+        assert administer(lab, "PUT", "/.opensearch-chaos/_doc/gameday-consent", body)[0] == 201
+        assert await_green(lab, 120)[0]
+    yield
+    boxed.chaos("recover", "--on", boxed.target)
+    with boxed.owned() as lab:
+        administer(lab, "DELETE", "/.opensearch-chaos")
+
+
+def scheduled(team: Team, kind: str) -> tuple[str, ...]:
+    """The command line of what ``gameday schedule`` prints."""
+    where = ("--in", str(team.home), "--program", "opensearch-chaos")
+    code, output = team.chaos("schedule", team.file, "--for", kind, *where)
+    assert code == 0, output
+    if kind == "systemd":
+        found = re.search(r"^ExecStart=(.*)$", output, re.M)
+        assert found is not None, output
+        return tuple(shlex.split(found[1]))
+    line = next(each for each in output.splitlines() if re.match(r"[0-9]+ [0-9]+ \* \* ", each))
+    return "sh", "-c", line.split(maxsplit=6)[6]
+
+
+def test_a_whole_day_fired_by_systemd_and_once_more_by_cron(
+    boxed: Boxed, before: Path, team: Team, consent: None, tmp_path: Path
+) -> None:
+    team.begin()
+    code, output = team.chaos("validate", team.file)
+    assert code == 0 and "validate: OK" in output, output
+    team.approved()
+    began = time.monotonic()
+    code, output = boxed.inside(*scheduled(team, "systemd")).end(3000)
+    print(output)
+    lines = team.lines()
+    shutil.copytree(team.days()[-1].parent, tmp_path / "day")
+    assert code in (0, 1, 3), (code, output, [line for line in lines if line["kind"] == "gate" and not line["ok"]])
+    ended = [line for line in lines if line["kind"] == "experiment.end"]
+    assert [line["name"] for line in ended] == list(EXPERIMENTS), output
+    assert all(line["clean"] is True and line["outcome"] in ("pass", "inconclusive") for line in ended), ended
+    (drill,) = [line for line in lines if line["kind"] == "drill"]
+    assert drill["ok"] is True and drill["seconds"] <= 120, drill
+    assert [line["people"] for line in lines if line["kind"] == "approval"] == [["ann@example.com", "bob@example.com"]]
+    told = team.told()
+    assert [each["event"] for each in told] == ["before", "begin", "end"], told
+    assert all(f"touch {team.stop}" in json.dumps(each) for each in told[:2])
+    states = [line["state"] for line in lines if line["kind"] == "alert" and line["name"] == "NodesMissing"]
+    assert "firing" in states and "resolved" in states, states
+    judged = {(line["name"], line["what"]): line["verdict"] for line in lines if line["kind"] == "expectation"}
+    assert judged[("NodesMissing", "fires")] == "pass", judged
+    code, output = team.chaos("history", team.file, "--verify")
+    assert code == 0 and f"verified, head {record.head_of(team.days()[-1])}" in output, output
+    assert (team.days()[-1].parent / "gameday.html").is_file()
+    print(f"the day took {time.monotonic() - began:.0f} s; the drill {drill['seconds']:.1f} s")
+
+    code, output = boxed.inside(*scheduled(team, "cron")).end(600)
+    assert code == 0 and "already held" in output, output
+    assert len(team.told()) == 3, "nobody is told of a day twice"
+    code, output = team.chaos("status", team.file)
+    assert code == 0 and "lock: none" in output, output
+    code, output = team.chaos("forget", team.file)
+    assert code == 0, output
