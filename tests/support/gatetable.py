@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from daykit import a_day
+from gatetable_more import MORE
 
 from chaos.base.units import Duration
 from chaos.campaign.gamedays import gates, preflight
@@ -396,7 +397,9 @@ def _outcome(attempt: Attempt) -> str:
 
 
 def all_attempts() -> list[Attempt]:
-    return list(ATTEMPTS)
+    more = [Attempt(*each) for each in MORE]
+    names = list(dict.fromkeys(each.gate for each in (*more, *ATTEMPTS)))
+    return sorted([*ATTEMPTS, *more], key=lambda each: names.index(each.gate))
 
 
 def main() -> None:
