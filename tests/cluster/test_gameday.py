@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from box.office import give
 from boxkit import Boxed, Program
-from clusterkit import end_all
 
 from chaos.campaign.gamedays import record
 from chaos.opensearch.views import administer, await_green
@@ -131,11 +130,11 @@ class Team:
         day = {**DAY, **changes, "target": f"../../{target.relative_to(self.home)}"}
         day["stop"] = {"file": str(self.stop)}
         day["textfile"] = str(self.home / "run" / "day.prom")
+        self.does("mkdir", "-p", "experiments/gamedays", "run", "monitoring")  # they are the office's own
         for name, phases in EXPERIMENTS.items():
             give(self.folder / f"{name}.yaml", HEAD.replace("NAME", name) + phases + TAIL, 1)
         give(self.folder / "freezes.yaml", "freezes: [{from: 2099-12-18, to: 2099-12-31, why: end of year}]\n", 1)
         give(self.home / self.file, "".join(f"{key}: {json.dumps(value)}\n" for key, value in day.items()), 1)
-        give(self.home / "run" / "empty", "", 1)
         for name, text in (("prometheus.yaml", PROMETHEUS), ("rules.yaml", RULES), ("am.yaml", ALERTMANAGER)):
             give(self.home / "monitoring" / name, text, 1)
         signers = ""
@@ -143,8 +142,6 @@ class Team:
             self.does("sh", "-c", f"test -f {who}.key || ssh-keygen -q -t ed25519 -N '' -C {who} -f {who}.key")
             signers += f"{who}@example.com {' '.join((self.home / f'{who}.key.pub').read_text().split()[:2])}\n"
         give(self.folder / "allowed_signers", signers, 1)
-        for folder in (self.folder, self.home / "run", self.home / "monitoring"):
-            give(folder / ".kept", "", 1)
 
     def does(self, *command: str | Path, timeout: float = 120) -> str:
         code, output = self.boxed.inside(*command).end(timeout)
@@ -165,13 +162,17 @@ class Team:
              "--web.listen-address=127.0.0.1:9090"),
         ):  # fmt: skip
             self.programs.append(self.boxed.inside(*command))
+            self.programs[-1].started.remove(self.programs[-1])  # they outlive a test, and a Ctrl-C is not how they end
         asks = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9090/api/v1/query?query=shop_nodes').read().decode())"
 
         def scraped() -> bool:
             code, output = self.boxed.inside("python", "-c", asks).end(60)
             return code == 0 and '"6"' in output
 
-        assert wait_until(scraped, 120, every=1.0)
+        if not wait_until(scraped, 120, every=1.0):
+            self.end()
+            said = [each.process.stdout.read()[-2000:] for each in self.programs if each.process.stdout is not None]
+            raise AssertionError("\n".join(said))
 
     def approved(self) -> None:
         for who in ("ann", "bob"):
@@ -191,7 +192,7 @@ class Team:
     def end(self) -> None:
         for each in self.programs:
             each.process.terminate()
-        end_all()
+            each.process.wait(60)
 
 
 @pytest.fixture(scope="module")
