@@ -1,0 +1,96 @@
+"""Kills at random moments of runs with faults on hosts: how long until nothing of them was active, by who died.
+
+    pytest -m "" -v -s tests/cluster/test_on_hosts.py -k killed_at | tee kills.log
+    python benchmarks/kills.py record kills.log      # keeps each kill in reports/results/kills-on-hosts.json
+    python benchmarks/kills.py page                  # writes the table into docs/hosts.md
+
+A kill that was recorded stays, whether its test passed or failed. Needs root, and the packages of the staging box
+(docs/existing.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "reports" / "results" / "kills-on-hosts.json"
+PAGE = ROOT / "docs" / "hosts.md"
+BEGIN, END = "<!-- kills: made by benchmarks/kills.py page -->", "<!-- kills end -->"
+SAID = re.compile(r"seed (\d+), (.+), (\S+ of f\d): nothing of it active after ([0-9.]+) s")
+TEST = re.compile(r"::test_killed_at_a_random_moment\w*\[(\d+)\]")
+VERDICT = re.compile(r"\b(PASSED|FAILED|ERROR)\b")
+Kill = dict[str, Any]
+
+
+def read(log: str, commit: str) -> list[Kill]:
+    """The kills of a log that have a verdict. Pure."""
+    found: list[Kill] = []
+    seed: int | None = None
+    told: Kill = {}
+    for line in log.splitlines():
+        if begun := TEST.search(line):
+            seed, told = int(begun[1]), {}
+        if said := SAID.search(line):
+            told = {"way": said[2], "moment": said[3], "undone_after": float(said[4])}
+        if seed is not None and (verdict := VERDICT.search(line)):
+            found.append({"seed": seed, "commit": commit, "passed": verdict[1] == "PASSED", **told})
+            seed, told = None, {}
+    return found
+
+
+def merged(kept: list[Kill], new: list[Kill]) -> list[Kill]:
+    """All of them, in the order of their seeds; the same once. Pure."""
+    every = {(each["seed"], each["commit"], each["passed"]): each for each in (*new, *kept)}
+    return [every[key] for key in sorted(every)]
+
+
+def table(kills: list[Kill]) -> str:
+    """The distribution, by who died. Pure."""
+    good = [each for each in kills if each["passed"]]
+    passed = {each["seed"] for each in good}
+    bad = [each for each in kills if not each["passed"]]
+    open_ = sorted({each["seed"] for each in bad} - passed)
+    later = sorted({each["seed"] for each in bad} & passed)
+    lines = [
+        f"{len(passed)} kills passed, on commits {', '.join(sorted({each['commit'] for each in good}))}. "
+        + (f"Failed at first and passed later: seeds {', '.join(map(str, later))}. " if later else "")
+        + (f"Failed and not passed since: seeds {', '.join(map(str, open_))}." if open_ else "None is open."),
+        "",
+        "| who died | kills | seconds until nothing was active: median | longest |",
+        "|---|---|---|---|",
+    ]
+    for way in dict.fromkeys(each["way"] for each in sorted(good, key=lambda each: each["seed"])):
+        took = [each["undone_after"] for each in good if each["way"] == way]
+        lines.append(f"| {way} | {len(took)} | {median(took):.0f} | {max(took):.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("do", choices=("record", "page"))
+    parser.add_argument("logs", nargs="*", type=Path)
+    parser.add_argument("--commit", help="of which the logs are; default the one that is checked out")
+    given = parser.parse_args()
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else []
+    if given.do == "record":
+        head = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        commit = given.commit or subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+        for log in given.logs:
+            kept = merged(kept, read(log.read_text(), commit))
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        KEPT.write_text("[\n" + ",\n".join(json.dumps(each, sort_keys=True) for each in kept) + "\n]\n")
+    else:
+        text = PAGE.read_text()
+        begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+        PAGE.write_text(f"{text[:begin]}\n{table(kept)}\n{text[end:]}")
+    print(table(kept))
+
+
+if __name__ == "__main__":
+    main()

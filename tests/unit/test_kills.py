@@ -1,0 +1,45 @@
+"""What is kept of kills at random moments: each with its verdict, none taken out."""
+
+from __future__ import annotations
+
+import kills
+
+NAME = "tests/cluster/test_on_hosts.py::test_killed_at_a_random_moment_hosts_are_as_before"
+LOG = f"""\
+{NAME}[0] seed 0, runner, cut off, fault.command of f1: nothing of it active after 50.0 s
+PASSED
+{NAME}[1] ERROR
+{NAME}[2] seed 2, ssh, fault.undo of f3: nothing of it active after 14.5 s
+FAILED
+{NAME}[3] seed 3, ssh, fault.undo of f3: nothing of it active after 1.0 s
+"""
+
+
+def test_a_kill_without_a_verdict_is_none() -> None:
+    found = kills.read(LOG, "abc")
+    assert [(each["seed"], each["passed"]) for each in found] == [(0, True), (1, False), (2, False)]
+    assert found[0] == {
+        "seed": 0,
+        "commit": "abc",
+        "passed": True,
+        "way": "runner, cut off",
+        "moment": "fault.command of f1",
+        "undone_after": 50.0,
+    }
+
+
+def test_what_failed_stays_beside_what_passed_later() -> None:
+    first = kills.read(LOG, "abc")
+    later = kills.read(f"{NAME}[2] seed 2, ssh, fault.undo of f3: nothing of it active after 3.0 s\nPASSED\n", "def")
+    every = kills.merged(first, later)
+    assert kills.merged(every, later) == every and len(every) == 4
+    said = kills.table(every)
+    assert "2 kills passed, on commits abc, def" in said
+    assert "Failed at first and passed later: seeds 2." in said and "not passed since: seeds 1." in said
+    assert "| ssh | 1 | 3 | 3 |" in said and "| runner, cut off | 1 | 50 | 50 |" in said
+
+
+def test_the_page_is_made_of_what_is_kept() -> None:
+    import json
+
+    assert kills.table(json.loads(kills.KEPT.read_text())) in kills.PAGE.read_text()
