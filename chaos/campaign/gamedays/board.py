@@ -80,6 +80,17 @@ class Board:
                 raise LabError(f"reading {id} in {self.index} answered {status}: {str(answer)[:300]}")
             return Doc(dict(answer["_source"]), int(answer["_seq_no"]), int(answer["_primary_term"]))
 
+    def patiently(self, id: str, seconds: float) -> Doc | None:
+        """:meth:`get`, again and again for so long: while a zone is silent, each try may be led to its copy."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.get(id)
+            except LabError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
+
     def create(self, id: str, source: Mapping[str, Any]) -> Doc | None:
         """None where it is there already."""
         return self._written(f"/{self.index}/_create/{id}", id, source)
@@ -250,13 +261,19 @@ class Lock:
             self._lose(f"the lock of this cluster could not be renewed for {ABORT_SECONDS:g} s")
         return self._why
 
-    def held(self) -> str | None:
-        """Why it is not ours now, by asking the cluster; None: it is. Around each move."""
+    def held(self, patience: float | None = 0.0) -> str | None:
+        """Why it is not ours now, by asking the cluster; None: it is. Before each move.
+
+        ``patience``: seconds in which it must be read. None: what cannot be read, as a cluster may not answer whose
+        zone is out, is left to the last renewal; for looks after a move.
+        """
         if (why := self.tripped(self.clock())) is not None:
             return why
         try:
-            now = self.board.get(LOCK)
+            now = self.board.patiently(LOCK, patience or 0.0)
         except ChaosError as error:
+            if patience is None:
+                return None
             return f"whether the lock of this cluster is still ours cannot be read: {error.message}"
         if now is None or now.source.get("who") != self.who:
             self._lose("somebody else has taken the lock of this cluster")

@@ -134,6 +134,8 @@ class Day:
     says: Callable[[str], None]
     change: str | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    patience: float = 30.0
+    """Seconds in which the cluster must say what is asked of it before a move: a zone may be out by then."""
     done: list[Done] = field(default_factory=list, init=False)
     changed: bool = field(default=False, init=False)
     """Whether anything may have been changed on the cluster, so that an end of the day is a stop and no refusal."""
@@ -149,6 +151,7 @@ class Day:
         self._alerts = None if alerts is None else AlertWatch(alerts, self.day.folder, self._note)
         self._approved: Mapping[str, Any] | None = None
         self._signal = threading.Event()
+        self._permitted: set[tuple[str, str]] = set()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
 
@@ -469,10 +472,9 @@ class Day:
         """Before each experiment all gates that can have changed."""
         self._refuse_stopped(before)
         assert self._held is not None and self._held.closes is not None and self._lock is not None
-        why = self._lock.held()
         self._pass([
             gates.stop_file(self.day),
-            Gate("lock", why is None, why or "it is ours", "somebody else is under way"),
+            self._gate_lock(self.patience),
             gates.room(self._held.closes, float(plan["longest"]) + float(self.day.written.bounds.abort), self.now()),
             *gates.frozen(freezes.frozen_by(self.day, self.now(), self._held.closes, self.now())),
             gates.climbed(step, self._results(), self._climbed_before()),
@@ -495,11 +497,29 @@ class Day:
         return written.ladder.waived is not None or written.experiments[0].rung == "zone"
 
     def _permits(self, phase: str, name: str) -> str | None:
-        """Before a phase changes anything, and once it has."""
-        assert self._lock is not None and self._board is not None and self._approved is not None
-        before = f"phase {phase} of {name}"
+        """Before a phase changes anything all that can have changed. Once it has, whether the lock was lost or somebody
+        wants a stop: what the cluster does not answer then is no refusal, for we have just broken it."""
+        assert self._lock is not None and self._wish is not None
+        made = (phase, name) in self._permitted
+        self._permitted.add((phase, name))
+        if made:
+            wish = self._wish.says
+            found = [
+                self._gate_lock(None),
+                gates.stop_file(self.day),
+                Gate("stop", wish is None, wish or "nobody asked"),
+            ]
+        else:
+            found = self._before_phase()
+        bad = [gate for gate in found if not gate.ok]
+        for gate in bad or found:
+            self._note("gate", **gate.to_json(), before=f"phase {phase} of {name}{', made' if made else ''}")
+        return gates.words(bad) if bad else None
+
+    def _before_phase(self) -> list[Gate]:
+        assert self._approved is not None
         try:
-            found = [self._gate_lock(), gates.stop_file(self.day), *self._consented()]
+            found = [self._gate_lock(self.patience), gates.stop_file(self.day), *self._consented()]
             if all(gate.ok for gate in found):
                 strangers = approval.strangers(self._approved["content"], self.hands.node_ids())
                 found.append(Gate("nodes", not strangers, "; ".join(strangers) or "no other node than was approved"))
@@ -507,20 +527,18 @@ class Day:
                 found += [asked] if asked is not None else []
         except ChaosError as error:
             found = [Gate("cluster", False, error.message)]
-        bad = [gate for gate in found if not gate.ok]
-        for gate in bad or found[:1]:
-            self._note("gate", **gate.to_json(), before=before)
-        return gates.words(bad) if bad else None
+        return found
 
-    def _gate_lock(self) -> Gate:
+    def _gate_lock(self, patience: float | None) -> Gate:
         assert self._lock is not None
-        why = self._lock.held()
+        why = self._lock.held(patience)
         return Gate("lock", why is None, why or "it is ours", "somebody else is under way")
 
     def _consented(self) -> Iterator[Gate]:
         assert self._board is not None
-        yield gates.consent(self._board.get(CONSENT), self.day, self._today(), self._board.index)
-        yield gates.stop_wish(self._board.get(STOP))
+        known = self._board.patiently(CONSENT, self.patience)
+        yield gates.consent(known, self.day, self._today(), self._board.index)
+        yield gates.stop_wish(self._board.patiently(STOP, self.patience))
         now = self.now()
         assert self._held is not None and self._held.closes is not None
         yield from gates.frozen(freezes.frozen_by(self.day, now, self._held.closes, now))
