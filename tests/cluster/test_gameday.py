@@ -4,11 +4,14 @@ Prometheus and Alertmanager, announcements that arrive, faults on hosts by ssh a
 from __future__ import annotations
 
 import json
+import random
 import re
 import shlex
 import shutil
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ name: NAME
 topology: 3az
 load:
   read:  {rate: 10/s, good: ok within 8s}
-  write: {rate: 5/s, good: ok within 8s}
+  write: {rate: 10/s, good: ok within 8s}
   documents: 50
 phases:
   healthy: {for: 5s}
@@ -114,6 +117,25 @@ RULES = """groups:
 ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 
 
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
+@contextmanager
+def hanging(boxed: Boxed) -> Iterator[None]:
+    """Somebody in the office who takes connections, and never answers."""
+    serves = (
+        "import socket, time; s = socket.create_server(('127.0.0.1', 9098)); print(1, flush=True); time.sleep(3600)"
+    )
+    made = boxed.inside("python", "-c", serves)
+    made.started.remove(made)
+    try:
+        assert made.process.stdout is not None and made.process.stdout.readline()
+        yield
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
 class Team:
     """An office with a game day's files, two people who may approve, a Prometheus, an Alertmanager and a chat."""
 
@@ -134,7 +156,8 @@ class Team:
         for name, phases in EXPERIMENTS.items():
             give(self.folder / f"{name}.yaml", HEAD.replace("NAME", name) + phases + TAIL, 1)
         give(self.folder / "freezes.yaml", "freezes: [{from: 2099-12-18, to: 2099-12-31, why: end of year}]\n", 1)
-        give(self.home / self.file, "".join(f"{key}: {json.dumps(value)}\n" for key, value in day.items()), 1)
+        text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in day.items() if value is not None)
+        give(self.home / self.file, text, 1)
         for name, text in (("prometheus.yaml", PROMETHEUS), ("rules.yaml", RULES), ("am.yaml", ALERTMANAGER)):
             give(self.home / "monitoring" / name, text, 1)
         signers = ""
@@ -151,18 +174,29 @@ class Team:
     def chaos(self, *arguments: str | Path, timeout: float = 300) -> tuple[int, str]:
         return self.boxed.chaos("gameday", *arguments, timeout=timeout)
 
+    def run(self, *command: str | Path) -> Program:
+        """A program that outlives a test; no Ctrl-C ends it."""
+        made = self.boxed.inside(*command)
+        made.started.remove(made)
+        self.programs.append(made)
+        return made
+
+    def serve(self) -> None:
+        """The chat, and the probes; once."""
+        if not self.programs:
+            self.run("python", SUPPORT / "shopwatch.py", self.boxed.target, "chat.jsonl")
+        assert wait_until(self.chat.exists, 60, every=0.2)
+
     def begin(self) -> None:
         """Prometheus, Alertmanager and the chat, until each answers."""
-        suite = Path(__file__).parents[2]
+        self.serve()
         for command in (
-            ("python", suite / "tests" / "support" / "shopwatch.py", self.boxed.target, "chat.jsonl"),
             ("prometheus-alertmanager", "--config.file=monitoring/am.yaml", "--storage.path=monitoring/am",
              "--web.listen-address=127.0.0.1:9093", "--cluster.listen-address="),
             ("prometheus", "--config.file=monitoring/prometheus.yaml", "--storage.tsdb.path=monitoring/data",
              "--web.listen-address=127.0.0.1:9090"),
         ):  # fmt: skip
-            self.programs.append(self.boxed.inside(*command))
-            self.programs[-1].started.remove(self.programs[-1])  # they outlive a test, and a Ctrl-C is not how they end
+            self.run(*command)
         asks = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9090/api/v1/query?query=shop_nodes').read().decode())"
 
         def scraped() -> bool:
@@ -269,5 +303,117 @@ def test_a_whole_day_fired_by_systemd_and_once_more_by_cron(
     assert len(team.told()) == 3, "nobody is told of a day twice"
     code, output = team.chaos("status", team.file)
     assert code == 0 and "lock: none" in output, output
+    code, output = team.chaos("forget", team.file)
+    assert code == 0, output
+
+
+# ---- stopping it ----------------------------------------------------------------------------------------
+
+WAYS = (
+    "stop file",
+    "SIGTERM",
+    "gameday stop from another office",
+    "users suffer",
+    "out of reach, stop file",
+    "red, stop file",
+    "stop file, nobody takes the announcement",
+    "stop file, and SIGKILL while it undoes",
+)
+NAMES = tuple(EXPERIMENTS)
+ABORT_SECONDS = 120.0
+
+
+def one_experiment(team: Team, name: str, **changes: Any) -> None:
+    rung = "node" if name == "node-dead" else "zone"
+    guard = {"counts": "blocking", "program": {"run": ["test", "!", "-e", str(team.home / "run" / "suffer")]}}
+    shop = {"counts": "outcome", "program": {"run": ["true"]}}
+    team.furnish(**{
+        "experiments": [{"experiment": f"{name}.yaml", "rung": rung}],
+        "approval": {"allowed_signers": "allowed_signers", "people": 1},
+        "guards": {"shop": shop, "others": {**guard, "every": "1s", "timeout": "1s", "times": 2}},
+        "alerts": None,
+        "drill": False,
+        **changes,
+    })  # fmt: skip
+    code, output = team.chaos("approve", team.file, "--key", "ann.key", "--yes")
+    assert code == 0 and "it is approved" in output, output
+
+
+def stopped(boxed: Boxed, team: Team, running: Program, way: str) -> None:
+    if way.startswith("out of reach"):
+        assert boxed.does("cut") == (0, "")
+    if way.startswith("red"):
+        with boxed.owned() as lab:
+            where = {"index.routing.allocation.require.nowhere": "yes", "index.number_of_replicas": 0}
+            assert administer(lab, "PUT", "/red?wait_for_active_shards=0", {"settings": where})[0] == 200
+    if "stop file" in way:
+        give(team.stop, "", 1)
+    elif way == "SIGTERM":
+        running.signal(signal.SIGTERM)
+    elif way.startswith("gameday stop"):
+        files = [team.file, *sorted(each.relative_to(team.home) for each in team.folder.rglob("*") if each.is_file())]
+        for file in files:
+            give(boxed.box.home(2) / file, (team.home / file).read_text(), 2)
+        given = ("gameday", "stop", team.file, "--reason", "an incident elsewhere")
+        code, output = boxed.chaos(*given, office=2)
+        assert code == 0, output
+    elif way == "users suffer":
+        give(team.home / "run" / "suffer", "", 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stopped_at_a_random_moment_all_is_undone(
+    boxed: Boxed, before: Path, team: Team, consent: None, seed: int, tmp_path: Path
+) -> None:
+    drawn = random.Random(seed)
+    name, way = NAMES[seed % len(NAMES)], WAYS[seed % len(WAYS)]
+    hook = "http://127.0.0.1:9098/" if "nobody takes" in way else None
+    changes = {"announce": [{"webhook": CHAT, "on": ["before"]}, {"webhook": hook, "on": ["abort"]}]} if hook else {}
+    with hanging(boxed) if hook else nullcontext():
+        team.serve()
+        one_experiment(team, name, **changes)
+        had = len(team.days())
+        running = boxed.inside("opensearch-chaos", "gameday", "run", team.file)
+
+        def begun() -> bool:
+            assert running.process.poll() is None, running.end(10)
+            return len(team.days()) > had and any(line["kind"] == "experiment.begin" for line in team.lines())
+
+        assert wait_until(begun, 300, every=0.5)
+        time.sleep(drawn.uniform(0.0, 60.0))
+        asked = time.monotonic()
+        alive = running.process.poll() is None
+        try:
+            stopped(boxed, team, running, way)
+            if "SIGKILL" in way:
+                time.sleep(drawn.uniform(0.2, 2.0))
+                running.process.kill()
+            code, output = running.end(900)
+        finally:
+            assert boxed.does("mend") == (0, "")
+            for file in (team.stop, team.home / "run" / "suffer"):
+                file.unlink(missing_ok=True)
+            with boxed.owned() as lab:
+                administer(lab, "DELETE", "/red")
+    took = time.monotonic() - asked
+    shutil.copytree(team.days()[-1].parent, tmp_path / "day")
+    lines = team.lines()
+    undone = [line for line in lines if line["kind"] == "undone"]
+    if "SIGKILL" in way:
+        assert code == -signal.SIGKILL
+        code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
+        assert code == 0, output
+    elif code in (0, 3):  # it was over before the stop was seen
+        assert not undone and alive
+    else:
+        assert code == 4, output
+        for line in undone:
+            assert line["all"] is True and line["seconds"] <= ABORT_SECONDS, line
+        assert any(line["kind"] == "hold" for line in lines)
+    seconds = undone[0]["seconds"] if undone else None
+    print(f"seed {seed}, {way}, {name}: exit {code}, undone after {seconds} s, ended after {took:.1f} s")
+    assert record.verify(team.days()[-1]) == []
+    code, output = team.chaos("resume", team.file, "--reason", "a test did it")
+    assert code in (0, 2), output
     code, output = team.chaos("forget", team.file)
     assert code == 0, output

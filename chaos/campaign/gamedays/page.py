@@ -243,7 +243,8 @@ def _facts(lines: Lines, ran: Sequence[Experiment]) -> Iterator[tuple[str, str]]
     yield "Lasted", text.seconds(max(0.0, ended - begun)) if begun is not None and ended is not None else NOT_THERE
     yield "Exit code", _code(end.get("exit_code"))
     yield "Version", word(asked.get("version"))
-    yield "Plan", word(asked.get("digest"))[:16]
+    planned = asked.get("digest") or last(lines, "approval").get("digest") or last(lines, "ticket").get("digest")
+    yield "Plan", word(planned)[:16]
 
 
 def _code(given: Any) -> str:
