@@ -180,7 +180,7 @@ def gameday_run(
     from chaos.campaign.gamedays.announce import Announcer, stop_line
     from chaos.campaign.gamedays.day import Day
     from chaos.campaign.gamedays.record import FILE, Record
-    from chaos.commands.gameday_page import finish
+    from chaos.commands.gameday_page import begun, finish
     from chaos.definitions.gameday import load_gameday
 
     day = load_gameday(file)
@@ -196,7 +196,9 @@ def gameday_run(
         announcer = Announcer(day, stop, record.add)
         hands = _hands(day, folder / "runs", quiet=quiet)
         say(f"game day {day.name}: to stop it from anywhere: {stop}")
-        code = Day(day, hands, record, announcer, say, change).go(command)
+        made = Day(day, hands, record, announcer, say, change)
+        made.begun = lambda: begun(day, _now().timestamp())
+        code = made.go(command)
     finish(day, folder, code)
     if broken:
         raise ChaosError(f"the record of the day has a hole: {broken[0]}")

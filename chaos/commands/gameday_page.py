@@ -20,6 +20,14 @@ EARLIER = 12
 """Days before it that the page looks back on."""
 
 
+def begun(day: GameDay, at: float) -> None:
+    """A day is held from ``at`` on, in seconds since the epoch; node_exporter is told. Never fails it."""
+    if day.written.textfile is not None:
+        facts = textfile.Facts(day.name, day.written.target, running=True, started=at)
+        if (why := textfile.write(Path(day.written.textfile), facts)) is not None:
+            say(f"  {why}")
+
+
 def finish(day: GameDay, folder: Path, code: Exit) -> None:
     """Never fails a day: what cannot be made is said."""
     lines = record.read(folder / record.FILE)

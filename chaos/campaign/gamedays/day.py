@@ -134,6 +134,8 @@ class Day:
     says: Callable[[str], None]
     change: str | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    begun: Callable[[], None] = lambda: None
+    """Told once the day is held, before anything is changed."""
     patience: float = 30.0
     """Seconds in which the cluster must say what is asked of it before a move: a zone may be out by then."""
     done: list[Done] = field(default_factory=list, init=False)
@@ -385,6 +387,7 @@ class Day:
 
     def _held_now(self, plans: Sequence[Mapping[str, Any]]) -> Exit:
         self._began = time.monotonic()
+        self.begun()
         self._outside.start()
         if self._alerts is not None:
             self._alerts.start()

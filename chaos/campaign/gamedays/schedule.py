@@ -31,6 +31,8 @@ Kind = Literal["systemd", "cron", "kubernetes", "github"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where cron is told to look for programs, as systemd does by itself."""
+GATES_SECONDS = 900
+"""Above the day's own bounds: the gates come before it, and may wait for a lock, and until the cluster is still."""
 UNDO_SECONDS = math.ceil(CONTROLLED_SECONDS) + 60
 """Above the abort bound: `recover` first watches that a dead run's lock stands still, and then undoes."""
 ROOM: dict[Kind, int] = {"systemd": 30, "cron": 30, "kubernetes": 60, "github": 900}
@@ -69,7 +71,7 @@ class Plan:
     @property
     def runs(self) -> int:
         """How long the process may run until it is told to stop."""
-        return math.ceil(float(self.day.written.bounds.day) + float(self.day.written.bounds.abort))
+        return math.ceil(float(self.day.written.bounds.day) + float(self.day.written.bounds.abort)) + GATES_SECONDS
 
     @property
     def stops(self) -> int:

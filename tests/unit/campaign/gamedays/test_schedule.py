@@ -101,7 +101,7 @@ def test_a_timer_and_its_service(tmp_path: Path) -> None:
         "Service.Type": "exec",
         "Service.User": "chaos",
         "Service.WorkingDirectory": str(tmp_path),
-        "Service.RuntimeMaxSec": str(92 * 60),
+        "Service.RuntimeMaxSec": str(92 * 60 + 900),
         "Service.KillMode": "mixed",
         "Service.Restart": "no",
         "Service.SuccessExitStatus": "1 3",
@@ -258,7 +258,7 @@ def test_a_cron_job(tmp_path: Path) -> None:
     assert (spec["schedule"], spec["timeZone"]) == ("0 10 * * 2,4", "Europe/Berlin")
     assert (spec["concurrencyPolicy"], spec["startingDeadlineSeconds"]) == ("Forbid", 60)
     assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
-    assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 92 * 60
+    assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 92 * 60 + 900
     pod = spec["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["restartPolicy"] == "Never" and pod["terminationGracePeriodSeconds"] > 120
     (container,) = pod["containers"]
@@ -306,7 +306,7 @@ def test_a_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made["concurrency"] == {"group": NAME, "cancel-in-progress": False}
     job = made["jobs"]["gameday"]
     day, recover = (step for step in job["steps"] if "run" in step)
-    assert day["run"] == "opensearch-chaos gameday run staging-tuesday.yaml" and day["timeout-minutes"] == 92
+    assert day["run"] == "opensearch-chaos gameday run staging-tuesday.yaml" and day["timeout-minutes"] == 107
     assert recover["run"] == "opensearch-chaos recover --on staging.yaml" and recover["if"] == "always()"
     assert job["timeout-minutes"] >= day["timeout-minutes"] + recover["timeout-minutes"]
     assert day["env"] == recover["env"] == {"SLACK_URL": "${{ secrets.SLACK_URL }}"}
