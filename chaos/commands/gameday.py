@@ -249,7 +249,7 @@ def gameday_resume(file: File, reason: Reason) -> None:
 
     day = load_gameday(file)
     board = _board(day)
-    cleared = []
+    cleared = _ended(day.name, board) if board.exists() else []
     for what, id in (("hold", hold_id(day.name)), ("stop", STOP)):
         if board.exists() and (doc := board.get(id)) is not None:
             cleared.append(f"{what} ({doc.source.get('why')})")
@@ -260,6 +260,25 @@ def gameday_resume(file: File, reason: Reason) -> None:
     with Record(folder / FILE) as record:
         record.add("resumed", gameday=day.name, by=_who(), reason=reason, cleared=cleared)
     say(f"{day.name}: cleared {' and '.join(cleared)}")
+
+
+def _ended(name: str, board: Board) -> list[str]:
+    """Say of days that never ended that they are over, once it is seen that nobody holds them. Raises Held."""
+    from chaos.campaign.gamedays.board import Lock, day_id
+    from chaos.campaign.gamedays.gates import OVER, UNDER_WAY
+
+    days = board.every(day_id(name, ""))
+    dead = [id for id, source in sorted(days.items()) if source.get("state") == UNDER_WAY]
+    if not dead:
+        return []
+    lock = Lock(board, name)
+    lock.take(say)
+    try:
+        for id in dead:
+            board.put(id, {**days[id], "state": OVER, "outcome": "error"})
+    finally:
+        lock.release()
+    return [f"day {id.removeprefix(day_id(name, ''))}, which never ended" for id in dead]
 
 
 def gameday_forget(file: File) -> None:

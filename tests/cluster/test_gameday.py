@@ -403,6 +403,8 @@ def test_stopped_at_a_random_moment_all_is_undone(
         assert code == -signal.SIGKILL
         code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
         assert code == 0, output
+        code, output = team.chaos("run", team.file, timeout=900)
+        assert code == 2 and "never ended" in output, output
     elif code in (0, 3):  # it was over before the stop was seen
         assert not undone and alive
     else:

@@ -56,6 +56,10 @@ def doc(**source: Any) -> Doc:
     return Doc(source, 1, 1)
 
 
+def held(state: str) -> dict[str, dict[str, str]]:
+    return {"gameday-day-staging-2026-11-19": {"state": state, "host": "vm"}}
+
+
 CONSENT = {"gamedays": ["staging"], "until": "2027-01-31", "by": "team-platform"}
 
 
@@ -213,6 +217,9 @@ ATTEMPTS: list[Attempt] = [
         "since the day of 2026-11-19: dirty",
     ),
     Attempt("hold", "a hold that says nothing", lambda folder: one(gates.hold(doc())), "on hold"),
+    Attempt("ended", "the day before it ended", lambda folder: one(gates.unended(held("over")))),
+    Attempt("ended", "no day before it", lambda folder: one(gates.unended({}))),
+    Attempt("ended", "its runner died", lambda folder: one(gates.unended(held("under way"))), "on vm never ended"),
     Attempt("consent", "its operators wrote it", consent()),
     Attempt("consent", "on its last day", consent(until="2026-11-26")),
     Attempt(

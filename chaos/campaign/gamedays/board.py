@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.base.errors import ChaosError, LabError
+from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.base.text import printable
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
@@ -40,7 +40,7 @@ DAYS = f"{GAMEDAY}day-"
 """How the ids of days begin that were held, or are."""
 
 
-class Held(ChaosError):
+class Held(InvalidInput):
     """Another machine holds the day, or has held it. Nothing was changed."""
 
 

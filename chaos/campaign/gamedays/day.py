@@ -28,6 +28,7 @@ from chaos.campaign.gamedays.alerts import AlertWatch, Moment, judged, watched_u
 from chaos.campaign.gamedays.announce import Announcer, wrong_templates
 from chaos.campaign.gamedays.board import CONSENT, DAYS, STOP, Board, Held, Lock, day_id, hold_id, used_id
 from chaos.campaign.gamedays.gate import Gate
+from chaos.campaign.gamedays.gates import OVER, UNDER_WAY
 from chaos.campaign.gamedays.outside import Outside
 from chaos.campaign.gamedays.record import Record
 from chaos.campaign.gamedays.stopping import Bound, WindowEnd, Wish
@@ -192,14 +193,14 @@ class Day:
         if notes is None:
             raise Refused([Gate("notes", False, f"{target.file} names no index for notes", "write notes there")])
         self._board = board = Board(self.hands.cluster(), notes)
-        self._known(board, notes)
+        self._known(board, notes, locked=False)
         self._lock = lock = Lock(board, self.day.name, lambda why: self._note("lock.lost", says=why))
         lock.take(self.says)
         self._note("lock.taken", token=lock.token)
         lock.keep()
         self._wish = Wish(board)
         self._wish.start()
-        self._known(board, notes)  # whoever had the lock before may have held the day
+        self._known(board, notes, locked=True)  # whoever had the lock before may have held the day
         plans = self._planned()
         content = self._content(plans)
         self._approval(content)
@@ -242,16 +243,20 @@ class Day:
             found += gates.frozen(freezes.frozen_by(self.day, now, held.closes, now))
         return found
 
-    def _known(self, board: Board, notes: str) -> None:
-        """What the cluster knows of game days. Raises Held where this one was held already."""
+    def _known(self, board: Board, notes: str, *, locked: bool) -> None:
+        """What the cluster knows of game days. Raises Held where this one was held already.
+
+        ``locked``: the lock is ours, so a day that is still under way is of somebody who died.
+        """
         assert self._held is not None
         there = board.exists()
         get = board.get if there else lambda id: None
-        if (known := get(day_id(self.day.name, str(self._held.day)))) is not None:
-            state, host = (known.source.get(key, "?") for key in ("state", "host"))
-            raise Held(f"{self.day.name} of {self._held.day} is {state} on {host}")
+        known = get(day_id(self.day.name, str(self._held.day)))
+        if known is not None and known.source.get("state") == OVER:
+            raise Held(f"{self.day.name} of {self._held.day} was held on {known.source.get('host', '?')}")
         self._pass([
             gates.hold(get(hold_id(self.day.name))),
+            *([gates.unended(board.every(day_id(self.day.name, "")))] if locked else []),
             gates.stop_wish(get(STOP)),
             gates.consent(get(CONSENT), self.day, self._today(), notes),
         ])  # fmt: skip
@@ -357,7 +362,7 @@ class Day:
         """From here on this day is held. Raises Held where another firing was first, Refused for a used approval."""
         assert self._held is not None and self._approved is not None
         source = {
-            "state": "under way",
+            "state": UNDER_WAY,
             "host": socket.gethostname(),
             "digest": self._approved["digest"],
             "at": _iso(self.now()),
@@ -636,7 +641,7 @@ class Day:
             for each in self.done
         ]
         source = {
-            "state": "over",
+            "state": OVER,
             "outcome": outcome,
             "host": socket.gethostname(),
             "at": _iso(self.now()),

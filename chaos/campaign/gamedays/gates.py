@@ -19,6 +19,8 @@ from chaos.campaign.gamedays.gate import Gate
 from chaos.definitions.existing import RUNGS, Existing, as_production
 from chaos.definitions.gameday import GameDay, Step
 
+UNDER_WAY, OVER = "under way", "over"
+"""States of a day, as its document on the cluster has them."""
 SHOWN = 3
 """Reasons that one gate tells; the rest is counted."""
 
@@ -60,6 +62,17 @@ def hold(doc: Doc | None) -> Gate:
     why, at = (printable(str(doc.source.get(key, "?"))) for key in ("why", "day"))
     remedy = "find out, then: opensearch-chaos gameday resume FILE --reason …"
     return Gate("hold", False, f"on hold since the day of {at}: {why}", remedy)
+
+
+def unended(days: Mapping[str, Mapping[str, Any]]) -> Gate:
+    """Whether a day of this name never ended, though nobody holds the lock: its runner died. Ids as of the board."""
+    dead = [
+        f"{id.rpartition('-day-')[2]} on {printable(str(source.get('host', '?')))}"
+        for id, source in sorted(days.items())
+        if source.get("state") == UNDER_WAY
+    ]
+    remedy = "opensearch-chaos recover --on TARGET; then: opensearch-chaos gameday resume FILE --reason …"
+    return Gate("ended", not dead, f"{_some(dead)} never ended" if dead else "each day before it has ended", remedy)
 
 
 def consent(doc: Doc | None, day: GameDay, today: date, index: str) -> Gate:

@@ -7,6 +7,7 @@ real.
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,8 +20,8 @@ from documents import INDEX, WithDocuments
 from gatetable import WELL, lab
 
 from chaos.base.errors import Exit, LabError
+from chaos.campaign.gamedays import board, preflight
 from chaos.campaign.gamedays import day as days
-from chaos.campaign.gamedays import preflight
 from chaos.campaign.gamedays.alerts import Moment
 from chaos.campaign.gamedays.announce import Told
 from chaos.campaign.gamedays.approval import Approved
@@ -228,6 +229,27 @@ def test_fired_by_two_machines_at_once_it_is_held_once(tmp_path: Path, firing: F
         go_on.set()
         thread.join()
     assert codes == [Exit.PASS] and firing.hands.ran == ["0", "1"]
+
+
+def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        """As by a SIGKILL: nothing is written after it."""
+
+    def dies(number: int, permits: Any) -> None:
+        raise Killed
+
+    firing.hands.while_running = dies
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Day, "_close", lambda self: [self._outside.stop(), self._wish.stop(), self._lock._over.set()])
+        firing.fire()
+    assert LOCK in firing.cluster.documents
+    monkeypatch.setattr(board, "TTL_SECONDS", 0.05)
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.05)
+    for days_later in (0, 7):
+        firing.now = NOW + timedelta(days=days_later)
+        assert firing.fire() is Exit.USAGE
+        assert firing.refused == [f"the day, ended: staging-2026-11-26 on {socket.gethostname()} never ended"]
+        assert firing.hands.ran == ["0"]
 
 
 def test_the_next_week_is_another_day(firing: Firing) -> None:
