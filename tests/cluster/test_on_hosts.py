@@ -74,11 +74,15 @@ def out(boxed: Boxed, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
 @pytest.fixture(autouse=True)
 def _green(boxed: Boxed, before: Path) -> None:
-    """Copies of a node that was away in the test before may still be on their way. Those that OpenSearch has given up
-    after five tries, because a search of before holds them open, their owner has tried again (docs/standby.md)."""
+    """Copies of a node that was away in the test before may still be on their way. OpenSearch gives them up after five
+    tries while a search of before holds them open, for five minutes; their owner asks again (docs/standby.md)."""
     with boxed.owned() as lab:
-        administer(lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
-        assert await_green(lab, 300)[0]
+
+        def green() -> bool:
+            administer(lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
+            return await_green(lab, 20)[0]
+
+        assert wait_until(green, 420, every=0.1)
 
 
 def nodes(boxed: Boxed) -> list[str]:
