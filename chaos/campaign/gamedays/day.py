@@ -49,6 +49,8 @@ OUTCOMES = {
 HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 """After these nothing begins until a person has said why it may."""
 TICK_SECONDS = 0.5
+LOOK_SECONDS = 2.0
+"""Between two looks at a cluster that has to be still: each reads its health, settings and the audit's facts."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +326,7 @@ class Day:
             if since is None and now >= end:
                 return self._pass(found, before)
             self._refuse_stopped(before)
-            self._signal.wait(TICK_SECONDS)
+            self._signal.wait(min(LOOK_SECONDS, float(wanted.stable)))
 
     def _refuse_stopped(self, before: str) -> None:
         """Between runs nobody else looks at the ways to stop."""
