@@ -34,7 +34,9 @@ def gaps(day: Path) -> Iterator[tuple[str, float]]:
                 phase = event["phase"]
             if event["kind"] in FIRST and phase not in seen:
                 seen.add(phase)
-                before = [at for what, at in looked if what == f"phase {phase} of {name}" and at <= event["wall"]]
+                before = [
+                    at for what, at in looked if what.startswith(f"phase {phase} of {name}") and at <= event["wall"]
+                ]
                 if before:
                     yield f"{phase} of {name}", event["wall"] - before[-1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from chaos.target.existing.target import ExistingTarget
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.run.guards import Guard
-    from chaos.run.options import RunResult
+    from chaos.run.options import Permits, RunResult
 
 DRILL = """\
 # Made for the drill of a game day's kill switch: an index of its own, and one harmless setting of it.
@@ -109,10 +109,10 @@ class TargetHands:
             return f"there is no folder {folder} with runs in labs"
         return list(lab_runs(folder))
 
-    def run(self, number: int, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+    def run(self, number: int, guards: Sequence[Guard], permits: Permits) -> Ran:
         return self._run(self._experiments[number], self.day.written.experiments[number].topology, guards, permits)
 
-    def drill(self, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+    def drill(self, guards: Sequence[Guard], permits: Permits) -> Ran:
         from chaos.registry import load_experiment
 
         first = self._experiments[0]
@@ -125,7 +125,7 @@ class TargetHands:
         experiment: Experiment,
         topology: str | None,
         guards: Sequence[Guard],
-        permits: Callable[[str], str | None],
+        permits: Permits,
     ) -> Ran:
         runs = Runs(self.day.target, self.out, None, topology=topology)
         runs.guards, runs.permits = guards, permits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from chaos.commands.planning_on import THE_CLUSTER, Planned, carries_out, planne
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.run.guards import Guard
-    from chaos.run.options import RunResult
+    from chaos.run.options import Permits, RunResult
     from chaos.target.existing.compare import Row
 
 
@@ -72,7 +72,7 @@ class Runs:
     ) -> None:
         self.file, self.out, self.seed, self.controlled, self.topology = file, out, seed, controlled, topology
         self.guards: Sequence[Guard] = ()
-        self.permits: Callable[[str], str | None] | None = None
+        self.permits: Permits | None = None
         self.over: str | None = None
 
     def plans(self, experiments: Sequence[Experiment]) -> list[Planned]:

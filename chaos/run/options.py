@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.checks.models import FindingsFile
@@ -16,6 +16,11 @@ from chaos.run.guards import Guard
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.parts import Parts
+
+Stage = Literal["before", "now", "made"]
+"""When whoever had a run made is asked: before a phase begins, right before a change of it, once it is made."""
+Permits = Callable[[str, Stage], str | None]
+"""The name of a phase, and the stage → why not."""
 
 
 @dataclass
@@ -37,8 +42,8 @@ class RunOptions:
     """The run that this one repeats, and why (:mod:`.retrying`); it goes into the plan, and so into the report."""
     guards: Sequence[Guard] = ()
     """Of whoever has the run made, beside the experiment's own."""
-    permits: Callable[[str], str | None] | None = None
-    """Asked with a phase's name before it changes anything on a cluster that is not ours, and once it has: why not."""
+    permits: Permits | None = None
+    """Asked on a cluster that is not ours why a phase may not change what it is to; None: it may."""
 
 
 @dataclass

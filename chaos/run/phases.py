@@ -15,6 +15,7 @@ from chaos.faults.select import ready
 from chaos.opensearch.views import await_green, elected
 from chaos.run.during import Waiting
 from chaos.run.loading import TICK_SECONDS
+from chaos.run.options import Stage
 from chaos.run.state import PERMITS_GUARD, TARGET_GUARD
 from chaos.run.stopping import Unasked, Unproven
 
@@ -41,13 +42,14 @@ class Phases(Waiting):
             if phase.inject:
                 self.inject_step(phase)
             for action in phase.do:
+                self.ask_permission(phase, "now")
                 self.stop.check()
                 self.action_count += 1
                 self.reporter.status(f"{phase.name}: {action.describe()}")
                 done = actions.perform(f"a{self.action_count}", action, self.lab, self.ledger, self.events)
                 self.reporter.line(f"  {action.describe()}: {'done' if done else 'FAILED'}")
-            if self.there is not None and (phase.inject or phase.do):
-                self.ask_permission(phase)
+            if phase.inject or phase.do:
+                self.ask_permission(phase, "made")
                 self.stop.check()
             reason = self.hold(phase, began)
             looked = self.look_step(number)
@@ -104,13 +106,15 @@ class Phases(Waiting):
         self.reporter.status(f"{phase.name}: asking whether this is allowed now")
         if why := self.there.forbids(number):
             self.stop.ask(f"“{phase.name}” is not allowed there now: {why}", TARGET_GUARD)
-        self.ask_permission(phase)
+        self.ask_permission(phase, "before")
         self.stop.check()
         return time.monotonic() - began
 
-    def ask_permission(self, phase: Phase) -> None:
-        """Whoever has the run made may end it: before a phase changes anything there, and once it has."""
-        if self.options.permits is not None and (why := self.options.permits(phase.name)) is not None:
+    def ask_permission(self, phase: Phase, stage: Stage) -> None:
+        """Whoever has the run made may end it. Between the looks before a phase and its change lie those at how it is
+        before, which take seconds on hosts: so it is asked once more."""
+        permits = self.options.permits if self.there is not None else None
+        if permits is not None and (why := permits(phase.name, stage)) is not None:
             self.stop.ask(f"“{phase.name}” is not permitted: {why}", PERMITS_GUARD)
 
     def inject_step(self, phase: Phase) -> None:
@@ -121,7 +125,9 @@ class Phases(Waiting):
         faults = self.faults_of(phase) if prepared is None else prepared[0]
         for each, fault in zip(planned, faults, strict=True):
             self.labels.setdefault(each.params.label, []).append(fault.id)
-        proven = self.lifecycle.inject(*faults) if prepared is None else self.lifecycle.make(prepared[1])
+        actives = self.lifecycle.prepare(*faults) if prepared is None else prepared[1]
+        self.ask_permission(phase, "now")
+        proven = self.lifecycle.make(actives)  # nothing after a stop
         self.stop.check()
         for fault in faults:
             self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")

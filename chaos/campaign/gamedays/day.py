@@ -35,6 +35,7 @@ from chaos.campaign.gamedays.stopping import Bound, WindowEnd, Wish
 from chaos.definitions.existing import Existing
 from chaos.definitions.gameday import GameDay, Step
 from chaos.run.guards import Guard, StopFile
+from chaos.run.options import Permits, Stage
 from chaos.target.existing.target import ExistingTarget
 
 OUTCOMES = {
@@ -48,6 +49,7 @@ OUTCOMES = {
 }
 HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 """After these nothing begins until a person has said why it may."""
+STAGES: dict[Stage, str] = {"before": "", "now": ", right before a change", "made": ", made"}
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 """Between two looks at a cluster that has to be still: each reads its health, settings and the audit's facts."""
@@ -86,9 +88,9 @@ class Hands(Protocol):
 
     def lab_runs(self, folder: Path) -> list[gates.LabRun] | str: ...
 
-    def run(self, number: int, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran: ...
+    def run(self, number: int, guards: Sequence[Guard], permits: Permits) -> Ran: ...
 
-    def drill(self, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+    def drill(self, guards: Sequence[Guard], permits: Permits) -> Ran:
         """A harmless fault on an index of our own, which only a guard ends."""
 
 
@@ -156,7 +158,6 @@ class Day:
         self._alerts = None if alerts is None else AlertWatch(alerts, self.day.folder, self._note)
         self._approved: Mapping[str, Any] | None = None
         self._signal = threading.Event()
-        self._permitted: set[tuple[str, str]] = set()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
 
@@ -413,16 +414,14 @@ class Day:
         self.says("drill of the kill switch")
         asked: list[float] = []
 
-        def permits(phase: str) -> str | None:
-            if (why := self._permits(phase, "the drill")) is not None:
+        def permits(phase: str, stage: Stage) -> str | None:
+            if (why := self._permits(phase, "the drill", stage)) is not None:
                 return why
-            if phase in seen:  # the second time its fault is in effect
+            if stage == "made":
                 asked.append(time.monotonic())
                 file.touch()
-            seen.add(phase)
             return None
 
-        seen: set[str] = set()
         self.changed = True
         try:
             ran = self.hands.drill(self._guards(), permits)
@@ -457,7 +456,7 @@ class Day:
         self._note("experiment.begin", number=number, name=name, rung=step.rung, file=step.experiment)
         self.says(f"experiment {name}")
         began, self.changed = time.monotonic(), True
-        ran = self.hands.run(number, self._guards(), lambda phase: self._permits(phase, name))
+        ran = self.hands.run(number, self._guards(), lambda phase, stage: self._permits(phase, name, stage))
         code = self._code(ran)
         self.done.append(Done(step, name, ran, self.now(), code))
         self._note(
@@ -506,24 +505,22 @@ class Day:
         written = self.day.written
         return written.ladder.waived is not None or written.experiments[0].rung == "zone"
 
-    def _permits(self, phase: str, name: str) -> str | None:
-        """Before a phase changes anything all that can have changed. Once it has, whether the lock was lost or somebody
-        wants a stop: what the cluster does not answer then is no refusal, for we have just broken it."""
+    def _permits(self, phase: str, name: str, stage: Stage) -> str | None:
+        """Before a phase all that can have changed; right before a change the lock. Once it is made, whether the lock
+        was lost or somebody wants a stop: what the cluster does not answer then is no refusal, for we have just broken
+        it."""
         assert self._lock is not None and self._wish is not None
-        made = (phase, name) in self._permitted
-        self._permitted.add((phase, name))
-        if made:
-            wish = self._wish.says
-            found = [
-                self._gate_lock(None),
-                gates.stop_file(self.day),
-                Gate("stop", wish is None, wish or "nobody asked"),
-            ]
-        else:
+        wish = self._wish.says
+        stops = [gates.stop_file(self.day), Gate("stop", wish is None, wish or "nobody asked")]
+        if stage == "before":
             found = self._before_phase()
+        elif stage == "now":
+            found = [*stops, self._gate_lock(self.patience)]  # the lock last: the change comes next
+        else:
+            found = [self._gate_lock(None), *stops]
         bad = [gate for gate in found if not gate.ok]
         for gate in bad or found:
-            self._note("gate", **gate.to_json(), before=f"phase {phase} of {name}{', made' if made else ''}")
+            self._note("gate", **gate.to_json(), before=f"phase {phase} of {name}{STAGES[stage]}")
         return gates.words(bad) if bad else None
 
     def _before_phase(self) -> list[Gate]:

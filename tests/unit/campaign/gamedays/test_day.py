@@ -32,6 +32,7 @@ from chaos.campaign.gamedays.record import FILE, Record, read, verify
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.gameday import GameDay
 from chaos.run.guards import Guard
+from chaos.run.options import Permits, Stage
 
 NOW = datetime(2026, 11, 26, 10, 0, tzinfo=UTC)
 """A Thursday; 11:00 in Berlin."""
@@ -45,7 +46,7 @@ class Hands:
     def __init__(self, day: GameDay, cluster: WithDocuments) -> None:
         self.day, self.there = day, cluster
         self.ends = [Ran(Exit.PASS, True, "runs/r", "every promise was kept")] * 9
-        self.while_running: Callable[[int, Callable[[str], str | None]], None] = lambda number, permits: None
+        self.while_running: Callable[[int, Permits], None] = lambda number, permits: None
         self.ran: list[str] = []
         self.refused: list[dict[str, str]] = []
         self.ids = dict(IDS)
@@ -79,10 +80,10 @@ class Hands:
     def lab_runs(self, folder: Path) -> list[LabRun] | str:
         return [lab()]
 
-    def run(self, number: int, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+    def run(self, number: int, guards: Sequence[Guard], permits: Permits) -> Ran:
         return self._run(f"{number}", self.ends[number], guards, lambda: self.while_running(number, permits), permits)
 
-    def drill(self, guards: Sequence[Guard], permits: Callable[[str], str | None]) -> Ran:
+    def drill(self, guards: Sequence[Guard], permits: Permits) -> Ran:
         return self._run("drill", self.drilled, guards, lambda: None, permits)
 
     def _run(
@@ -91,16 +92,16 @@ class Hands:
         end: Ran,
         guards: Sequence[Guard],
         work: Callable[[], None],
-        permits: Callable[[str], str | None],
+        permits: Permits,
     ) -> Ran:
         self.ran.append(name)
-        phases = ("dead", "dead") if name == "drill" else ("dead", "dead", "later")
-        for number, phase in enumerate(phases):  # before and after a change, and before another
-            if (why := permits(phase)) is not None:
+        asked: list[tuple[str, Stage]] = [("dead", "before"), ("dead", "now"), ("dead", "made")]
+        for phase, stage in asked if name == "drill" else [*asked, ("later", "before")]:
+            if (why := permits(phase, stage)) is not None:
                 return Ran(Exit.ABORTED, True, "runs/r", why, guard="permits", says=why, undone=0.5)
-            if number == 0:
+            if stage == "now":
                 work()
-            if number == 1:
+            if stage == "made":
                 self.ended()
         for guard in guards:
             if (why := guard.tripped(0.0)) is not None and name != "drill":
