@@ -138,17 +138,20 @@ def parsed(body: bytes) -> Any:
 
 
 def pointed(document: Any, pointer: str) -> Any:
-    """What a JSON pointer leads to (RFC 6901). Raises LookupError."""
-    here = document
+    """What a JSON pointer (RFC 6901) names. Raises LookupError where there is nothing, or it is no pointer."""
+    if pointer and not pointer.startswith("/"):
+        raise LookupError(pointer)
     for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, dict):
-            here = here[name]
-        elif isinstance(here, list) and re.fullmatch("0|[1-9][0-9]{0,8}", name):
-            here = here[int(name)]
+        if re.search(r"~(?![01])", part):
+            raise LookupError(pointer)
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict):
+            document = document[key]
+        elif isinstance(document, list) and re.fullmatch(r"0|[1-9][0-9]{0,8}", key):
+            document = document[int(key)]
         else:
             raise LookupError(pointer)
-    return here
+    return document
 
 
 def number_of(found: Any) -> float | None:

@@ -20,6 +20,7 @@ import urllib3
 from chaos.base.access import distrust, secret
 from chaos.base.errors import InvalidInput
 from chaos.base.text import one_line
+from chaos.campaign.gamedays.outside import pointed
 from chaos.definitions.gameday import GameDay, Ticket
 from chaos.opensearch.rest import short
 
@@ -47,23 +48,6 @@ class Refused(Exception):
     def __init__(self, says: str, state: str | None = None) -> None:
         super().__init__(says)
         self.state = state
-
-
-def at(document: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) names. Raises LookupError where there is nothing, or it is no pointer."""
-    if pointer and not pointer.startswith("/"):
-        raise LookupError(pointer)
-    for part in pointer.split("/")[1:]:
-        if re.search(r"~(?![01])", part):
-            raise LookupError(pointer)
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict):
-            document = document[key]
-        elif isinstance(document, list) and re.fullmatch(r"0|[1-9][0-9]{0,8}", key):
-            document = document[int(key)]
-        else:
-            raise LookupError(pointer)
-    return document
 
 
 def moment(said: Any) -> datetime:
@@ -228,7 +212,7 @@ def _shown(when: datetime) -> str:
 
 def _part(document: Any, name: str, pointer: str, state: str | None) -> Any:
     try:
-        return at(document, pointer)
+        return pointed(document, pointer)
     except LookupError:
         raise Refused(f"has nothing at {one_line(pointer)}, where its {name} should be", state) from None
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from signkit import day_in
 
 from chaos.campaign.gamedays import tickets
-from chaos.campaign.gamedays.tickets import Asked, at, moment
+from chaos.campaign.gamedays.outside import pointed as at
+from chaos.campaign.gamedays.tickets import Asked, moment
 from chaos.definitions.gameday import Ticket
 
 NOW = datetime(2026, 11, 26, 9, 0, tzinfo=UTC)
