@@ -453,14 +453,14 @@ class Day:
         name = self._names[number]
         before = f"experiment {name}"
         self._again(number, step, plan, before)
-        self._note("experiment.begin", number=number, name=name, rung=step.rung, file=step.experiment)
+        self._note("experiment.begin", number=number + 1, name=name, rung=step.rung, file=step.experiment)
         self.says(f"experiment {name}")
         began, self.changed = time.monotonic(), True
         ran = self.hands.run(number, self._guards(), lambda phase, stage: self._permits(phase, name, stage))
         code = self._code(ran)
         self.done.append(Done(step, name, ran, self.now(), code))
         self._note(
-            "experiment.end", number=number, name=name, outcome=OUTCOMES[code], exit_code=int(ran.exit_code),
+            "experiment.end", number=number + 1, name=name, outcome=OUTCOMES[code], exit_code=int(ran.exit_code),
             clean=ran.clean, folder=ran.folder, seconds=round(time.monotonic() - began, 1), headline=ran.headline,
         )  # fmt: skip
         self.says(f"  {OUTCOMES[code]}: {ran.headline}")
