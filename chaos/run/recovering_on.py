@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from chaos.base.errors import ChaosError, InvalidInput
@@ -12,12 +13,16 @@ from chaos.definitions import Experiment, NodeSpec, Topology
 from chaos.definitions.existing import ExistingFile, load_existing
 from chaos.faults.ledger import Entry
 from chaos.faults.moves import said
+from chaos.opensearch.administration import reading
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.views import administer
 from chaos.run.controllers import CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import Lock, Notes
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
 from chaos.target.existing.seen import refuse_another
 from chaos.target.existing.target import ExistingTarget
 
+COPIES = "/_cat/shards?format=json&h=index,shard,state,unassigned.reason"
 WATCHED_SECONDS = 4 * RENEW_SECONDS
 """How long a lock must stand still until its run counts as dead."""
 CONTROLLED_SECONDS = LEASE_SECONDS + SILENT_SECONDS + 10.0
@@ -34,6 +39,7 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
     cluster = ExistingTarget(target, topology_of(target.written))
     notes = Notes(cluster, target.written.notes)
     if not notes.exists():
+        say_given_up(cluster, says)
         return 0, []
     held = notes.lock()
     if held is not None:
@@ -59,7 +65,25 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
             break
     if held is not None and not problems:
         notes.forget(held.run, made=held.made)
+    say_given_up(cluster, says)
     return count, problems
+
+
+def say_given_up(cluster: Cluster, says: Callable[[str], None]) -> None:
+    """Copies that OpenSearch tried to place five times, and no more: after a fault a search of before may have held
+    them. Nothing of ours asks for them again, for that is a right that a run has not."""
+    with suppress(ChaosError):
+        status, answer = administer(cluster, "GET", COPIES, timeout=20.0)
+        with reading("the list of copies"):
+            lost = [
+                f"{each['index']} {each['shard']}"
+                for each in (answer if status == 200 else [])
+                if each["state"] == "UNASSIGNED" and each["unassigned.reason"] == "ALLOCATION_FAILED"
+            ]
+        if lost:
+            more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+            says(f"not undone, for it is OpenSearch's own: it gave up copies of {', '.join(lost[:5])}{more}")
+            says("  have them tried again: POST /_cluster/reroute?retry_failed=true")
 
 
 def watched_of(experiment: Experiment) -> float:

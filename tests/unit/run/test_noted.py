@@ -294,3 +294,27 @@ def test_a_run_that_is_under_way_there_or_has_left_something_keeps_another_away(
     del cluster.documents["run"]
     (row,) = refused_beside(there)
     assert row.says == "run run-1 has left something there"
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([], None),
+        ([{"index": "orders", "shard": "0", "state": "STARTED", "unassigned.reason": None}], None),
+        ([{"index": "orders", "shard": "0", "state": "UNASSIGNED", "unassigned.reason": "NODE_LEFT"}], None),
+        (
+            [{"index": "orders", "shard": "0", "state": "UNASSIGNED", "unassigned.reason": "ALLOCATION_FAILED"}],
+            "orders 0",
+        ),
+        ([{"index": "orders"}], None),
+        ({"error": "x"}, None),
+    ],
+)
+def test_copies_that_opensearch_gave_up_are_told(cluster: WithDocuments, rows: Any, says: str | None) -> None:
+    answered = cluster.answer
+    cluster.answer = lambda node, method, path, body: (  # type: ignore[method-assign]
+        (200, rows) if path == recovering_on.COPIES else answered(node, method, path, body)
+    )
+    said: list[str] = []
+    recovering_on.say_given_up(cluster, said.append)  # type: ignore[arg-type]
+    assert (said == []) if says is None else (says in said[0] and "retry_failed" in said[1])
