@@ -193,7 +193,7 @@ def lab_runs(folder: Path) -> Iterator[LabRun]:
             findings = json.loads((file.parent / "findings.json").read_text())
             if plan["lab"]["kind"] == "existing":
                 continue
-            started = datetime.fromisoformat(str(plan["started"]).replace("Z", "+00:00"))
+            started = datetime.fromisoformat(str(plan["started"]))
             yield LabRun(
                 str(plan["hash"]), str(findings["outcome"]), findings["clean"] is True, started, file.parent.name
             )

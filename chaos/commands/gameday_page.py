@@ -63,7 +63,7 @@ def finish(day: GameDay, folder: Path, code: Exit) -> None:
 
 
 def _epoch(line: Mapping[str, Any]) -> float:
-    return datetime.fromisoformat(str(line["t"]).replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(str(line["t"])).timestamp()
 
 
 def _beside(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -217,8 +217,8 @@ class Day:
         if self._alerts is not None:
             why = self._alerts.ready()
             self._pass([Gate("alerts", why is None, why or "the alerts can be asked", "mend the address under alerts")])
-        self._announced(target, content)
-        self._claim(board, content)
+        self._announced(target)
+        self._claim(board)
         return self._held_now(plans)
 
     # ---- gates ---------------------------------------------------------------------------------
@@ -243,8 +243,14 @@ class Day:
         self._held = held if held.ok else self._held
         found = [Gate("window", held.ok, held.why or "it is open", "see: opensearch-chaos gameday validate FILE")]
         if held.ok and held.closes is not None:
-            found += gates.frozen(freezes.frozen_by(self.day, now, held.closes, now))
+            found += self._frozen()
         return found
+
+    def _frozen(self) -> list[Gate]:
+        """Calendars of the rest of the window."""
+        assert self._held is not None and self._held.closes is not None
+        now = self.now()
+        return gates.frozen(freezes.frozen_by(self.day, now, self._held.closes, now))
 
     def _known(self, board: Board, notes: str, *, locked: bool) -> None:
         """What the cluster knows of game days. Raises Held where this one was held already.
@@ -306,11 +312,9 @@ class Day:
         self._approved = self._approved or {"nonce": None, "content": content, "digest": digest}
 
     def _ticket(self, digest: str, before: str) -> None:
-        ticket = self.day.written.approval.ticket
-        if ticket is None:
+        asked = self._asked_ticket(digest)
+        if asked is None:
             return
-        assert self._held is not None and self._held.closes is not None
-        asked = tickets.ask(ticket, self.day, self.change, digest, self.now(), self._held.closes)
         self._note("ticket", url=asked.url, state=asked.state, ok=asked.ok, says=asked.says)
         self._pass([Gate("ticket", asked.ok, asked.says, "have the change approved for this plan")], before)
 
@@ -353,7 +357,7 @@ class Day:
             "window": _window(self.day),
         }
 
-    def _announced(self, target: Existing, content: Mapping[str, Any]) -> None:
+    def _announced(self, target: Existing) -> None:
         says = f"{plural(len(self._names), 'experiment')} on {target.written.name}: {listed(self._names)}"
         told = self.announcer.tell("before", **self._facts(says))
         self._pass([
@@ -361,7 +365,7 @@ class Day:
             for each in told
         ] or [Gate("announcement", False, "nobody was told that it begins", "write announce")])  # fmt: skip
 
-    def _claim(self, board: Board, content: Mapping[str, Any]) -> None:
+    def _claim(self, board: Board) -> None:
         """From here on this day is held. Raises Held where another firing was first, Refused for a used approval."""
         assert self._held is not None and self._approved is not None
         source = {
@@ -412,13 +416,14 @@ class Day:
         written = self.day.written
         file, bound = Path(written.stop.file), float(written.bounds.abort)
         self.says("drill of the kill switch")
-        asked: list[float] = []
+        asked = False
 
         def permits(phase: str, stage: Stage) -> str | None:
+            nonlocal asked
             if (why := self._permits(phase, "the drill", stage)) is not None:
                 return why
             if stage == "made":
-                asked.append(time.monotonic())
+                asked = True
                 file.touch()
             return None
 
@@ -431,12 +436,7 @@ class Day:
                     file.unlink()
         took = ran.undone
         ok = (
-            bool(asked)
-            and ran.guard == StopFile.name
-            and ran.undone_all
-            and took is not None
-            and took <= bound
-            and ran.clean
+            asked and ran.guard == StopFile.name and ran.undone_all and took is not None and took <= bound and ran.clean
         )
         says = (
             f"all was undone {took:.1f} s after the stop file was there; {bound:g} s are allowed"
@@ -452,7 +452,7 @@ class Day:
         """Whether the day goes on after it."""
         name = self._names[number]
         before = f"experiment {name}"
-        self._again(number, step, plan, before)
+        self._again(step, plan, before)
         self._note("experiment.begin", number=number + 1, name=name, rung=step.rung, file=step.experiment)
         self.says(f"experiment {name}")
         began, self.changed = time.monotonic(), True
@@ -477,7 +477,7 @@ class Day:
         broke = ran.guard in outcomes and ran.exit_code is Exit.ABORTED and "cannot be evaluated" not in ran.says
         return Exit.WEAKNESS if broke else ran.exit_code
 
-    def _again(self, number: int, step: Step, plan: Mapping[str, Any], before: str) -> None:
+    def _again(self, step: Step, plan: Mapping[str, Any], before: str) -> None:
         """Before each experiment all gates that can have changed."""
         self._refuse_stopped(before)
         assert self._held is not None and self._held.closes is not None and self._lock is not None
@@ -485,7 +485,7 @@ class Day:
             gates.stop_file(self.day),
             self._gate_lock(self.patience),
             gates.room(self._held.closes, float(plan["longest"]) + float(self.day.written.bounds.abort), self.now()),
-            *gates.frozen(freezes.frozen_by(self.day, self.now(), self._held.closes, self.now())),
+            *self._frozen(),
             gates.climbed(step, self._results(), self._climbed_before()),
         ], before)  # fmt: skip
         self._preflight(before, float(self.day.written.preflight.within))
@@ -530,8 +530,8 @@ class Day:
             if all(gate.ok for gate in found):
                 strangers = approval.strangers(self._approved["content"], self.hands.node_ids())
                 found.append(Gate("nodes", not strangers, "; ".join(strangers) or "no other node than was approved"))
-                asked = self._asked_ticket()
-                found += [asked] if asked is not None else []
+                asked = self._asked_ticket(self._approved["digest"])
+                found += [Gate("ticket", asked.ok, asked.says)] if asked is not None else []
         except ChaosError as error:
             found = [Gate("cluster", False, error.message)]
         return found
@@ -546,17 +546,15 @@ class Day:
         known = self._board.patiently(CONSENT, self.patience)
         yield gates.consent(known, self.day, self._today(), self._board.index)
         yield gates.stop_wish(self._board.patiently(STOP, self.patience))
-        now = self.now()
-        assert self._held is not None and self._held.closes is not None
-        yield from gates.frozen(freezes.frozen_by(self.day, now, self._held.closes, now))
+        yield from self._frozen()
 
-    def _asked_ticket(self) -> Gate | None:
+    def _asked_ticket(self, digest: str) -> tickets.Asked | None:
+        """What the change says now; None where the day needs none."""
         ticket = self.day.written.approval.ticket
         if ticket is None:
             return None
-        assert self._held is not None and self._held.closes is not None and self._approved is not None
-        asked = tickets.ask(ticket, self.day, self.change, self._approved["digest"], self.now(), self._held.closes)
-        return Gate("ticket", asked.ok, asked.says)
+        assert self._held is not None and self._held.closes is not None
+        return tickets.ask(ticket, self.day, self.change, digest, self.now(), self._held.closes)
 
     # ---- the end --------------------------------------------------------------------------------
 

@@ -267,7 +267,7 @@ def earlier_of(days: Mapping[str, Mapping[str, Any]]) -> list[Earlier]:
             continue
         for each in source.get("experiments") or []:
             try:
-                ended = datetime.fromisoformat(str(each["ended"]).replace("Z", "+00:00"))
+                ended = datetime.fromisoformat(str(each["ended"]))
                 made = Earlier(
                     str(each["name"]),
                     str(each["rung"]),

@@ -7,7 +7,6 @@ The end of the window and the day's own bound are ways to stop too.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import datetime
 
@@ -79,18 +78,3 @@ class Bound:
 
     def tripped(self, now: float) -> str | None:
         return None if now < self._end else f"the day took longer than {self._text}"
-
-
-class Tripped:
-    """A guard that somebody else trips, for drills."""
-
-    name = "drill"
-
-    def __init__(self) -> None:
-        self.at: float | None = None
-
-    def trip(self) -> None:
-        self.at = time.monotonic()
-
-    def tripped(self, now: float) -> str | None:
-        return None if self.at is None else "the kill switch is drilled"
