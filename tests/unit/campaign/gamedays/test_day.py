@@ -52,6 +52,7 @@ class Hands:
         self.ids = dict(IDS)
         self.digest = "d" * 64
         self.ended: Callable[[], None] = lambda: None
+        self.asking: Callable[[Stage], None] = lambda stage: None
         self.drilled = Ran(Exit.ABORTED, True, "runs/d", "stopped", guard="stop_file", undone=1.5)
 
     def target(self) -> Existing:
@@ -97,6 +98,7 @@ class Hands:
         self.ran.append(name)
         asked: list[tuple[str, Stage]] = [("dead", "before"), ("dead", "now"), ("dead", "made")]
         for phase, stage in asked if name == "drill" else [*asked, ("later", "before")]:
+            self.asking(stage)
             if (why := permits(phase, stage)) is not None:
                 return Ran(Exit.ABORTED, True, "runs/r", why, guard="permits", says=why, undone=0.5)
             if stage == "now":
@@ -359,6 +361,24 @@ def test_what_changes_in_mid_day_stops_it(
     assert firing.teller.told[-1][0] == "abort"
     if what != "the cluster stays silent":
         assert hold_id("staging") in firing.cluster.documents, "a person must say why it may go on"
+
+
+@pytest.mark.parametrize(("stage", "told"), [("now", ", right before a change"), ("made", ", made")])
+@pytest.mark.parametrize(("what", "gate"), [("lock", "lock"), ("stop file", "stop file")])
+def test_right_before_a_change_and_once_it_is_made_it_is_asked_again(
+    firing: Firing, stage: str, told: str, what: str, gate: str
+) -> None:
+    """Between the look before a phase and its change seconds may lie, in which a runner was frozen."""
+
+    def asking(asked: Stage) -> None:
+        if asked == stage and what == "lock":
+            firing.cluster._keep(LOCK, {"who": "somebody"})
+        elif asked == stage:
+            Path(firing.day.written.stop.file).touch()
+
+    firing.hands.asking = asking
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["0"]
+    assert firing.refused[0].startswith(f"phase dead of one{told}, {gate}: "), firing.refused
 
 
 def test_between_two_experiments_all_is_asked_again(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
