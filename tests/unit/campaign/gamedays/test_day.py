@@ -52,6 +52,7 @@ class Hands:
         self.ids = dict(IDS)
         self.digest = "d" * 64
         self.ended: Callable[[], None] = lambda: None
+        self.guarded: list[str] = []
         self.asking: Callable[[Stage], None] = lambda stage: None
         self.drilled = Ran(Exit.ABORTED, True, "runs/d", "stopped", guard="stop_file", undone=1.5)
 
@@ -96,6 +97,7 @@ class Hands:
         permits: Permits,
     ) -> Ran:
         self.ran.append(name)
+        self.guarded = [guard.name for guard in guards]
         asked: list[tuple[str, Stage]] = [("dead", "before"), ("dead", "now"), ("dead", "made")]
         for phase, stage in asked if name == "drill" else [*asked, ("later", "before")]:
             self.asking(stage)
@@ -196,6 +198,7 @@ def firing(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> Firin
 def test_a_whole_day(firing: Firing) -> None:
     assert firing.fire() is Exit.PASS, firing.refused
     assert firing.hands.ran == ["0", "1"] and firing.refused == []
+    assert firing.hands.guarded == ["lock", "stop_file", "stop", "window", "guard.users", "bounds.day"]
     assert [event for event, _ in firing.teller.told] == ["before", "begin", "end"]
     assert firing.teller.told[-1][1] == "pass: the hypothesis held"
     kinds = [line["kind"] for line in read(firing.file)]
