@@ -20,6 +20,7 @@ from box.office import give
 from boxkit import Boxed, Program
 
 from chaos.campaign.gamedays import record
+from chaos.faults.ledger import standing
 from chaos.opensearch.views import administer, await_green
 from chaos.target.labs.processes import wait_until
 
@@ -321,6 +322,8 @@ WAYS = (
 )
 NAMES = tuple(EXPERIMENTS)
 ABORT_SECONDS = 120.0
+LONGEST_SECONDS = 120.0
+"""From the begin of an experiment to the stop: most of what is before its end on a calm machine."""
 
 
 def one_experiment(team: Team, name: str, **changes: Any) -> None:
@@ -361,6 +364,12 @@ def stopped(boxed: Boxed, team: Team, running: Program, way: str) -> None:
         give(team.home / "run" / "suffer", "", 1)
 
 
+def in_effect(day: Path) -> str:
+    """What of a day's experiment is written down to be made, and not yet taken back."""
+    stands = {each.move.operation for ledger in day.rglob("ledger.jsonl") for each in standing(ledger)}
+    return ", ".join(sorted(each for each in stands if not each.startswith("note"))) or "nothing made"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_stopped_at_a_random_moment_all_is_undone(
     boxed: Boxed, before: Path, team: Team, consent: None, seed: int, tmp_path: Path
@@ -380,9 +389,10 @@ def test_stopped_at_a_random_moment_all_is_undone(
             return len(team.days()) > had and any(line["kind"] == "experiment.begin" for line in team.lines())
 
         assert wait_until(begun, 300, every=0.5)
-        time.sleep(drawn.uniform(0.0, 60.0))
+        time.sleep(drawn.uniform(0.0, LONGEST_SECONDS))
         asked = time.monotonic()
         alive = running.process.poll() is None
+        hit = in_effect(team.days()[-1].parent)
         try:
             stopped(boxed, team, running, way)
             if "SIGKILL" in way:
@@ -413,7 +423,8 @@ def test_stopped_at_a_random_moment_all_is_undone(
             assert line["all"] is True and line["seconds"] <= ABORT_SECONDS, line
         assert any(line["kind"] == "hold" for line in lines)
     seconds = undone[0]["seconds"] if undone else None
-    print(f"seed {seed}, {way}, {name}: exit {code}, undone after {seconds} s, ended after {took:.1f} s")
+    what = f"seed {seed}, {way}, {name} ({hit})"
+    print(f"{what}: exit {code}, undone after {seconds} s, ended after {took:.1f} s")
     assert record.verify(team.days()[-1]) == []
     code, output = team.chaos("resume", team.file, "--reason", "a test did it")
     assert code in (0, 2), output
