@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
 	@echo "make unit       the unit tests alone: no program of ours is started (2 minutes on 2 cores)"
-	@echo "make test       unit and cluster tests (needs root for the cluster tests; some 25 minutes on 2 cores)"
+	@echo "make test       unit and cluster tests (needs root for the cluster tests; some 22 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"

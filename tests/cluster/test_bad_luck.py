@@ -121,6 +121,7 @@ def test_a_signal_at_the_end_of_a_run(tiny, out, where):
     assert problems(tiny) == []
 
 
+@pytest.mark.full
 def test_ctrl_c_in_a_pipe_whose_reader_it_ends_first_undoes_all_the_same(tiny, out):
     running = Cli("run", SLOW, "--on", tiny.id, "--out", out)
     await_event(running, out, in_effect)
@@ -247,7 +248,7 @@ KILLED = "he load driver was ended from outside (SIGKILL)"
 @pytest.mark.parametrize(
     ("number", "ends", "outcome", "wanted"),
     [
-        pytest.param(signal.SIGSTOP, 5, "error", SILENT, id="silent"),
+        pytest.param(signal.SIGSTOP, 5, "error", SILENT, id="silent", marks=pytest.mark.full),
         pytest.param(signal.SIGKILL, 3, "inconclusive", KILLED, id="killed", marks=pytest.mark.full),
     ],
 )

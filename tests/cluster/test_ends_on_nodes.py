@@ -77,15 +77,8 @@ def back(lab: LocalLab) -> None:
     assert problems(lab) == [] and nothing_left() == []
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGKILL,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
-        pytest.param(signal.SIGSEGV, marks=pytest.mark.full),
-    ],
-    ids=lambda number: number.name,
-)
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV], ids=lambda number: number.name)
 def test_a_node_that_a_third_hand_ends(tiny, out, number):
     code, output = run_until(tiny, out, lambda _: os.kill(tiny.identity(NODE).pid, number))
     assert code == 3, output

@@ -26,6 +26,7 @@ def reset(lab: LocalLab) -> None:
         lab.toxiproxy(host.name)._call("post", "/reset")
 
 
+@pytest.mark.full
 def test_toxiproxies_that_are_reset_in_mid_phase_make_the_run_inconclusive_and_name_the_window(tiny, out):
     running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
     await_event(running, out, in_effect)

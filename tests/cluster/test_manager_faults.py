@@ -120,6 +120,7 @@ def test_a_storm_beyond_what_the_cluster_takes_is_not_proven(lab, tmp_path, monk
     assert settled(lab), (problems(lab), storm_indices(lab))
 
 
+@pytest.mark.full
 def test_a_static_setting_that_nobody_listed_is_refused_in_opensearchs_words(lab, tmp_path):
     from chaos.base.errors import FaultError
 

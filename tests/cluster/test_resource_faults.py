@@ -156,6 +156,7 @@ def test_a_rolling_restart_never_has_two_nodes_away(tiny, tmp_path):
     assert cycle.undo("f1")
 
 
+@pytest.mark.full
 def test_kill_9_of_the_runner_and_recover_brings_every_value_back(tiny, out):
     before = limits(tiny)
     running = Cli("run", DATA / "starved.yaml", "--out", out, "--on", tiny.id)

@@ -62,6 +62,7 @@ def test_where_a_kill_hit_is_read_from_the_events(tmp_path: Path):
 
 
 @marked
+@pytest.mark.full
 def test_a_few_kills_leave_nothing(capsys):
     assert crash.main(["--seed", "1", "--kills", "2", "--stages", "hold,undo"]) == 0, capsys.readouterr().out
 
