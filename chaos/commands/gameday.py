@@ -68,7 +68,7 @@ def gameday_validate(
 
     Times are in the window's zone and in UTC, across the next clock changes.
     """
-    from chaos.campaign.gamedays import announce, freezes, gates, windows
+    from chaos.campaign.gamedays import announce, asking, freezes, gates, windows
     from chaos.definitions.gameday import load_gameday
 
     day, now = load_gameday(file), at.replace(tzinfo=UTC) if at is not None else _now()
@@ -78,16 +78,19 @@ def gameday_validate(
     hands.experiments()
     if wrong := announce.wrong_templates(day):
         raise InvalidInput("\n".join(f"{day.file}: {each}" for each in wrong), remedy="see docs/gamedays.md")
+    if wrong := asking.wrong_authorities(day):
+        raise InvalidInput("\n".join(f"{day.file}: {each}" for each in wrong), remedy="name PEM files that fit")
     say(f"game day {day.name} ({day.file}) on {target.written.name}: {written.description or written.hypothesis}")
     for number, step in enumerate(written.experiments, 1):
         say(f"  {number}. {step.experiment} (rung {step.rung})")
     say(f"window: {', '.join(written.window.days)} {written.window.from_:%H:%M} to {written.window.to:%H:%M} "
         f"{written.window.zone}")  # fmt: skip
+    calendars = [freezes.read(day, each, now) for each in written.freezes]
     for firing in windows.firings(written.window, now, NEXT):
         if firing.at is None or firing.closes is None:
             say(f"  {firing.day} {firing.says}")
             continue
-        blocked = [why for _, why in freezes.frozen_by(day, firing.at, firing.closes, now) if why is not None]
+        blocked = [why for freezes_it in calendars if (why := freezes_it(firing.at, firing.closes)) is not None]
         held = windows.held(written.window, written.bounds, firing.at)
         blocked += [] if held.ok else [held.why or "outside of its window"]
         allowed = gates.allowed(target, written.experiments, firing.at.astimezone(UTC).date())
