@@ -68,7 +68,7 @@ def gameday_validate(
 
     Times are in the window's zone and in UTC, across the next clock changes.
     """
-    from chaos.campaign.gamedays import announce, freezes, gates, windows
+    from chaos.campaign.gamedays import announce, asking, freezes, gates, windows
     from chaos.definitions.gameday import load_gameday
 
     day, now = load_gameday(file), at.replace(tzinfo=UTC) if at is not None else _now()
@@ -78,16 +78,19 @@ def gameday_validate(
     hands.experiments()
     if wrong := announce.wrong_templates(day):
         raise InvalidInput("\n".join(f"{day.file}: {each}" for each in wrong), remedy="see docs/gamedays.md")
+    if wrong := asking.wrong_authorities(day):
+        raise InvalidInput("\n".join(f"{day.file}: {each}" for each in wrong), remedy="name PEM files that fit")
     say(f"game day {day.name} ({day.file}) on {target.written.name}: {written.description or written.hypothesis}")
     for number, step in enumerate(written.experiments, 1):
         say(f"  {number}. {step.experiment} (rung {step.rung})")
     say(f"window: {', '.join(written.window.days)} {written.window.from_:%H:%M} to {written.window.to:%H:%M} "
         f"{written.window.zone}")  # fmt: skip
+    calendars = [freezes.read(day, each, now) for each in written.freezes]
     for firing in windows.firings(written.window, now, NEXT):
         if firing.at is None or firing.closes is None:
             say(f"  {firing.day} {firing.says}")
             continue
-        blocked = [why for _, why in freezes.frozen_by(day, firing.at, firing.closes, now) if why is not None]
+        blocked = [why for freezes_it in calendars if (why := freezes_it(firing.at, firing.closes)) is not None]
         held = windows.held(written.window, written.bounds, firing.at)
         blocked += [] if held.ok else [held.why or "outside of its window"]
         allowed = gates.allowed(target, written.experiments, firing.at.astimezone(UTC).date())
@@ -242,14 +245,14 @@ def gameday_stop(file: File, reason: Reason) -> None:
 
 
 def gameday_resume(file: File, reason: Reason) -> None:
-    """Clear a hold and a wish to stop, with the reason why days may begin again."""
+    """Clear a hold, a wish to stop and what dead days left, with the reason why days may begin again."""
     from chaos.campaign.gamedays.board import STOP, hold_id
     from chaos.campaign.gamedays.record import FILE, Record
     from chaos.definitions.gameday import load_gameday
 
     day = load_gameday(file)
     board = _board(day)
-    cleared = _ended(day.name, board) if board.exists() else []
+    cleared = _ended(day, board) if board.exists() else []
     for what, id in (("hold", hold_id(day.name)), ("stop", STOP)):
         if board.exists() and (doc := board.get(id)) is not None:
             cleared.append(f"{what} ({doc.source.get('why')})")
@@ -262,23 +265,29 @@ def gameday_resume(file: File, reason: Reason) -> None:
     say(f"{day.name}: cleared {' and '.join(cleared)}")
 
 
-def _ended(name: str, board: Board) -> list[str]:
-    """Say of days that never ended that they are over, once it is seen that nobody holds them. Raises Held."""
+def _ended(day: GameDay, board: Board) -> list[str]:
+    """Say of days that never ended that they are over, once it is seen that nobody holds them; the stop file that a
+    drill of theirs left is taken away. Raises Held."""
+    from chaos.campaign.gamedays import drill
     from chaos.campaign.gamedays.board import Lock, day_id
     from chaos.campaign.gamedays.gates import OVER, UNDER_WAY
 
-    days = board.every(day_id(name, ""))
+    days = board.every(day_id(day.name, ""))
     dead = [id for id, source in sorted(days.items()) if source.get("state") == UNDER_WAY]
-    if not dead:
+    stop, held = Path(day.written.stop.file), drill.lock_of(_hands(day, Path("reports")).target())
+    left = drill.left(stop)
+    if not dead and (left is None or left.lock != held):
         return []
-    lock = Lock(board, name)
+    lock = Lock(board, day.name)
     lock.take(say)
     try:
         for id in dead:
             board.put(id, {**days[id], "state": OVER, "outcome": "error"})
+        taken = drill.dead_taken_away(stop, held)
     finally:
         lock.release()
-    return [f"day {id.removeprefix(day_id(name, ''))}, which never ended" for id in dead]
+    cleared = [f"day {id.removeprefix(day_id(day.name, ''))}, which never ended" for id in dead]
+    return cleared if taken is None else [*cleared, f"the stop file {stop}, which {taken} left"]
 
 
 def gameday_forget(file: File) -> None:

@@ -16,11 +16,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJsonSchema, model_validator
 
+from chaos.base.access import REFERENCES
 from chaos.base.addresses import PORTS
 from chaos.base.units import Duration, Malformed, Number, PositiveDuration, at_least
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.loading import validated
-from chaos.definitions.slis import INTERVALS, Prometheus, Query, Reference, Sli, SliAccess
+from chaos.definitions.slis import CA, INTERVALS, Prometheus, Query, Reference, Sli, SliAccess
 from chaos.definitions.source import Problem, Source, shown
 from chaos.definitions.topology import Name
 
@@ -70,6 +71,27 @@ def _web(text: str) -> str:
     return text
 
 
+def is_reference(text: str) -> bool:
+    """Whether it stands for a secret: env:NAME or file:PATH."""
+    return text.startswith(("env:", "file:"))
+
+
+def _web_or_reference(text: str) -> str:
+    if not is_reference(text):
+        return _web(text)
+    if not text.partition(":")[2]:
+        raise Malformed(f"{text} names nothing: expected {REFERENCES}")
+    return text
+
+
+def _trusting(ca: str | None, address: str | None) -> None:
+    """Raises Malformed where it is said whom to trust and nobody is asked over TLS. A reference is read later."""
+    if ca is None or (address is not None and is_reference(address)):
+        return
+    if address is None or urlsplit(address).scheme != "https":
+        raise Malformed("certificates mean TLS: expected an address with https")
+
+
 def _pointer(text: str) -> str:
     if not text.startswith("/") or re.search("~(?![01])", text):
         raise Malformed(f"{text} is no JSON pointer (RFC 6901): expected such as /data/value")
@@ -78,6 +100,7 @@ def _pointer(text: str) -> str:
 
 TimeZone = Annotated[str, AfterValidator(_zone)]
 Web = Annotated[str, AfterValidator(_web)]
+WebOrReference = Annotated[str, AfterValidator(_web_or_reference)]
 Words = Annotated[str, Field(min_length=1)]
 Pointer = Annotated[str, AfterValidator(_pointer)]
 
@@ -114,8 +137,12 @@ class Freeze(Strict):
     """A calendar of days on which nothing may be touched. One that cannot be read, or is too old, freezes."""
 
     yaml: Words | None = Field(default=None, description="file of ours, beside this one (docs/gamedays.md)")
-    ics: Words | None = Field(default=None, description="a calendar: file beside this one, or http(s) address")
+    ics: Words | None = Field(
+        default=None,
+        description="a calendar: file beside this one, http(s) address, or a reference to an address that is secret",
+    )
     token: Reference | None = Field(default=None, description="bearer token of an address: env:NAME or file:PATH")
+    ca: str | None = Field(default=None, description=CA)
     oldest: PositiveDuration | None = Field(
         default=None, description="how old a file may be since it was last written, for example 24h; default any age"
     )
@@ -125,17 +152,20 @@ class Freeze(Strict):
         if (self.yaml is None) == (self.ics is None):
             raise Malformed("a freeze is one calendar: expected yaml or ics")
         if self.ics is not None and self.remote:
-            _web(self.ics)
+            _web_or_reference(self.ics)
         if self.token is not None and not self.remote:
-            raise Malformed("a token is for an address: expected ics with http(s)://")
+            raise Malformed("a token is for an address: expected ics with http(s)://, or a reference to such a one")
+        _trusting(self.ca, self.ics if self.remote else None)
         return self
 
     @property
     def remote(self) -> bool:
-        return self.ics is not None and "://" in self.ics
+        """Whether it is asked for at an address."""
+        return self.ics is not None and ("://" in self.ics or is_reference(self.ics))
 
     @property
     def label(self) -> str:
+        """As it stands in the file; never the address that a reference stands for."""
         return str(self.yaml or self.ics)
 
 
@@ -144,11 +174,17 @@ class Ticket(Strict):
 
     url: Web = Field(description="of the change, as JSON; {change} in it is what --change gives")
     token: Reference | None = Field(default=None, description="bearer token: env:NAME or file:PATH")
+    ca: str | None = Field(default=None, description=CA)
     state: Words = Field(description="JSON pointer to its state, for example /result/state")
     approved: OneOrMore[Words] = Field(min_length=1, description="states that permit, for example [implement]")
     begins: Words = Field(description="JSON pointer to when it begins, ISO 8601 with offset or epoch seconds")
     ends: Words = Field(description="JSON pointer to when it ends")
     digest: Words = Field(description="JSON pointer to a text that holds the plan's digest")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        _trusting(self.ca, self.url)
+        return self
 
 
 class Approval(Strict):
@@ -240,7 +276,7 @@ class HttpGuard(Strict):
 
     url: Web = Field(description="asked by GET; redirects are not followed")
     token: Reference | None = Field(default=None, description="bearer token: env:NAME or file:PATH")
-    ca: str | None = Field(default=None, description="PEM file of whom to trust; default the system's")
+    ca: str | None = Field(default=None, description=CA)
     status: OneOrMore[StrictInt] = Field(
         default=(200,),
         description="what is good, for example 200; others are bad, but for 3xx, 401, 403 and 407, which are no data",
@@ -253,8 +289,7 @@ class HttpGuard(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.ca is not None and urlsplit(self.url).scheme != "https":
-            raise Malformed("certificates mean TLS: expected an address with https")
+        _trusting(self.ca, self.url)
         return self
 
 
@@ -363,24 +398,16 @@ class Alerts(Strict):
         return str(self.prometheus or self.alertmanager)
 
 
-def _web_or_reference(text: str) -> str:
-    if text.partition(":")[0] in ("env", "file"):
-        return text
-    return _web(text)
-
-
-Hooked = Annotated[str, AfterValidator(_web_or_reference)]
-
-
 class Announcement(Strict):
     """Whom to tell, and of what."""
 
-    webhook: Hooked | None = Field(default=None, description="POST of JSON; an address, or a reference to one")
+    webhook: WebOrReference | None = Field(default=None, description="POST of JSON; an address, or a reference to one")
     slack: Reference | None = Field(default=None, description="incoming webhook of Slack's form: env:NAME or file:PATH")
     grafana: Web | None = Field(
         default=None, description="address of a Grafana: one annotation, which becomes a region"
     )
     token: Reference | None = Field(default=None, description="bearer token for webhook or grafana")
+    ca: str | None = Field(default=None, description=CA)
     tags: tuple[Words, ...] = Field(default=(), description="of a Grafana annotation, for example [chaos]")
     on: OneOrMore[Event] = Field(default=EVENTS, min_length=1, description="what is told; default all")
     templates: Mapping[Event, Words] = Field(
@@ -397,11 +424,17 @@ class Announcement(Strict):
             raise Malformed("tags are of a Grafana annotation: expected grafana")
         if self.token is not None and self.slack is not None:
             raise Malformed("Slack's address is its secret: expected no token")
+        _trusting(self.ca, self.address)
         return self
 
     @property
     def way(self) -> str:
         return next(name for name in ("webhook", "slack", "grafana") if getattr(self, name) is not None)
+
+    @property
+    def address(self) -> str:
+        """As it stands in the file: an address, or a reference to one."""
+        return str(self.webhook or self.slack or self.grafana)
 
 
 class Bounds(Strict):

@@ -94,13 +94,17 @@ Prometheus = Annotated[str, AfterValidator(_url)]
 Query = Annotated[str, AfterValidator(_asked)]
 
 
+CA = "PEM file of whom to trust; default the system's"
+"""What every ``ca`` is."""
+
+
 class SliAccess(Strict):
     """As whom a Prometheus is asked, and whom to trust. Files are relative to the experiment's own."""
 
     user: str | None = Field(default=None, min_length=1, description="of basic authentication")
     password: Reference | None = Field(default=None, description=f"where it stands: {REFERENCES}")
     token: Reference | None = Field(default=None, description=f"a bearer token, instead of a user: {REFERENCES}")
-    ca: str | None = Field(default=None, description="PEM file of whom to trust; default the system's")
+    ca: str | None = Field(default=None, description=CA)
     certificate: str | None = Field(default=None, description="PEM file of a client certificate")
     key: str | None = Field(default=None, description="PEM file of its key")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,7 +57,7 @@ class Answer:
 
 
 @contextmanager
-def answering() -> Iterator[Answer]:
+def answering(tls: ssl.SSLContext | None = None) -> Iterator[Answer]:
     """A server on loopback. It sends no Date of its own."""
     answer = Answer()
 
@@ -82,9 +83,11 @@ def answering() -> Iterator[Answer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    answer.url = f"http://127.0.0.1:{server.server_address[1]}/freezes.ics"
+    answer.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}/freezes.ics"
     try:
         yield answer
     finally:

@@ -18,7 +18,7 @@ from daykit import a_day
 from gatetable_more import MORE
 
 from chaos.base.units import Duration
-from chaos.campaign.gamedays import gates, preflight
+from chaos.campaign.gamedays import drill, gates, preflight
 from chaos.campaign.gamedays.board import Doc
 from chaos.campaign.gamedays.gate import Gate
 from chaos.campaign.gamedays.gates import Earlier, LabRun
@@ -77,7 +77,13 @@ def stop_file(kind: str) -> Callable[[Path], Sequence[Gate]]:
             (folder / "run" / "x.stop").touch()
         if kind == "dangling":
             (folder / "run" / "x.stop").symlink_to("nowhere")
-        return one(gates.stop_file(day))
+        if "drill" in kind:
+            drill.made(
+                folder / "run" / "x.stop", drill.Drill("staging", "uuid/.oc", "vm", "2026-11-19T10:00:00Z", "ab")
+            )
+        if "touched" in kind:
+            (folder / "run" / "x.stop").touch()
+        return one(gates.stop_file(day, unlocked="unlocked" in kind))
 
     return make
 
@@ -200,6 +206,19 @@ ATTEMPTS: list[Attempt] = [
     Attempt("stop file", "it is a link to nothing", stop_file("dangling"), "somebody wants no game day"),
     Attempt(
         "stop file", "its folder is gone, so it could never appear", stop_file("no folder"), "nobody could stop it"
+    ),
+    Attempt("stop file", "a drill left it, before the lock is ours", stop_file("drill, unlocked")),
+    Attempt(
+        "stop file",
+        "a drill left it, and the lock that is ours was not its day's",
+        stop_file("drill"),
+        "made by the drill of game day staging on vm",
+    ),
+    Attempt(
+        "stop file",
+        "a drill left it, and a person touched it",
+        stop_file("drill, unlocked, touched"),
+        "somebody wants no game day",
     ),
     Attempt("stop", "nobody asked", lambda folder: one(gates.stop_wish(None))),
     Attempt(

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from chaos.base.errors import ChaosError
 from chaos.base.text import clip, listed, one_line, printable, seconds
-from chaos.campaign.gamedays.outside import Page, Unanswered, bearer, parsed
+from chaos.campaign.gamedays.asking import bearer
+from chaos.campaign.gamedays.outside import Page, Unanswered, parsed
 from chaos.definitions.gameday import Alerts, ExpectedAlert
 from chaos.definitions.slis import INTERVALS, resolved
 from chaos.opensearch.rest import UNREADABLE

@@ -23,7 +23,8 @@ Grafana gets ``POST /api/annotations`` at begin, and ``PATCH`` with ``timeEnd`` 
 region; other events are annotations of one moment. Its panels show the text as HTML, so it is escaped
 (grafana.com, Annotations HTTP API; 12.4).
 
-Redirects are not followed, certificates are verified by the system's trust, proxies of the environment are not used.
+Redirects are not followed, proxies of the environment are not used. Certificates are verified by the system's trust, or
+by the day's own file (``ca``).
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ from urllib.parse import SplitResult, urlsplit
 import urllib3
 from pydantic import BaseModel
 
-from chaos.base.access import distrust, secret
+from chaos.base.access import Access, distrust, secret
 from chaos.base.addresses import PORTS
 from chaos.base.errors import InvalidInput
 from chaos.base.text import NO_VALUE, clip, listed, one_line, printable
-from chaos.definitions.gameday import Announcement, Event, GameDay
+from chaos.campaign.gamedays.asking import access_of, address_of, bearer, parts_of
+from chaos.definitions.gameday import Announcement, Event, GameDay, is_reference
 from chaos.opensearch.rest import Garbled, connection_class
 
 FORMAT = 1
@@ -129,16 +131,8 @@ def _wrong(template: str) -> str | None:
 
 def label_of(announcement: Announcement) -> str:
     """A reference as it stands in the file, or an address's host."""
-    given = _given(announcement)
-    return one_line(given if _is_reference(given) else urlsplit(given).hostname or "unknown")
-
-
-def _given(announcement: Announcement) -> str:
-    return str(announcement.webhook or announcement.slack or announcement.grafana)
-
-
-def _is_reference(text: str) -> bool:
-    return text.startswith(("env:", "file:"))
+    given = announcement.address
+    return one_line(given if is_reference(given) else urlsplit(given).hostname or "unknown")
 
 
 class Announcer:
@@ -205,13 +199,11 @@ class Announcer:
             hidden = _secrets(self._day)
             known = self._facts(facts, hidden)
             text = _text(event, announcement, known)
-            address = _given(announcement)
-            if _is_reference(address):
-                address = _secret(self._day, address)
-            headers = {"Content-Type": "application/json", "User-Agent": "opensearch-chaos"}
-            if announcement.token is not None:
-                headers["Authorization"] = f"Bearer {_secret(self._day, announcement.token)}"
-            send = _Sender(delivery, _parts(address), headers, hidden)
+            address = address_of(self._day, announcement.address)
+            token = bearer(self._day.resolved(announcement.token))
+            headers = {"Content-Type": "application/json", "User-Agent": "opensearch-chaos", **token}
+            access = access_of(self._day, address, announcement.ca)
+            send = _Sender(delivery, parts_of(address), access, headers, hidden)
             if announcement.grafana is not None:
                 return self._annotate(send, number, announcement, event, text, round(at * 1000))
             body = _slack(text, str(known["stop"])) if announcement.slack is not None else _json(event, text, known, at)
@@ -385,16 +377,17 @@ class _Sender:
 
     delivery: _Delivery
     parts: SplitResult
+    access: Access
     headers: Mapping[str, str]
     hidden: Sequence[str]
 
     def __call__(self, method: str, below: str, body: Mapping[str, Any]) -> _Answer:
         """``below`` is put after the address's path. Raises what a connection raises."""
-        tls = self.parts.scheme == "https"
-        options: dict[str, Any] = {"ssl_context": ssl.create_default_context()} if tls else {}
         port = self.parts.port or PORTS[self.parts.scheme]
         host = str(self.parts.hostname)
-        connection = connection_class(None, tls=tls)(host, port, timeout=self.delivery.timeout, **options)
+        connection = connection_class(None, tls=self.access.tls)(
+            host, port, timeout=self.delivery.timeout, **self.access.of_pool()
+        )
         path = f"{self.parts.path.rstrip('/')}{below}" if below else self.parts.path or "/"
         target = f"{path}?{self.parts.query}" if self.parts.query and not below else path
         data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
@@ -424,29 +417,6 @@ class _Sender:
         return _Answer(f"it answers {status}: {said[:BODY_CHARACTERS]}")
 
 
-def _parts(address: str) -> SplitResult:
-    """Raises InvalidInput, which never holds the address."""
-    remedy = "expected http(s)://HOST/PATH"
-    if not address.isascii() or not address.isprintable() or " " in address:
-        raise InvalidInput(f"its address holds characters that no address has: {remedy}")
-    try:
-        parts = urlsplit(address)
-        _ = parts.port
-    except ValueError:
-        raise InvalidInput(f"its address cannot be read: {remedy}") from None
-    if parts.scheme not in PORTS or not parts.hostname or "@" in parts.netloc:
-        raise InvalidInput(f"what stands for its address is none: {remedy}, without a user")
-    return parts
-
-
-def _secret(day: GameDay, reference: str) -> str:
-    """Raises InvalidInput, which never holds the secret; one that no header could carry is refused too."""
-    value = secret(str(day.resolved(reference))).strip()
-    if not value or not value.isascii() or not value.isprintable():
-        raise InvalidInput(f"{reference} is empty, or is not one line of ASCII")
-    return value
-
-
 def _secrets(day: GameDay) -> list[str]:
     """The values of all secrets that the day's file refers to, longest first; those that can be read."""
     found = set()
@@ -466,7 +436,7 @@ def _references(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _references(each)
-    elif isinstance(value, str) and _is_reference(value):
+    elif isinstance(value, str) and is_reference(value):
         yield value
 
 

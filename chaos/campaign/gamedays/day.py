@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import chaos
 from chaos.base.errors import SEVERITY, ChaosError, Exit
 from chaos.base.text import listed, one_line, plural
-from chaos.campaign.gamedays import approval, freezes, gates, preflight, tickets, windows
+from chaos.campaign.gamedays import approval, drill, freezes, gates, preflight, tickets, windows
 from chaos.campaign.gamedays.alerts import AlertWatch, Moment, judged, watched_until
 from chaos.campaign.gamedays.announce import Announcer, wrong_templates
 from chaos.campaign.gamedays.board import CONSENT, DAYS, STOP, Board, Held, Lock, day_id, hold_id, used_id
@@ -160,6 +160,7 @@ class Day:
         self._signal = threading.Event()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
+        self._lock_of = ""
 
     # ---- the order -----------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class Day:
     def _go(self) -> Exit:
         wrong = wrong_templates(self.day)
         self._pass([Gate("templates", not wrong, "; ".join(wrong) or "they can be filled in", "mend announce")])
-        self._pass([gates.stop_file(self.day), *self._time()])
+        self._pass([gates.stop_file(self.day, unlocked=True), *self._time()])
         target = self.hands.target()
         self._pass([gates.production(target), gates.allowed(target, self.day.written.experiments, self._today())])
         notes = target.written.notes
@@ -203,6 +204,8 @@ class Day:
         lock.keep()
         self._wish = Wish(board)
         self._wish.start()
+        self._lock_of = drill.lock_of(target)
+        self._clear_stop_file()
         self._known(board, notes, locked=True)  # whoever had the lock before may have held the day
         plans = self._planned()
         content = self._content(plans)
@@ -269,6 +272,15 @@ class Day:
             gates.stop_wish(get(STOP)),
             gates.consent(get(CONSENT), self.day, self._today(), notes),
         ])  # fmt: skip
+
+    def _clear_stop_file(self) -> None:
+        """Under the lock: a drill of a day that held it before us is over, and what it left stops nobody."""
+        path = Path(self.day.written.stop.file)
+        if (dead := drill.dead_taken_away(path, self._lock_of)) is not None:
+            says = f"{path} was left by {dead}, whose runner died: it is taken away"
+            self.says(says)
+            self._pass([Gate("stop file", True, says)])
+        self._pass([gates.stop_file(self.day)])
 
     def _planned(self) -> list[dict[str, Any]]:
         plans = self.hands.plans()
@@ -416,24 +428,29 @@ class Day:
         written = self.day.written
         file, bound = Path(written.stop.file), float(written.bounds.abort)
         self.says("drill of the kill switch")
+        ours = drill.drill_of(self.day.name, self._lock_of, self.now())
         asked = False
 
         def permits(phase: str, stage: Stage) -> str | None:
             nonlocal asked
             if (why := self._permits(phase, "the drill", stage)) is not None:
                 return why
-            if stage == "made":
+            if stage == "made" and not asked:
+                try:
+                    drill.made(file, ours)
+                except FileExistsError:
+                    return f"{file} is there: somebody wants no game day"
+                except OSError as error:
+                    return f"the drill cannot make the stop file {file}: {error.strerror}"
                 asked = True
-                file.touch()
             return None
 
         self.changed = True
         try:
             ran = self.hands.drill(self._guards(), permits)
         finally:
-            with suppress(FileNotFoundError):
-                if asked:
-                    file.unlink()
+            if asked:
+                drill.taken_away(file, ours)
         took = ran.undone
         ok = (
             asked and ran.guard == StopFile.name and ran.undone_all and took is not None and took <= bound and ran.clean

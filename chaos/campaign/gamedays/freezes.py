@@ -26,13 +26,14 @@ import urllib3
 from dateutil.rrule import rrulestr
 from pydantic import AfterValidator, Field, model_validator
 
-from chaos.base.access import Access, distrust, secret
+from chaos.base.access import distrust
 from chaos.base.errors import InvalidInput
 from chaos.base.text import clip, one_line
 from chaos.base.units import Malformed
+from chaos.campaign.gamedays.asking import access_of, address_of, bearer
 from chaos.campaign.gamedays.windows import local, shown
 from chaos.definitions.base import API_VERSION, Strict
-from chaos.definitions.gameday import Freeze, GameDay, TimeZone, Words
+from chaos.definitions.gameday import Freeze, GameDay, TimeZone, Words, is_reference
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Source
 
@@ -44,6 +45,9 @@ MOST_OCCURRENCES = 200_000
 A_DAY = timedelta(days=1)
 SKEW = timedelta(minutes=5)
 """How far another machine's clock may be ahead."""
+Judge = Callable[[datetime, datetime], str | None]
+"""Why nothing may be touched from a moment until before another, in one sentence; None: it may. Where the second is not
+after the first, that moment is meant."""
 _T = TypeVar("_T")
 
 
@@ -61,23 +65,42 @@ def frozen_by(
 def frozen(
     day: GameDay, freeze: Freeze, begins: datetime, ends: datetime, now: datetime, *, deadline: float = SECONDS
 ) -> str | None:
-    """Why nothing may be touched from ``begins`` until before ``ends``, in one sentence; None: it may.
+    """What :func:`read` makes, for one question."""
+    return read(day, freeze, now, deadline=deadline)(begins, ends)
 
-    Where ``ends`` is not after ``begins``, that moment is meant. ``now``: against which the calendar's age is held.
-    ``deadline``: seconds for all of it. Raises ValueError where a moment has no zone; whatever is wrong with the
-    calendar is said.
+
+def read(day: GameDay, freeze: Freeze, now: datetime, *, deadline: float = SECONDS) -> Judge:
+    """Read a calendar once, for any number of questions.
+
+    ``now``: against which its age is held. ``deadline``: seconds for reading it, and as many for each question. Raises
+    ValueError where a moment has no zone; whatever is wrong with the calendar is the answer to each question.
     """
-    if None in (begins.utcoffset(), ends.utcoffset(), now.utcoffset()):
+    if now.utcoffset() is None:
         raise ValueError("a moment without a zone")
-    begins, ends, now = (each.astimezone(UTC) for each in (begins, ends, now))
-    ends = max(ends, begins + timedelta(seconds=1))
     zone = ZoneInfo(day.written.window.zone)
+    look: Callable[[Span], str | None] | None = None
     try:
-        return _within(deadline, lambda: _frozen(day, freeze, Span(begins, ends), now, zone, deadline))
-    except Unclear as error:
-        return f"nobody can say whether it freezes: {error}"
+        look = _within(deadline, lambda: _read(day, freeze, now.astimezone(UTC), zone, deadline))
     except Exception as error:
-        return f"nobody can say whether it freezes: {type(error).__name__}"
+        unread = _nobody(error)
+
+    def judge(begins: datetime, ends: datetime) -> str | None:
+        if None in (begins.utcoffset(), ends.utcoffset()):
+            raise ValueError("a moment without a zone")
+        if look is None:
+            return unread
+        begins, ends = begins.astimezone(UTC), ends.astimezone(UTC)
+        asked = Span(begins, max(ends, begins + timedelta(seconds=1)))
+        try:
+            return _within(deadline, lambda: look(asked))
+        except Exception as error:
+            return _nobody(error)
+
+    return judge
+
+
+def _nobody(error: Exception) -> str:
+    return f"nobody can say whether it freezes: {error if isinstance(error, Unclear) else type(error).__name__}"
 
 
 @dataclass(frozen=True)
@@ -112,15 +135,16 @@ def _within(deadline: float, work: Callable[[], _T]) -> _T:
     return made[0]
 
 
-def _frozen(day: GameDay, freeze: Freeze, asked: Span, now: datetime, zone: ZoneInfo, deadline: float) -> str | None:
+def _read(day: GameDay, freeze: Freeze, now: datetime, zone: ZoneInfo, deadline: float) -> Callable[[Span], str | None]:
     if freeze.yaml is not None:
         path = day.beside(freeze.yaml)
         _ = _stored(path, freeze, now)
-        return read_yaml(path, asked, zone)
+        file = _ours(path)
+        return lambda asked: _hit_by_ours(file, asked, zone)
     assert freeze.ics is not None
-    if freeze.remote:
-        return read_calendar(_fetched(day, freeze, now, deadline), asked, zone)
-    return read_calendar(_stored(day.beside(freeze.ics), freeze, now), asked, zone)
+    remote = freeze.remote
+    events = parsed(_fetched(day, freeze, now, deadline) if remote else _stored(day.beside(freeze.ics), freeze, now))
+    return lambda asked: _hit_by(events, asked, zone)
 
 
 def _hit(span: Span, zone: ZoneInfo, why: str) -> str:
@@ -174,32 +198,29 @@ def _refuse_old(freeze: Freeze, now: datetime, since: Mapping[str, datetime]) ->
 def _fetched(day: GameDay, freeze: Freeze, now: datetime, deadline: float) -> bytes:
     """What the address answers. Neither the address nor the token is in what is raised."""
     assert freeze.ics is not None
-    headers = {"accept": "text/calendar", "cache-control": "no-cache", "accept-encoding": "identity"}
-    if freeze.token is not None:
-        headers["authorization"] = f"Bearer {_token(day, freeze)}"
-    access = Access(tls=freeze.ics.startswith("https"))
+    hidden = is_reference(freeze.ics)
+    try:
+        address = address_of(day, freeze.ics)
+        access = access_of(day, address, freeze.ca)
+        token = bearer(day.resolved(freeze.token))
+    except InvalidInput as error:
+        raise Unclear(error.message) from None
+    headers = {"accept": "text/calendar", "cache-control": "no-cache", "accept-encoding": "identity", **token}
     end = time.monotonic() + deadline
     try:
         with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(deadline), **access.of_pool()) as pool:
-            answer = pool.request("GET", freeze.ics, headers=headers, redirect=False, preload_content=False)
+            answer = pool.request("GET", address, headers=headers, redirect=False, preload_content=False)
             try:
-                return _answered(answer, freeze, now, end)
+                content = _answered(answer, freeze, now, end)
             finally:
                 answer.close()
     except urllib3.exceptions.HTTPError as error:
         why = distrust(error)
+        if why and hidden:
+            why = re.sub("'.*'", "its host", why)  # OpenSSL says for whom a certificate is not valid
         says = f"its certificate is not trusted: {one_line(why)}" if why else _short(error)
         raise Unclear(f"the address does not answer: {says}") from None
-
-
-def _token(day: GameDay, freeze: Freeze) -> str:
-    try:
-        token = secret(day.resolved(freeze.token) or "")
-    except InvalidInput as error:
-        raise Unclear(f"its token is not there: {error.message}") from None
-    if not token or not re.fullmatch(r"[!-~]+", token):
-        raise Unclear("its token is empty or has characters that no header may have")
-    return token
+    return content.replace(address.encode(), freeze.ics.encode()) if hidden else content
 
 
 def _answered(answer: urllib3.BaseHTTPResponse, freeze: Freeze, now: datetime, end: float) -> bytes:
@@ -332,14 +353,17 @@ def load_freezes(path: Path) -> FreezesFile:
     return file
 
 
-def read_yaml(path: Path, asked: Span, zone: ZoneInfo) -> str | None:
-    """Why a calendar of ours freezes; None: it does not. Raises Unclear."""
+def _ours(path: Path) -> FreezesFile:
+    """A calendar of ours. Raises Unclear."""
     try:
-        file = load_freezes(path)
+        return load_freezes(path)
     except InvalidInput as error:
         lines = error.message.splitlines()
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         raise Unclear(f"{clip(lines[0])}{more}") from None
+
+
+def _hit_by_ours(file: FreezesFile, asked: Span, zone: ZoneInfo) -> str | None:
     for each in file.freezes:
         if asked.meets(span := each.span(zone)):
             return _hit(span, zone, each.why)
@@ -441,7 +465,11 @@ class When:
 
 def read_calendar(content: bytes, asked: Span, zone: ZoneInfo) -> str | None:
     """Why a calendar freezes; None: it does not. ``zone``: of floating times, and of days. Raises Unclear."""
-    events = [event for event in parsed(content) if not _leaves_out(event)]
+    return _hit_by(parsed(content), asked, zone)
+
+
+def _hit_by(every: Sequence[Event], asked: Span, zone: ZoneInfo) -> str | None:
+    events = [event for event in every if not _leaves_out(event)]
     moved: dict[str, list[Event]] = {}
     for event in events:
         if event.one("RECURRENCE-ID") is not None and event.uid is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.text import listed, plural, printable
+from chaos.campaign.gamedays import drill
 from chaos.campaign.gamedays.board import DAYS, Doc
 from chaos.campaign.gamedays.gate import Gate
 from chaos.definitions.existing import RUNGS, Existing, as_production
@@ -33,8 +34,11 @@ def _some(reasons: Sequence[str]) -> str:
 # ---- people --------------------------------------------------------------------------------------------
 
 
-def stop_file(day: GameDay) -> Gate:
-    """Whether the kill switch could be seen, and is not there."""
+def stop_file(day: GameDay, *, unlocked: bool = False) -> Gate:
+    """Whether the kill switch could be seen, and is not there.
+
+    ``unlocked``: the lock is not ours yet, under which a drill's own file is looked at once more.
+    """
     path = Path(day.written.stop.file)
     try:
         os.lstat(path)
@@ -44,6 +48,9 @@ def stop_file(day: GameDay) -> Gate:
         return Gate("stop file", False, f"there is no folder {path.parent}: nobody could stop it", "make the folder")
     except OSError as error:
         return Gate("stop file", False, f"{path}: {error.strerror}", "let this user read it")
+    if (made := drill.left(path)) is not None:
+        says = f"{path} is there, made by {made}, and no person has touched it"
+        return Gate("stop file", unlocked, says, f"see that this day is not under way, then: rm {path}")
     return Gate("stop file", False, f"{path} is there: somebody wants no game day", f"ask who, then: rm {path}")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import select
 import signal
 import subprocess
@@ -19,17 +18,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, Protocol
 from urllib.parse import quote, urlsplit
 
 import urllib3
 
-from chaos.base.access import Access, distrust, secret
+from chaos.base.access import Access, distrust
 from chaos.base.addresses import PORTS
 from chaos.base.errors import ChaosError, InvalidInput, MissingPrerequisite
 from chaos.base.sigv4 import INSTALL
 from chaos.base.text import one_line, printable
+from chaos.campaign.gamedays.asking import access_of, bearer, moment_of, number_of, pointed
 from chaos.definitions.gameday import CloudWatchGuard, GameDay, Guard, HttpGuard, ProgramGuard
 from chaos.definitions.slis import INTERVALS
 from chaos.observe.slis import Asker
@@ -78,19 +77,6 @@ class Unanswered(Exception):
     """Nobody answered in time; ``str`` is why, in one line."""
 
 
-def bearer(reference: str | None) -> dict[str, str]:
-    """The header of a bearer token. Raises InvalidInput, which never holds the token."""
-    if reference is None:
-        return {}
-    token = secret(reference)
-    if not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise InvalidInput(
-            f"what stands in {reference} is no bearer token: it is empty, or has a space or a line end in it",
-            remedy="put the token there, and nothing else",
-        )
-    return {"authorization": f"Bearer {token}"}
-
-
 class Page:
     """GETs of one server. None is repeated, no redirect is followed: it could lead the token elsewhere.
 
@@ -137,45 +123,6 @@ def parsed(body: bytes) -> Any:
         raise ValueError("brackets without end") from None
 
 
-def pointed(document: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) names. Raises LookupError where there is nothing, or it is no pointer."""
-    if pointer and not pointer.startswith("/"):
-        raise LookupError(pointer)
-    for part in pointer.split("/")[1:]:
-        if re.search(r"~(?![01])", part):
-            raise LookupError(pointer)
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict):
-            document = document[key]
-        elif isinstance(document, list) and re.fullmatch(r"0|[1-9][0-9]{0,8}", key):
-            document = document[int(key)]
-        else:
-            raise LookupError(pointer)
-    return document
-
-
-def number_of(found: Any) -> float | None:
-    """A finite number; None for all else: texts, true, NaN, what no float holds."""
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    try:
-        value = float(found)
-    except OverflowError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def moment_of(found: Any) -> float | None:
-    """Epoch seconds of a number, or of a text of ISO 8601 with its offset; None for all else."""
-    if not isinstance(found, str):
-        return number_of(found)
-    try:
-        said = datetime.fromisoformat(found)
-        return said.timestamp() if said.tzinfo is not None else None
-    except (ValueError, OverflowError):
-        return None
-
-
 class Http:
     """An address. A status that is not good is bad only where it came in time: who is not reached says nothing.
 
@@ -185,8 +132,7 @@ class Http:
 
     def __init__(self, guard: Guard, wanted: HttpGuard, day: GameDay, clock: Callable[[], float]) -> None:
         self._guard, self._wanted, self._clock = guard, wanted, clock
-        tls = urlsplit(wanted.url).scheme == "https"
-        access = Access(tls=tls, ca=None if wanted.ca is None else str(day.beside(wanted.ca)))
+        access = access_of(day, wanted.url, wanted.ca)
         self._page = Page(wanted.url, access, bearer(day.resolved(wanted.token)))
 
     def ask(self) -> Answer:
@@ -218,7 +164,7 @@ class Http:
             return f"it does not say when it was measured: there is no {pointer}"
         if at is None:
             return f"nobody knows when it was measured: {pointer} is neither ISO 8601 with an offset nor epoch seconds"
-        age = self._clock() - at
+        age = self._clock() - at.timestamp()
         if age < -AHEAD_SECONDS:
             return f"it says to have been measured in {-age:.0f} s from now"
         if age > float(self._wanted.oldest):

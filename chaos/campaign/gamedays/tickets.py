@@ -17,10 +17,10 @@ from urllib.parse import quote, urlsplit
 
 import urllib3
 
-from chaos.base.access import distrust, secret
+from chaos.base.access import Access, distrust
 from chaos.base.errors import InvalidInput
 from chaos.base.text import one_line
-from chaos.campaign.gamedays.outside import pointed
+from chaos.campaign.gamedays.asking import access_of, moment_of, pointed, token_of
 from chaos.definitions.gameday import GameDay, Ticket
 from chaos.opensearch.rest import short
 
@@ -50,19 +50,6 @@ class Refused(Exception):
         self.state = state
 
 
-def moment(said: Any) -> datetime:
-    """ISO 8601 with an offset, or epoch seconds. Raises ValueError."""
-    if isinstance(said, bool) or not isinstance(said, str | int | float):
-        raise ValueError("no time")
-    try:
-        found = datetime.fromisoformat(said) if isinstance(said, str) else datetime.fromtimestamp(said, UTC)
-        if found.tzinfo is None:
-            raise ValueError("without an offset")
-        return found.astimezone(UTC)
-    except (OverflowError, OSError) as error:
-        raise ValueError("no time") from error
-
-
 def ask(
     ticket: Ticket,
     day: GameDay,
@@ -80,12 +67,13 @@ def ask(
     url, token, state = ticket.url, None, None
     try:
         url = address(ticket.url, change)
-        token = _token(day.resolved(ticket.token))
-        says, state = judged(ticket, _in_time(url, token, deadline), digest, now, closes)
+        token = None if ticket.token is None else token_of(str(day.resolved(ticket.token)))
+        access = access_of(day, url, ticket.ca)
+        says, state = judged(ticket, _in_time(url, token, access, deadline), digest, now, closes)
         ok = True
     except Refused as error:
         ok, says, state = False, str(error), error.state
-    except InvalidInput as error:  # the token's reference
+    except InvalidInput as error:  # its token, or whom to trust
         ok, says = False, f"cannot be asked: {error}"
     return Asked(ok, _without(token, f"the change {says}"), _without(token, state), url)
 
@@ -105,17 +93,7 @@ def address(url: str, change: str | None) -> str:
     return url.replace(CHANGE, quote(change, safe="", errors="replace"))
 
 
-def _token(reference: str | None) -> str | None:
-    """Raises InvalidInput, and Refused for what is no token; neither holds it."""
-    if reference is None:
-        return None
-    token = secret(reference)
-    if not token or not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise Refused(f"cannot be asked: what {reference} holds is no bearer token")
-    return token
-
-
-def _in_time(url: str, token: str | None, deadline: float) -> Any:
+def _in_time(url: str, token: str | None, access: Access, deadline: float) -> Any:
     """The document, when all of it is there within the deadline. Raises Refused.
 
     Asked in a thread of its own: neither the look-up of a name nor a head that comes byte by byte has a deadline.
@@ -124,7 +102,7 @@ def _in_time(url: str, token: str | None, deadline: float) -> Any:
 
     def work() -> None:
         try:
-            answers.put(_get(url, token, deadline))
+            answers.put(_get(url, token, access, deadline))
         except Refused as error:
             answers.put(error)
         except Exception as error:
@@ -140,11 +118,11 @@ def _in_time(url: str, token: str | None, deadline: float) -> Any:
     return answer
 
 
-def _get(url: str, token: str | None, deadline: float) -> Any:
+def _get(url: str, token: str | None, access: Access, deadline: float) -> Any:
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
-    with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(total=deadline)) as pool:
+    with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(total=deadline), **access.of_pool()) as pool:
         try:
             answer = pool.request("GET", url, headers=headers, redirect=False, preload_content=False)
             try:
@@ -225,10 +203,9 @@ def _text(document: Any, name: str, pointer: str, state: str | None = None) -> s
 
 
 def _time(document: Any, name: str, pointer: str, state: str) -> datetime:
-    value = _part(document, name, pointer, state)
-    try:
-        return moment(value)
-    except ValueError:
+    found = moment_of(_part(document, name, pointer, state))
+    if found is None:
         raise Refused(
             f"has at {one_line(pointer)} no time that is ISO 8601 with an offset, or epoch seconds ({name})", state
-        ) from None
+        )
+    return found

@@ -133,20 +133,6 @@ def held(window: Window, bounds: Bounds, now: datetime) -> Held:
     return Held(why is None, why, opening.day, opening.opens, opening.closes, latest)
 
 
-def closes(window: Window, began: datetime, now: datetime) -> str | None:
-    """Why a day that began at ``began`` must be over at ``now``: its window is. None: it may go on.
-
-    Another window that is open at ``now`` is not its own.
-    """
-    opening = _open_at(window, began)
-    _aware(now)
-    if opening is None:
-        return f"the day began outside of its window, at {shown(local(began, ZoneInfo(window.zone)))}"
-    if elapsed(opening.closes, now) >= 0:
-        return f"the window of {opening.day} closed at {shown(opening.closes)}"
-    return None
-
-
 def opening_of(window: Window, day: date) -> Opening | str:
     """The window that opens on this date, or why there is none."""
     if WEEKDAYS[day.weekday()] not in window.days:

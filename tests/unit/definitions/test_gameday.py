@@ -12,16 +12,19 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions.gameday import load_gameday
 
 WINDOW, GUARD, HOOK = DAY["window"], DAY["guards"]["users"], DAY["announce"][0]
+TLS = "certificates mean TLS: expected an address with https"
 PROM = {"url": "http://prom:9090", "query": "up"}
 FULL: dict[str, Any] = {
     "description": "every part",
-    "freezes": [{"yaml": "freezes.yaml", "oldest": "24h"}, {"ics": "https://calendar.example/x.ics", "token": "env:T"}],
+    "freezes": [{"yaml": "freezes.yaml", "oldest": "24h"}, {"ics": "https://calendar.example/x.ics", "token": "env:T"},
+                {"ics": "env:CALENDAR", "token": "file:token", "ca": "ca.pem"}],
     "approval": {
         "allowed_signers": "allowed_signers",
         "people": 3,
         "ticket": {
             "url": "https://change.example/api/{change}",
             "token": "env:CHANGE",
+            "ca": "ca.pem",
             "state": "/result/state",
             "approved": "implement",
             "begins": "/result/start",
@@ -45,7 +48,10 @@ FULL: dict[str, Any] = {
         ],
         "others": 0,
     },
-    "announce": [{"slack": "env:SLACK", "on": ["before", "abort"]}, {"grafana": "https://g.example", "tags": ["x"]}],
+    "announce": [
+        {"slack": "env:SLACK", "on": ["before", "abort"], "ca": "ca.pem"},
+        {"grafana": "https://g.example", "tags": ["x"], "ca": "ca.pem"},
+    ],
     "drill": True,
     "textfile": "/var/lib/node/x.prom",
 }  # fmt: skip
@@ -55,6 +61,13 @@ def test_every_part_is_taken(tmp_path: Path) -> None:
     day = a_day(tmp_path, **FULL)
     assert day.written.people == 3 and day.written.drilled and day.written.guards["own"].source == "program"
     assert day.resolved("file:x") == f"file:{tmp_path / 'x'}" and day.resolved("env:X") == "env:X"
+
+
+def test_a_calendar_is_beside_the_file_or_at_an_address(tmp_path: Path) -> None:
+    given = [{"ics": each} for each in ("a.ics", "env", "file", "https://x.example/a", "env:X", "file:a.url")]
+    freezes = a_day(tmp_path, freezes=given).written.freezes
+    assert [each.remote for each in freezes] == [False, False, False, True, True, True]
+    assert [each.label for each in freezes] == [each["ics"] for each in given]
 
 
 def test_a_zone_asks_for_two_people_and_a_drill(tmp_path: Path) -> None:
@@ -80,6 +93,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"freezes": [{"yaml": "a", "ics": "b"}]}, "a freeze is one calendar"),
     ({"freezes": [{"yaml": "a", "token": "env:T"}]}, "a token is for an address"),
     ({"freezes": [{"ics": "https://u:p@x.example/a"}]}, "no user and password in the address"),
+    ({"freezes": [{"ics": "env:"}]}, "env: names nothing"),
+    ({"freezes": [{"ics": "ftp://x.example/a"}]}, "ftp://x.example/a is no address"),
+    ({"freezes": [{"ics": "http://x.example/a", "ca": "ca.pem"}]}, TLS),
+    ({"freezes": [{"ics": "a.ics", "ca": "ca.pem"}]}, TLS),
+    ({"freezes": [{"yaml": "a", "ca": "ca.pem"}]}, TLS),
+    ({"approval": {"ticket": {**FULL["approval"]["ticket"], "url": "http://x.example"}}}, TLS),
     ({"approval": {}}, "nobody could approve"),
     ({"approval": {"allowed_signers": "nobody"}}, "there is no file nobody"),
     ({"ladder": {}}, "a ladder is climbed or waived"),
@@ -102,6 +121,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"announce": [{"slack": "https://hooks.example/secret"}]}, "a secret is given by reference only"),
     ({"announce": [{**HOOK, "tags": ["x"]}]}, "tags are of a Grafana annotation"),
     ({"announce": [{"webhook": "ftp://x"}]}, "ftp://x is no address"),
+    ({"announce": [{"webhook": "file:"}]}, "file: names nothing"),
+    ({"announce": [{**HOOK, "ca": "ca.pem"}]}, TLS),
+    ({"announce": [{"grafana": "http://g.example", "ca": "ca.pem"}]}, TLS),
     ({"stop": {"file": "stop"}}, "stop is not absolute"),
     ({"textfile": "x.prom"}, "expected an absolute path"),
     ({"experiments": [{"experiment": "one.yaml", "rung": "observe"}]}, "rung"),

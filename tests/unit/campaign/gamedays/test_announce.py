@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +16,10 @@ import receivers
 from hypothesis import given
 from hypothesis import strategies as st
 from receivers import Receiver, says
+from tlskit import authority
 
 from chaos.campaign.gamedays.announce import NAMES, TEXTS, Announcer, Told, label_of, stop_line, wrong_templates
-from chaos.definitions import load_topology
 from chaos.definitions.gameday import EVENTS, GameDay, GameDayFile
-from chaos.target import security
-from chaos.target.wiring import Wiring
 
 STOP = "ssh chaos@runner touch /run/oschaos/staging.stop"
 TOKEN = "glsa_7hV2kQ9xSecretSecret"
@@ -330,18 +327,33 @@ def test_plain_text_where_tls_is_wanted(well: Receiver) -> None:
 def test_over_tls_only_one_with_a_certificate_that_holds_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topology = load_topology("3az-secure")
-    security.make(tmp_path, Wiring.of("t", topology.nodes, topology.zones))
-    folder = tmp_path / security.FOLDER
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "c-data" / "node.pem", folder / "c-data" / "node-key.pem")
-    with receivers.receiver(says(200, "ok"), context) as it:
+    known_by = authority(tmp_path)
+    with receivers.receiver(says(200, "ok"), known_by.served) as it:
         day = day_with({"webhook": it.address})
         (stranger,) = announcer(day).tell("before")
         assert not stranger.ok and stranger.why == "its certificate is not trusted" and not it.asked
-        monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+        for way in ("webhook", "grafana"):
+            own = day_with({way: it.address, "ca": "security/ca.pem"}, folder=tmp_path)
+            assert [each.ok for each in announcer(own).tell("before")] == [True]
+        monkeypatch.setenv("HOOK", it.address)
+        assert announcer(day_with({"slack": "env:HOOK", "ca": str(known_by.ca)})).tell("before")[0].ok
+        monkeypatch.setenv("SSL_CERT_FILE", str(known_by.ca))
         (known,) = announcer(day).tell("before")
-        assert known.ok and len(it.asked) == 1
+        assert known.ok and len(it.asked) == 4
+
+
+@pytest.mark.parametrize("ca", ["nowhere.pem", "text.pem", "."])
+def test_a_file_of_whom_to_trust_that_is_none_is_not_ok(ca: str, well: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "text.pem").write_text("trust me\n")
+    address = well.address.replace("http:", "https:")
+    (told,) = announcer(day_with({"webhook": address, "ca": ca}, folder=tmp_path)).tell("before")
+    assert not told.ok and "as CA certificates" in str(told.why) and not well.asked
+
+
+def test_whom_to_trust_is_asked_of_tls_only(well: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK", f"{well.address}/hidden")
+    (told,) = announcer(day_with({"webhook": "env:HOOK", "ca": "ca.pem"}, folder=tmp_path)).tell("before")
+    assert not told.ok and told.why == "certificates mean TLS" and not well.asked
 
 
 @pytest.mark.parametrize("echo", [TOKEN, PATH, PATH[:20], TOKEN[3:14]])
@@ -532,9 +544,14 @@ def test_a_secret_of_the_day_that_came_into_a_fact_is_taken_out(
     day = day_with(
         {"webhook": well.address, "token": "env:TOKEN"},
         folder=tmp_path,
-        freezes=[{"ics": "https://calendar.example/x.ics", "token": "file:calendar.token"}],
+        freezes=[
+            {"ics": "https://calendar.example/x.ics", "token": "file:calendar.token"},
+            {"ics": "env:CALENDAR"},
+        ],
     )
-    announcer(day).tell("end", says=f"it said {TOKEN} and calendar-hidden", odd=[TOKEN])
+    monkeypatch.setenv("CALENDAR", "https://calendar.example/private-hidden.ics")
+    said = f"it said {TOKEN} and calendar-hidden of https://calendar.example/private-hidden.ics"
+    announcer(day).tell("end", says=said, odd=[TOKEN])
     body = json.dumps(well.asked[0].body)
-    assert TOKEN not in body and "calendar-hidden" not in body
-    assert well.asked[0].body["says"] == "it said *** and ***"
+    assert TOKEN not in body and "hidden" not in body
+    assert well.asked[0].body["says"] == "it said *** and *** of ***"

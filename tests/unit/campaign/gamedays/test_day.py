@@ -6,6 +6,7 @@ real.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -20,7 +21,7 @@ from documents import INDEX, WithDocuments
 from gatetable import WELL, lab
 
 from chaos.base.errors import Exit, LabError
-from chaos.campaign.gamedays import board, preflight
+from chaos.campaign.gamedays import board, drill, preflight
 from chaos.campaign.gamedays import day as days
 from chaos.campaign.gamedays.alerts import Moment
 from chaos.campaign.gamedays.announce import Told
@@ -238,9 +239,6 @@ def test_fired_by_two_machines_at_once_it_is_held_once(tmp_path: Path, firing: F
 
 
 def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(BaseException):
-        """As by a SIGKILL: nothing is written after it."""
-
     def dies(number: int, permits: Any) -> None:
         raise Killed
 
@@ -448,6 +446,152 @@ def test_on_a_zone_day_the_kill_switch_is_drilled(tmp_path: Path, cluster: WithD
     assert firing.fire() is Exit.PASS and firing.hands.ran == ["drill", "0"]
     assert firing.lines("drill")[0]["ok"] is True and firing.lines("drill")[0]["seconds"] == 1.5
     assert not Path(firing.day.written.stop.file).exists()
+
+
+class Killed(BaseException):
+    """As by a SIGKILL: nothing is done after it."""
+
+
+def killed_in_its_drill(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its stop file, which is left behind, as lock and day are on the cluster."""
+
+    def dies() -> None:
+        raise Killed
+
+    firing.hands.ended = dies
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Day, "_close", lambda self: [self._outside.stop(), self._wish.stop(), self._lock._over.set()])
+        patch.setattr(drill, "taken_away", lambda path, ours: False)
+        firing.fire()
+    firing.hands.ended = lambda: None
+    stop = Path(firing.day.written.stop.file)
+    assert drill.left(stop) is not None and LOCK in firing.cluster.documents
+    monkeypatch.setattr(board, "TTL_SECONDS", 0.05)
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.05)
+    return stop
+
+
+def test_the_stop_file_of_a_drill_whose_runner_was_killed_is_taken_away(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+    stop = killed_in_its_drill(firing, monkeypatch)
+    assert firing.fire() is Exit.USAGE and not stop.exists()
+    assert firing.refused == [f"the day, ended: staging-2026-11-26 on {socket.gethostname()} never ended"]
+    (said,) = [each for each in firing.said if "it is taken away" in each]
+    assert f"{stop} was left by the drill of game day staging on {socket.gethostname()} at 2026-11-26T10:00:00Z" in said
+    assert said in [line["says"] for line in firing.lines("gate")]
+    cluster.documents[day_id("staging", "2026-11-26")]["state"] = "over"
+    firing.now += timedelta(days=7)
+    assert firing.fire() is Exit.PASS and firing.hands.ran == ["drill", "drill", "0"] and not stop.exists()
+
+
+def test_one_that_a_person_touched_since_refuses_as_a_person_s(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+    stop = killed_in_its_drill(firing, monkeypatch)
+    stop.touch()
+    assert firing.fire() is Exit.USAGE and stop.exists()
+    assert firing.refused == [f"the day, stop file: {stop} is there: somebody wants no game day"]
+
+
+def test_one_of_a_drill_of_another_lock_refuses_and_says_whose_it_is(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    """Nobody knows here whether that day is dead."""
+    firing = zone_day(tmp_path, cluster)
+    stop = Path(firing.day.written.stop.file)
+    drill.made(stop, drill.drill_of("other", "another-cluster/.opensearch-chaos", NOW))
+    assert firing.fire() is Exit.USAGE and stop.exists() and firing.hands.ran == []
+    (refused,) = firing.refused
+    assert f"{stop} is there, made by the drill of game day other on " in refused
+    (remedy,) = [line["remedy"] for line in firing.lines("gate") if not line["ok"]]
+    assert remedy == f"see that this day is not under way, then: rm {stop}" and LOCK not in cluster.documents
+
+
+def test_one_of_a_drill_that_is_under_way_is_left_to_it(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing, other = zone_day(tmp_path, cluster), zone_day(tmp_path / "other", cluster)
+    other.day = other.hands.day = firing.day
+    codes: list[Exit] = []
+
+    class Renewed(list[str]):
+        """The lock is, while the other watches whether its owner lives."""
+
+        def append(self, said: str) -> None:
+            super().append(said)
+            cluster._keep(LOCK, dict(cluster.documents[LOCK]))
+
+    def fires_the_other() -> None:
+        if not codes:
+            codes.append(other.fire())
+            assert drill.left(Path(firing.day.written.stop.file)) is not None
+
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.05)
+    other.said, firing.hands.ended = Renewed(), fires_the_other
+    assert firing.fire() is Exit.PASS and codes == [Exit.PASS], (firing.refused, other.refused)
+    assert other.hands.ran == [] and not Path(firing.day.written.stop.file).exists()
+
+
+def test_a_person_who_stops_during_the_drill_is_heard(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    """The file is there already, so a touch leaves no more than another time behind."""
+    firing = zone_day(tmp_path, cluster)
+    stop = Path(firing.day.written.stop.file)
+    firing.hands.ended = stop.touch
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["drill"] and stop.exists()
+    assert firing.lines("drill")[0]["ok"] is True and f"{stop} is there" in firing.lines("stop")[0]["why"]
+
+
+def test_a_person_who_stops_right_before_the_drill_does_is_heard(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+    stop = Path(firing.day.written.stop.file)
+    make = drill.made
+
+    def late(path: Path, ours: Any) -> None:
+        path.touch()
+        make(path, ours)
+
+    monkeypatch.setattr(drill, "made", late)
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["drill"]
+    assert stop.read_text() == "" and "somebody wants no game day" in str(firing.lines("stop"))
+
+
+def test_a_stop_file_that_cannot_be_made_ends_the_day(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+
+    def refuses(path: Path, ours: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(drill, "made", refuses)
+    assert firing.fire() is Exit.ABORTED and firing.hands.ran == ["drill"]
+    assert "the drill cannot make the stop file" in str(firing.lines("drill"))
+
+
+def test_a_stop_file_outlives_a_runner_that_is_really_killed(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any]
+) -> None:
+    firing = zone_day(tmp_path, cluster)
+    stop = Path(firing.day.written.stop.file)
+    child = os.fork()
+    if not child:
+        try:
+            firing.hands.ended = lambda: os.kill(os.getpid(), signal.SIGKILL)
+            firing.fire()
+        finally:
+            os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert drill.left(stop) is not None and LOCK not in cluster.documents, "the documents were the child's own"
+    firing.folder = tmp_path / "after"
+    assert firing.fire() is Exit.PASS and firing.hands.ran == ["drill", "0"] and not stop.exists()
+    assert any("it is taken away" in each for each in firing.said)
 
 
 @pytest.mark.parametrize(

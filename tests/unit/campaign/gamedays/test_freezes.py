@@ -16,6 +16,7 @@ import pytest
 from calendarkit import Answer, answering, gameday
 from hypothesis import given
 from hypothesis import strategies as st
+from tlskit import authority
 
 from chaos.base.errors import InvalidInput
 from chaos.campaign.gamedays.freezes import (
@@ -25,6 +26,7 @@ from chaos.campaign.gamedays.freezes import (
     frozen,
     frozen_by,
     load_freezes,
+    read,
     read_calendar,
 )
 from chaos.definitions.gameday import Freeze
@@ -541,15 +543,15 @@ def test_a_token_that_cannot_be_sent_freezes_and_is_not_said(
     tmp_path: Path, server: Answer, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     monkeypatch.setenv("CALENDAR_TOKEN", token)
-    assert said(tmp_path, {"ics": server.url, "token": "env:CALENDAR_TOKEN"}) == (
-        f"{NOBODY}its token is empty or has characters that no header may have"
-    )
+    answer = str(said(tmp_path, {"ics": server.url, "token": "env:CALENDAR_TOKEN"}))
+    assert answer.startswith(f"{NOBODY}what stands in env:CALENDAR_TOKEN is no bearer token: ")
+    assert not token or token not in answer
     assert not server.asked
 
 
 def test_a_token_that_is_not_there_freezes(tmp_path: Path, server: Answer) -> None:
     answer = said(tmp_path, {"ics": server.url, "token": "env:NOT_THERE"})
-    assert answer == f"{NOBODY}its token is not there: the environment has no NOT_THERE"
+    assert answer == f"{NOBODY}the environment has no NOT_THERE"
     assert not server.asked
 
 
@@ -610,6 +612,118 @@ def test_an_address_where_nobody_listens_freezes(tmp_path: Path) -> None:
 def test_an_address_without_tls_where_it_is_expected_freezes(tmp_path: Path, server: Answer) -> None:
     answer = said(tmp_path, {"ics": server.url.replace("http:", "https:")})
     assert answer == f"{NOBODY}the address does not answer: TLS failed"
+
+
+def test_a_calendar_is_fetched_once_and_judged_for_each_question(tmp_path: Path, server: Answer) -> None:
+    server.body = SOON
+    judge = read(gameday(tmp_path), Freeze(ics=server.url), NOW)
+    answers = [judge(at(f"2026-07-{day:02}T10:00"), at(f"2026-07-{day:02}T11:00")) for day in range(1, 15)]
+    assert [number for number, each in enumerate(answers, 1) if each is not None] == [7]
+    assert len(server.asked) == 1
+    server.status = 500
+    unread = read(gameday(tmp_path), Freeze(ics=server.url), NOW)
+    assert {unread(at("2026-07-01T10:00"), at("2026-07-01T11:00")) for _ in range(9)} == {
+        f"{NOBODY}the address answers 500"
+    }
+    assert len(server.asked) == 2
+
+
+# ---- an address that is secret -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reference", ["env:CALENDAR", "file:calendar.url"])
+def test_an_address_may_be_a_secret(
+    tmp_path: Path, server: Answer, monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    address = f"{server.url}?private-hidden"
+    monkeypatch.setenv("CALENDAR", address)
+    (tmp_path / "calendar.url").write_text(f"{address}\n")
+    day = gameday(tmp_path, freezes=[{"ics": reference}])
+
+    def answer() -> str | None:
+        ((label, why),) = frozen_by(day, at("2026-07-07T10:00"), at("2026-07-07T11:00"), NOW)
+        assert label == reference and "hidden" not in str(why) and "127.0.0.1" not in str(why)
+        return why
+
+    server.body = LATER
+    assert answer() is None and len(server.asked) == 1
+    server.body = SOON.replace(b"release", f"release of {address}".encode())
+    assert str(answer()).endswith(f"release of {reference}")
+    server.body = LATER.replace(b"SUMMARY", f"?{address} SUMMARY".encode())
+    assert "a line of an event cannot be read" in str(answer())
+    server.status = 404
+    assert answer() == f"{NOBODY}the address answers 404"
+    monkeypatch.setenv("CALENDAR", address.replace("http:", "https:"))
+    (tmp_path / "calendar.url").write_text(address.replace("http:", "https:"))
+    assert answer() == f"{NOBODY}the address does not answer: TLS failed"
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (None, "the environment has no CALENDAR"),
+        ("", "env:CALENDAR is empty"),
+        ("webcal://calendar.example/hidden", "what stands for its address is none"),
+        ("hidden.ics", "what stands for its address is none"),
+        ("https://user:hidden@calendar.example/", "what stands for its address is none"),
+        ("https://calendar.example:hidden/", "its address cannot be read"),
+        ("https://calendar.example/hid den", "its address holds characters"),
+        ("https://calendar.example/hid\nden", "is not one line"),
+    ],
+)
+def test_what_is_no_address_freezes_and_is_not_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, says: str
+) -> None:
+    monkeypatch.delenv("CALENDAR", raising=False) if value is None else monkeypatch.setenv("CALENDAR", value)
+    answer = str(said(tmp_path, {"ics": "env:CALENDAR"}))
+    assert answer.startswith(NOBODY) and says in answer and "hid" not in answer
+
+
+# ---- whom to trust -------------------------------------------------------------------------------------
+
+
+def test_over_tls_only_one_with_a_certificate_that_holds_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = authority(tmp_path)
+    monkeypatch.setenv("TOKEN", "s3cret")
+    with answering(known.served) as server:
+        server.body = LATER
+        freeze = {"ics": server.url, "token": "env:TOKEN"}
+        assert str(said(tmp_path, freeze)).startswith(f"{NOBODY}the address does not answer: its certificate is not")
+        assert not server.asked
+        assert said(tmp_path, {**freeze, "ca": "security/ca.pem"}) is None
+        assert said(tmp_path / "elsewhere", {**freeze, "ca": str(known.ca)}) is None
+        monkeypatch.setenv("CALENDAR", server.url)
+        assert said(tmp_path, {**freeze, "ics": "env:CALENDAR", "ca": "security/ca.pem"}) is None
+        assert len(server.asked) == 3
+
+
+def test_a_certificate_of_another_host_does_not_tell_the_host_that_is_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, resolve = authority(tmp_path), socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *more, **how: resolve("127.0.0.1", *more, **how))
+    with answering(known.served) as server:
+        address = server.url.replace("127.0.0.1", "hidden.example")
+        monkeypatch.setenv("CALENDAR", address)
+        secret = str(said(tmp_path, {"ics": "env:CALENDAR", "ca": "security/ca.pem"}))
+        assert "hidden" not in secret and "not valid for its host" in secret
+        assert "not valid for 'hidden.example'" in str(said(tmp_path, {"ics": address, "ca": "security/ca.pem"}))
+        assert not server.asked
+
+
+@pytest.mark.parametrize("ca", ["nowhere.pem", "text.pem", ".", "a\0b", "~nobody-has-this-name/ca.pem"])
+def test_a_file_of_whom_to_trust_that_is_none_freezes(tmp_path: Path, server: Answer, ca: str) -> None:
+    (tmp_path / "text.pem").write_text("trust me\n")
+    answer = str(said(tmp_path, {"ics": server.url.replace("http:", "https:"), "ca": ca}))
+    assert answer.startswith(f"{NOBODY}cannot use ") and "as CA certificates" in answer and not server.asked
+
+
+def test_whom_to_trust_is_asked_of_tls_only(tmp_path: Path, server: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALENDAR", server.url)
+    assert said(tmp_path, {"ics": "env:CALENDAR", "ca": "ca.pem"}) == f"{NOBODY}certificates mean TLS"
+    assert not server.asked
 
 
 @pytest.mark.parametrize(

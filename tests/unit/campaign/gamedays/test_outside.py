@@ -23,7 +23,8 @@ from promlike import error, promlike, vector
 from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.base.units import Duration
 from chaos.campaign.gamedays import outside
-from chaos.campaign.gamedays.outside import Answer, Outside, Runs, Watched, asked, bearer, moment_of, number_of, pointed
+from chaos.campaign.gamedays.asking import bearer, moment_of, number_of, pointed
+from chaos.campaign.gamedays.outside import Answer, Outside, Runs, Watched, asked
 from chaos.definitions.gameday import Guard
 from chaos.run import guards
 from chaos.target.labs.processes import wait_until
@@ -177,19 +178,22 @@ def test_what_is_no_finite_number_is_none(found: Any) -> None:
 @pytest.mark.parametrize(
     ("found", "at"),
     [
-        (NOW, NOW),
-        (int(NOW), NOW),
-        ("2026-09-21T15:33:20+02:00", datetime(2026, 9, 21, 13, 33, 20, tzinfo=UTC).timestamp()),
-        ("2026-09-21T13:33:20Z", datetime(2026, 9, 21, 13, 33, 20, tzinfo=UTC).timestamp()),
+        (NOW, datetime.fromtimestamp(NOW, UTC)),
+        (int(NOW), datetime.fromtimestamp(int(NOW), UTC)),
+        ("2026-09-21T15:33:20+02:00", datetime(2026, 9, 21, 13, 33, 20, tzinfo=UTC)),
+        ("2026-09-21T13:33:20Z", datetime(2026, 9, 21, 13, 33, 20, tzinfo=UTC)),
         ("2026-09-21T13:33:20", None),  # of no zone
         ("1790000000", None),
         (True, None),
         (float("nan"), None),
+        (1e30, None),  # no calendar has it
+        (10**400, None),
+        ("9999-12-31T23:59:59-10:00", None),
         ("yesterday", None),
         (None, None),
     ],
 )
-def test_moments_are_iso_8601_with_an_offset_or_epoch_seconds(found: Any, at: float | None) -> None:
+def test_moments_are_iso_8601_with_an_offset_or_epoch_seconds(found: Any, at: datetime | None) -> None:
     assert moment_of(found) == at
 
 
@@ -207,6 +211,11 @@ def test_what_is_no_token_is_refused_and_not_repeated(text: str, monkeypatch: py
     with pytest.raises(InvalidInput, match="env:TOKEN") as caught:
         bearer("env:TOKEN")
     assert not text or text not in str(caught.value)
+
+
+def test_what_surrounds_a_token_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", " secret\n")
+    assert bearer("env:TOKEN") == {"authorization": "Bearer secret"} and bearer(None) == {}
 
 
 # ----------------------------------------------------------------------------------- every source in trouble

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from chaos.campaign.gamedays.stopping import WindowEnd
 from chaos.campaign.gamedays.windows import (
     Held,
     Opening,
     changes,
-    closes,
     elapsed,
     firings,
     held,
@@ -118,13 +118,15 @@ def test_a_window_without_room_is_never_held() -> None:
 
 
 def test_in_mid_day_the_window_closes() -> None:
-    made, began = window(), at(BERLIN, "2026-07-07T10:00")
-    assert closes(made, began, at(BERLIN, "2026-07-07T11:59:59")) is None
-    assert "the window of 2026-07-07 closed at Tue 2026-07-07 12:00" in str(
-        closes(made, began, at(BERLIN, "2026-07-07T12:00"))
-    )
-    assert closes(made, began, at(BERLIN, "2026-07-08T10:30")) is not None  # another window's
-    assert "began outside of its window" in str(closes(made, at(BERLIN, "2026-07-07T09:00"), began))
+    """By its own end: that another window is open later is nothing to it."""
+    said = held(window(), bounds(), at(BERLIN, "2026-07-07T10:00"))
+    assert said.closes == at(BERLIN, "2026-07-07T12:00")
+    now = [at(BERLIN, "2026-07-07T11:57:59")]
+    end = WindowEnd(said.closes, 120.0, lambda: now[0])
+    assert end.tripped(0.0) is None
+    for later in ("2026-07-07T11:58", "2026-07-07T12:00", "2026-07-08T10:30"):
+        now[0] = at(BERLIN, later)
+        assert end.tripped(0.0) == "the window closes at 12:00"
 
 
 def test_a_moment_without_zone_is_refused() -> None:
@@ -133,7 +135,6 @@ def test_a_moment_without_zone_is_refused() -> None:
         lambda: held(window(), bounds(), naive),
         lambda: firings(window(), naive, 1),
         lambda: changes(BERLIN, naive, 1),
-        lambda: closes(window(), at(BERLIN, "2026-07-07T10:00"), naive),
     ):
         with pytest.raises(ValueError, match="without a zone"):
             asked()
@@ -217,7 +218,7 @@ def test_a_clock_that_is_set_back_over_midnight_keeps_the_window() -> None:
     made = window("America/St_Johns", days=["sun"], begins="00:00", ends="06:00")  # 2010-11-07: 00:01 to 23:01
     began = at("America/St_Johns", "2010-11-07T00:00")
     assert held(made, bounds(), began).ok
-    assert closes(made, began, began + timedelta(minutes=30)) is None
+    assert held(made, bounds(), began).closes == at("America/St_Johns", "2010-11-07T05:00")
     assert not held(made, bounds(), began + timedelta(minutes=30)).ok  # 23:30 on Saturday, again
 
 
@@ -310,7 +311,6 @@ def test_what_is_held_fits_in_and_its_clock_time_is_in_the_window(made: Window, 
         assert said.opened is not None and said.closes is not None and said.latest is not None
         assert elapsed(said.opened, now) >= 0 and elapsed(now, said.latest) >= 0
         assert elapsed(now, said.closes) >= 50 * 60
-        assert closes(made, now, now) is None and closes(made, now, said.closes) is not None
 
 
 @given(windows(), asked)

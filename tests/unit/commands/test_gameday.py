@@ -1,0 +1,165 @@
+"""``gameday validate`` and ``gameday resume``, without a cluster: its documents are in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calendarkit import answering
+from daykit import TARGET, written
+from documents import INDEX, WithDocuments
+from tlskit import authority
+
+from chaos.base.errors import InvalidInput
+from chaos.campaign.gamedays import board, drill
+from chaos.campaign.gamedays.board import LOCK, Board, day_id, hold_id
+from chaos.campaign.gamedays.record import read
+from chaos.commands import gameday
+from chaos.definitions.existing import load_existing
+from chaos.definitions.gameday import load_gameday
+
+AT = datetime(2026, 11, 20, 6, 0)  # a Friday
+NOW = datetime(2026, 11, 26, 10, 0, tzinfo=UTC)
+FREEZE = b"""\
+BEGIN:VCALENDAR
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261124
+SUMMARY:black friday
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def test_validate_fetches_each_calendar_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering() as one, answering() as other:
+        one.body = other.body = FREEZE
+        monkeypatch.setenv("CALENDAR", f"{other.url}?private-hidden")
+        file = written(tmp_path, freezes=[{"ics": one.url}, {"ics": "env:CALENDAR"}])
+        gameday.gameday_validate(file, AT)
+        assert len(one.asked) == len(other.asked) == 1
+        output = " ".join(capsys.readouterr().out.split())
+        assert output.count(" UTC ") >= 10 and output.count("blocked: ") == 1, output
+        assert output.count(": black friday") == 2 and "Tue 2026-11-24 10:00" in output
+        assert "validate: OK" in output and "hidden" not in output
+        one.status = 500
+        gameday.gameday_validate(file, AT)
+        assert len(one.asked) == 2 and len(other.asked) == 2
+        assert " ".join(capsys.readouterr().out.split()).count("the address answers 500") == 10
+
+
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        ({"freezes": [{"ics": "https://c.example/x", "ca": "CA"}]}, "freezes[0].ca"),
+        ({"announce": [{"slack": "env:SLACK", "ca": "CA"}]}, "announce[0].ca"),
+    ],
+)
+@pytest.mark.parametrize("ca", ["nowhere.pem", "text.pem"])
+def test_validate_refuses_a_file_of_whom_to_trust_that_is_none(
+    tmp_path: Path, ca: str, part: dict[str, list[dict[str, str]]], place: str
+) -> None:
+    (tmp_path / "text.pem").write_text("trust me\n")
+    changes: dict[str, Any] = {key: [{**each, "ca": ca} for each in value] for key, value in part.items()}
+    file = written(tmp_path, **changes)
+    with pytest.raises(InvalidInput) as refused:
+        gameday.gameday_validate(file, AT)
+    message = refused.value.message
+    assert "\n" not in message and f"{place}: cannot use {tmp_path / ca} as CA certificates: " in message
+    assert refused.value.remedy == "name PEM files that fit"
+
+
+def test_validate_reads_a_calendar_by_a_private_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = authority(tmp_path)
+    with answering(known.served) as server:
+        server.body = FREEZE
+        gameday.gameday_validate(written(tmp_path, freezes=[{"ics": server.url, "ca": "security/ca.pem"}]), AT)
+        assert len(server.asked) == 1
+    output = capsys.readouterr().out
+    assert output.count("blocked: ") == 1 and "validate: OK" in output
+
+
+# ---- resume ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> WithDocuments:
+    made = WithDocuments()
+    Board(made, INDEX).make()  # type: ignore[arg-type]
+    monkeypatch.setattr(gameday, "_board", lambda day: Board(made, INDEX))  # type: ignore[arg-type]
+    monkeypatch.setattr(board, "TTL_SECONDS", 0.05)
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.05)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def drilled(file: Path, lock: str | None = None) -> Path:
+    """The stop file of a drill whose runner was killed."""
+    day = load_gameday(file)
+    stop = Path(day.written.stop.file)
+    drill.made(stop, drill.drill_of(day.name, lock or drill.lock_of(load_existing(day.target)), NOW))
+    return stop
+
+
+def test_resume_takes_the_stop_file_of_a_dead_drill_away(
+    tmp_path: Path, cluster: WithDocuments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    stop = drilled(file)
+    cluster._keep(LOCK, {"who": "vm-1-ab", "gameday": "staging", "host": "vm"})
+    cluster._keep(day_id("staging", "2026-11-26"), {"state": "under way", "host": "vm"})
+    gameday.gameday_resume(file, "the runner was killed")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "day 2026-11-26, which never ended" in said and "which the drill of game day staging on " in said
+    assert not stop.exists() and LOCK not in cluster.documents
+    (record,) = tmp_path.glob("gamedays/staging/*-resumed/record.jsonl")
+    assert any(str(stop) in each for each in read(record)[-1]["cleared"])
+    with pytest.raises(InvalidInput, match="nothing is on hold"):
+        gameday.gameday_resume(file, "once more")
+
+
+def test_resume_takes_it_away_where_nothing_else_is_left(tmp_path: Path, cluster: WithDocuments) -> None:
+    file = written(tmp_path)
+    stop = drilled(file)
+    gameday.gameday_resume(file, "the runner was killed")
+    assert not stop.exists() and LOCK not in cluster.documents
+
+
+@pytest.mark.parametrize("what", ["touched", "of another lock"])
+def test_resume_leaves_a_person_s_and_one_of_another_lock(tmp_path: Path, cluster: WithDocuments, what: str) -> None:
+    file = written(tmp_path)
+    stop = drilled(file, "another-cluster/.opensearch-chaos" if what == "of another lock" else None)
+    if what == "touched":
+        subprocess.run(["touch", stop], check=True)
+    with pytest.raises(InvalidInput, match="nothing is on hold"):
+        gameday.gameday_resume(file, "may it go on?")
+    cluster._keep(hold_id("staging"), {"why": "dirty", "day": "2026-11-19"})
+    cluster._keep(day_id("staging", "2026-11-26"), {"state": "under way", "host": "vm"})
+    gameday.gameday_resume(file, "the runner was killed")
+    assert os.path.lexists(stop)
+
+
+def test_resume_takes_nothing_of_a_drill_that_is_under_way(
+    tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path)
+    stop = drilled(file)
+    cluster._keep(LOCK, {"who": "vm-1-ab", "gameday": "staging", "host": "vm"})
+    monkeypatch.setattr(gameday, "say", lambda words: cluster._keep(LOCK, dict(cluster.documents[LOCK])))
+    with pytest.raises(board.Held, match="is under way on this cluster"):
+        gameday.gameday_resume(file, "is it dead?")
+    assert drill.left(stop) is not None
+
+
+def test_the_lock_of_a_drill_is_that_of_a_cluster_and_an_index(tmp_path: Path) -> None:
+    target = load_existing(load_gameday(written(tmp_path)).target)
+    assert drill.lock_of(target) == "abcdefghijklmnopqrstuv/.opensearch-chaos"
+    other = load_existing(
+        load_gameday(written(tmp_path / "b", cluster=TARGET.replace("notes: .o", "notes: .p"))).target
+    )
+    assert drill.lock_of(other) == "abcdefghijklmnopqrstuv/.ppensearch-chaos"
