@@ -22,6 +22,7 @@ from clusterkit import DATA, await_event, events, findings, keepers_of
 
 from chaos.opensearch.views import administer, await_green
 from chaos.target.existing.hosts import EXTEND_SECONDS, TTL_SECONDS
+from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
 pytestmark = pytest.mark.full
@@ -306,6 +307,21 @@ def clocks(boxed: Boxed, request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         for host in hosts:
             boxed.on_host(host, "rm", "-f", "/etc/ld.so.preload", "/run/clock", "/run/clock.so")
+        with boxed.owned() as lab:  # what began with a clock that is set back now has no age that anybody knows
+            for host in hosts:
+                if stands_still(lab, host):
+                    lab.stop_node(host)
+                    lab.start_node(host)
+            assert await_green(lab, 240)[0]
+            assert not any(stands_still(lab, host) for host in hosts)
+
+
+def stands_still(lab: LocalLab, node: str) -> bool:
+    """Whether a node's statistics are of a time to come."""
+    status, said = administer(lab, "GET", f"/_nodes/{node}/stats/jvm")
+    assert status == 200, said
+    (told,) = said["nodes"].values()
+    return bool(told["jvm"]["timestamp"] > told["timestamp"] + 5000)
 
 
 def filled(boxed: Boxed) -> None:

@@ -49,6 +49,8 @@ FRESH_SECONDS = 0.5
 START_SECONDS = 60.0
 """Between the age of a process and that of its JVM, which are asked for one after the other. Neither is told by the
 wall's clock: a host's may be set while the process lives."""
+AHEAD_SECONDS = 5.0
+"""So far ahead of the node's own clock its statistics may be."""
 LONGEST_SOCKET = 80
 """Bytes of a path at which ssh can make a socket: 108 less what it puts behind it while it does."""
 AGAIN = "-x"
@@ -402,8 +404,9 @@ def _each(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
 def unlike(node: str, told: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
     """Why the process that a host calls a node's is not the one that the cluster says; None: it is.
 
-    ``told``: of the program's facts, the node. ``asked``: of ``GET /_nodes/NODE/process``, the node, and as ``jvm``
-    what ``GET /_nodes/NODE/stats/jvm`` has of it.
+    ``told``: of the program's facts, the node. ``asked``: of ``GET /_nodes/NODE/process``, the node, and of
+    ``GET /_nodes/NODE/stats/jvm`` its ``jvm`` and ``timestamp``. These statistics are kept until the wall's clock has
+    passed their own time by a second (``JvmService`` of OpenSearch 3.8.0): where it was set back they stand still.
     """
     process = told.get("process")
     if not process:
@@ -411,6 +414,12 @@ def unlike(node: str, told: Mapping[str, Any], asked: Mapping[str, Any]) -> str 
     pid, age = asked["process"]["id"], asked["jvm"]["uptime_in_millis"] / 1000
     if pid != process["pid"]:
         return f"there {node} is process {process['pid']}, and the cluster says that it is {pid}"
+    ahead = (asked["jvm"]["timestamp"] - asked["timestamp"]) / 1000
+    if ahead > AHEAD_SECONDS:
+        return (
+            f"its clock was set back while {node} ran, so its statistics stand still for {ahead:.0f} s more, and its "
+            f"age is not known: restart {node}, or wait"
+        )
     if abs(age - process["age"]) > START_SECONDS:
         return f"process {pid} there began at another time than the cluster says of {node}"
     return None

@@ -46,7 +46,7 @@ KIND = "existing"
 PREFIX = "existing-"
 """Of the ids by which runs name such targets."""
 WHOSE_PROCESS = "/_nodes/_local/process?filter_path=nodes.*.name,nodes.*.process.id"
-ITS_AGE = "/_nodes/_local/stats/jvm?filter_path=nodes.*.jvm.uptime_in_millis"
+ITS_AGE = "/_nodes/_local/stats/jvm?filter_path=nodes.*.timestamp,nodes.*.jvm.timestamp,nodes.*.jvm.uptime_in_millis"
 NOT_OURS = "this cluster is not ours"
 
 

@@ -165,17 +165,21 @@ PROCESS = {"process": {"pid": 7, "age": 1_000.0}}
 
 
 @pytest.mark.parametrize(
-    ("told", "pid", "uptime", "says"),
+    ("told", "pid", "uptime", "ahead", "says"),
     [
-        (PROCESS, 7, 997_000, None),
-        (PROCESS, 8, 997_000, "is process 7, and the cluster says that it is 8"),
-        (PROCESS, 7, 1_200_000, "began at another time"),
-        ({"process": None}, 7, 997_000, "no process of es-1 runs there"),
-        ({"process": None, "why": "the pid file names another's"}, 7, 997_000, "the pid file names another's"),
+        (PROCESS, 7, 997_000, 0, None),
+        (PROCESS, 7, 997_000, -900_000, None),  # kept for a second; of a clock that was set on they are made anew
+        (PROCESS, 8, 997_000, 0, "is process 7, and the cluster says that it is 8"),
+        (PROCESS, 7, 1_200_000, 0, "began at another time"),
+        (PROCESS, 7, 997_000, 7_200_000, "its statistics stand still for 7200 s more"),
+        ({"process": None}, 7, 997_000, 0, "no process of es-1 runs there"),
+        ({"process": None, "why": "the pid file names another's"}, 7, 997_000, 0, "the pid file names another's"),
     ],
 )
-def test_a_host_proves_that_the_node_is_on_it(told: Any, pid: int, uptime: int, says: str | None) -> None:
-    found = unlike("es-1", told, {"process": {"id": pid}, "jvm": {"uptime_in_millis": uptime}})
+def test_a_host_proves_that_the_node_is_on_it(told: Any, pid: int, uptime: int, ahead: int, says: str | None) -> None:
+    now = 1_795_683_199_536
+    jvm = {"uptime_in_millis": uptime, "timestamp": now + ahead}
+    found = unlike("es-1", told, {"process": {"id": pid}, "timestamp": now, "jvm": jvm})
     assert found == says if says is None else says in str(found)
 
 
