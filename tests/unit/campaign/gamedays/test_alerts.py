@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from answering import answering
 from gamedaykit import Clock, Lines
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chaos.base.errors import InvalidInput
@@ -258,7 +258,10 @@ def test_to_lose_data_never_makes_a_pass(day: list[list[Standing] | None], momen
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20), moment_in_a_day())
 def test_a_later_firing_never_makes_a_pass_of_a_weakness(first: int, lasts: int, later: int, moment: Moment) -> None:
-    early = judged(SHORT, seen(firing(first, first + lasts, 60)), [moment])
+    told = seen(firing(first, first + lasts, 60))
+    assert moment.effect is not None
+    assume(told.firings[0].fired >= moment.effect)  # one that is over before the fault is none of its
+    early = judged(SHORT, told, [moment])
     late = judged(SHORT, seen(firing(first + later, first + later + lasts, 60)), [moment])
     assert said(early, "fires")[0] != "weakness" or said(late, "fires")[0] != "pass"
 
@@ -267,7 +270,10 @@ def test_a_later_firing_never_makes_a_pass_of_a_weakness(first: int, lasts: int,
 def test_a_later_resolution_never_makes_a_pass_of_a_weakness(
     first: int, lasts: int, later: int, moment: Moment
 ) -> None:
-    early = judged(SHORT, seen(firing(first, first + lasts, 60)), [moment])
+    told = seen(firing(first, first + lasts, 60))
+    assert moment.effect is not None
+    assume(told.firings[0].fired >= moment.effect)  # one that is over before the fault is none of its
+    early = judged(SHORT, told, [moment])
     late = judged(SHORT, seen(firing(first, first + lasts + later, 60)), [moment])
     assert said(early, "resolves")[0] != "weakness" or said(late, "resolves")[0] != "pass"
 
