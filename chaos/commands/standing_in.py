@@ -1,0 +1,54 @@
+"""``fis-endpoint``: what passes for AWS on this machine, in front of a lab."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chaos.base.errors import InvalidInput
+from chaos.commands.common import out
+
+
+def fis_endpoint(
+    lab: Annotated[str, typer.Argument(help="A lab that is up: opensearch-chaos lab up 3az.")],
+    target: Annotated[
+        Path | None,
+        typer.Option("--target", help="Write the target's file here, such as topologies/existing/local.yaml."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Of loopback; default a free one.", min=0, max=65535)] = 0,
+    time_scale: Annotated[
+        float, typer.Option("--time-scale", help="By which durations are divided; 1 is as on AWS.", min=1.0)
+    ] = 1.0,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", help="A policy of IAM by which calls are denied; default all are allowed."),
+    ] = None,
+) -> None:
+    """Stand in for AWS FIS, EC2 and Systems Manager in front of a lab, on loopback, until Ctrl-C.
+
+    It really breaks the lab, and undoes at its end and at its restart. It shows nothing about AWS (docs/fis.md).
+    """
+    from chaos.fis_endpoint.standing import standing
+    from chaos.target.labs.local import LocalLab
+
+    if target is not None and target.suffix != ".yaml":
+        raise InvalidInput(f"{target} is no YAML file", remedy="for example topologies/existing/local.yaml")
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    with standing(LocalLab.attach(lab), port=port, time_scale=time_scale, policy=policy) as there:
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            lines = [f"{key}: {json.dumps(value)}" for key, value in there.target(target.stem).items()]
+            target.write_text("# written by opensearch-chaos fis-endpoint\n" + "\n".join(lines) + "\n")
+        out.print(f"fis-endpoint: {there.url}, durations divided by {time_scale:g}; the lab is {lab}", markup=False)
+        out.print("it is no AWS, and shows nothing about AWS", markup=False)
+        if target is not None:
+            out.print(f"target: {target}", markup=False)
+        over.wait()
+    out.print("fis-endpoint: ended, and all is undone", markup=False)
