@@ -7,10 +7,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& command -v $$p && break; done)
 
-.PHONY: help demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean host-deb
+.PHONY: help demo fis-demo unit test test-full test-docker smoke chaos staging staging-down setup doctor lint lock clean host-deb
 
 help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
+	@echo "make fis-demo   the same by a stand-in for AWS FIS: three experiments on a lab that passes for instances of EC2 (root)"
 	@echo "make unit       the unit tests alone: no program of ours is started (2 minutes on 2 cores)"
 	@echo "make test       unit and cluster tests (needs root for the cluster tests; some 22 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
@@ -35,6 +36,10 @@ demo: $(READY)
 		1) echo "the demo is done; its verdict is a weakness: open the report";; \
 		3) echo "the demo is done; its verdict is inconclusive: open the report";; \
 		*) exit 1;; esac
+
+# a lab, moto and the local endpoint of FIS, and three experiments by it (docs/fis.md)
+fis-demo: $(READY)
+	@$(BIN)/python -m chaos.commands.fis_demo
 
 # The tests of the host program (tests/programs/test_host_*.py) are skipped, with the reason, where there is no root or
 # no nftables, iproute2 or sudo: apt-get install --no-install-recommends nftables iproute2 sudo

@@ -11,7 +11,7 @@ import typer
 
 import chaos
 from chaos.base.errors import ChaosError, Exit
-from chaos.commands import gameday
+from chaos.commands import fis, gameday
 from chaos.commands.auditing import audit
 from chaos.commands.catalogue import faults
 from chaos.commands.common import out, say_error
@@ -29,6 +29,7 @@ from chaos.commands.preparing import docker_image, doctor, recover
 from chaos.commands.reporting import report
 from chaos.commands.running import run
 from chaos.commands.saying_done import done
+from chaos.commands.standing_in import fis_endpoint
 from chaos.commands.starting import init
 from chaos.commands.targets import target_check, target_rights
 from chaos.commands.upstream import upstream
@@ -49,6 +50,8 @@ gameday_app = typer.Typer(
     help="Game days: scheduled, gated, announced, stoppable, on the record.", no_args_is_help=True
 )
 app.add_typer(gameday_app, name="gameday")
+fis_app = typer.Typer(help="Faults by AWS FIS: preflight, policy, export.", no_args_is_help=True)
+app.add_typer(fis_app, name="fis")
 
 
 @app.callback(invoke_without_command=True)
@@ -87,6 +90,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 for command in COMMANDS:
     app.command()(command)
 app.command("docker-image")(docker_image)
+app.command("fis-endpoint")(fis_endpoint)
 lab_app.command("up")(lab_up)
 lab_app.command("status")(lab_status)
 lab_app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab_exec)
@@ -95,6 +99,8 @@ target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
 for name, each in gameday.COMMANDS.items():
     gameday_app.command(name)(each)
+for name, command in fis.COMMANDS.items():
+    fis_app.command(name)(command)
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C where no run has its own handler, as during a download."""

@@ -207,6 +207,12 @@ def show(made: Planned) -> None:
         if row.what == "foreign":
             remedy = f": {row.remedy}" if row.remedy else ""
             out.print(f"foreign: {row.says}{remedy}", markup=False)
+    if made.mapped.known and file.fis is not None:
+        from chaos.commands.fis import priced
+
+        if price := priced(made.experiment, made.target):
+            out.print(f"AWS FIS: {price}", markup=False)
+            out.print(f"  {file.fis.says}", markup=False)
     out.print(f"rung: {made.needs} is needed", markup=False)
     for each in made.rungs:
         out.print(f"  {at_rung(each, made)}", markup=False)

@@ -29,8 +29,9 @@ from chaos.base.units import (
     PositiveRate,
     at_least,
 )
-from chaos.definitions import hooks
+from chaos.definitions import fis, hooks
 from chaos.definitions.base import API_VERSION, OneOrMore, Setting, Strict
+from chaos.definitions.fis import FisFile
 from chaos.definitions.hooks import Hook
 from chaos.definitions.loading import validated
 from chaos.definitions.source import Problem, Source, did_you_mean, shown
@@ -365,6 +366,10 @@ class ExistingFile(Strict):
     hooks: dict[str, Hook] = Field(
         default={}, description="kind of fault → programs of yours that carry it out (docs/hooks.md)"
     )
+    fis: FisFile | None = Field(
+        default=None,
+        description="AWS FIS, where nodes are instances of EC2 (docs/fis.md); default none",
+    )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
@@ -517,6 +522,8 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
     yield from _ways(file, schemes)
     yield from _hosts(file)
     yield from hooks.check(file.hooks)
+    if file.fis is not None:
+        yield from fis.check(file.fis)
     if file.rung in EXPIRING and file.until is None:
         yield Problem(
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"

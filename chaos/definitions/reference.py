@@ -53,6 +53,8 @@ EXISTING = {
     "HostsFile": "hosts",
     "ClientHost": "hosts.clients.ZONE",
     "Hook": "hooks.KIND",
+    "FisFile": "fis",
+    "Instances": "fis.instances",
 }
 GAMEDAY = {
     "Step": "experiments",

@@ -138,6 +138,33 @@ class NodeEffects(Simple):
         return probes
 
 
+class CutOff(NodeEffects):
+    """Nodes whose packets to and from all others vanish, while they live: silent, where a dead one would refuse.
+
+    Whether we are outside too is not known: one that answers us must itself get no answer from those outside.
+    """
+
+    def _dead(self, lab: Lab, nodes: Sequence[str], told: Mapping[str, frozenset[str] | None]) -> list[Probe]:
+        outside = [other for other in self._others() if other in _names(lab)]
+        probes = []
+        for node, echo in at_once(lambda node: direct(lab, node, SILENCE_SECONDS), nodes).items():
+            by = _seen_by(node, told)
+            probes.append(_member(node, "no member", told, any(s is not None for s in told.values()) and not by))
+            asked = spread([(other, node) for other in outside], NEIGHBOURS)
+            if echo.reply is Reply.ANSWERED:
+                asked += spread([(node, other) for other in outside], NEIGHBOURS)
+            else:
+                probes.append(_at_home(node, "silent", echo, echo.reply is Reply.SILENT))
+            lines: list[Line] = [Asked(lab, pair) for pair in asked]
+            for (a, b), answer in together(lines, SILENCE_SECONDS).items():
+                probes.append(Probe(f"{a} asks {b}", "silent", str(answer), answer.is_(Reply.SILENT), about=node))
+            for line in lines:
+                line.close()
+            if not lines:
+                probes.append(Probe(f"others ask {node}", "silent", "nobody can be asked", False, about=node))
+        return probes
+
+
 def at_once(ask: Callable[[str], T], names: Sequence[str]) -> dict[str, T]:
     """The answer about each, asked at the same time."""
     if not names:

@@ -124,7 +124,13 @@ class Providers:
         found = [each.offers[kind] for each in self.all if kind in each.offers]
         if known.made_of is not None:
             found += [_through(offer, kind) for offer in self.of(known.made_of)]
-        found.sort(key=lambda offer: order.index(offer.provider) if offer.provider in order else len(order))
+        last = len(order)
+        found.sort(
+            key=lambda offer: (
+                order.index(offer.provider) if offer.provider in order else last,
+                self.of_others(offer.provider),
+            )
+        )
         return [replace(offer, needs=(*offer.needs, *known.sees)) for offer in found]
 
     def of_others(self, provider: str) -> bool:

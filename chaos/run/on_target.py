@@ -147,8 +147,9 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     return rows
 
 
-SSH = "ssh"
-"""The provider that works on hosts."""
+SSH, FIS = "ssh", "fis"
+"""The providers that work on hosts, and by AWS FIS."""
+FIS_WATCH_SECONDS = 3.0
 LOOKS_SECONDS = 30.0
 """What looks before and after a phase add to it."""
 HOST_REMEDY = "see there: sudo oschaos-host facts; what may be done stands in /etc/oschaos-host.json"
@@ -270,6 +271,26 @@ def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, off
         target.hosts.close()
 
 
+def refused_fis(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
+    """What keeps AWS FIS from making the experiment's faults: asked of AWS by reading alone."""
+    mine = [each for each in plan.faults(experiment) if offers.meant(each.params.kind).provider == FIS]
+    if not mine or target.fis is None:
+        return []
+    rows = []
+    if (lasting := max(lasts(experiment, each) for each in mine)) > target.fis.file.lasting:
+        says = f"a fault may last {lasting:.0f} s, and FIS would end it after {target.fis.file.lasting:.0f} s"
+        rows.append(Row("AWS FIS", Sign.BLOCKS, says, "hold it for less, or write a longer `longest` under fis"))
+    nodes = [node.name for node in target.topology.nodes]
+    try:
+        problems = target.fis.not_ready(lambda path: administer(target, "GET", path), nodes)
+    except ChaosError as error:
+        return [
+            *rows,
+            Row("AWS FIS", Sign.BLOCKS, error.message, error.remedy or "see: opensearch-chaos fis preflight"),
+        ]
+    return [*rows, *(Row("AWS FIS", Sign.BLOCKS, says, "see: opensearch-chaos fis preflight") for says in problems)]
+
+
 def host_rows(target: ExistingTarget) -> list[Row]:
     """Of each node whose host the file names: whether it proves that it is the node's, and what it can do for it."""
 
@@ -352,14 +373,24 @@ class OnTarget:
         self._renewed = time.monotonic()
         both.move.apply(self.lab)
         self.ledger.notes = self._notes = notes
-        if self._on_hosts():
+        if self._by(SSH):
             self.lab.hosts.take(self.ledger.run)
         self._thread.start()
+        if self._by(FIS):
+            threading.Thread(target=self._watch_fis, name="fis", daemon=True).start()
         return self._keeper
 
-    def _on_hosts(self) -> bool:
-        """Whether anything of the experiment is done on hosts."""
-        return any(self.offers.meant(each.params.kind).provider == SSH for each in plan.faults(self.experiment))
+    def _by(self, provider: str) -> bool:
+        """Whether anything of the experiment is done by this provider."""
+        return any(self.offers.meant(each.params.kind).provider == provider for each in plan.faults(self.experiment))
+
+    def _watch_fis(self) -> None:
+        """An experiment of FIS's that ended before we stopped it ends the run: an alarm did it, or a person."""
+        assert self.lab.fis is not None
+        while not self._over.wait(FIS_WATCH_SECONDS):
+            if says := self.lab.fis.ended_early():
+                self.stop(says)
+                return
 
     def holds(self) -> bool:
         """Whether this run may be taken for alive on the cluster."""
@@ -385,6 +416,11 @@ class OnTarget:
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
         if any(move.operation == "host.begin" for move in moves(self.ledger.path)):
             found += self.lab.hosts.standing()
+        if self.lab.fis is not None and any(move.operation == "fis.template" for move in moves(self.ledger.path)):
+            try:
+                found += self.lab.fis.left(self.ledger.run)
+            except ChaosError as error:
+                found.append(f"AWS does not say whether anything of ours is left: {error.message}")
         return found
 
     def by_hooks(self) -> bool:

@@ -289,6 +289,7 @@ def there(target: Existing) -> list[str]:
         f"requests go {ways}, from one machine in none of its zones",
         *([alone] if file.by_doors else []),
         *(["no certificate is checked (verify: false)"] if not access.verify else []),
+        *([file.fis.says] if file.fis is not None else []),
     ]
 
 

@@ -64,7 +64,8 @@ class _Client:
     def request(self, method: str, path: str, **_: Any) -> tuple[int, Any]:
         lab, node = self._lab, self._node
         if node in lab.shut:
-            raise urllib3.exceptions.NewConnectionError(None, "refused")  # type: ignore[arg-type]
+            refused = urllib3.exceptions.NewConnectionError(None, "refused")  # type: ignore[arg-type]
+            raise refused from ConnectionRefusedError(111, "Connection refused")
         if node in lab.deaf:
             raise urllib3.exceptions.ReadTimeoutError(None, path, "no answer")  # type: ignore[arg-type]
         if path.startswith("/_nodes/_local/"):

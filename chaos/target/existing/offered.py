@@ -1,6 +1,6 @@
-"""What a cluster that exists has for faults: its REST API, and Toxiproxies, hosts and programs that its file names.
+"""What a cluster that exists has for faults: its REST API, and what its file names beside it.
 
-What else faults need is lacking, in words.
+These are Toxiproxies, hosts, programs and AWS FIS. What else faults need is lacking, in words.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from chaos.definitions.existing import ExistingFile
 from chaos.target.protocol import CAPABILITIES, HOOK
 
-ORDER = ("rest", "toxiproxy", "ssh", "hooks")
+ORDER = ("rest", "toxiproxy", "ssh", "hooks", "fis")
 """Of providers, the first one first: those whose proof is the surer one come before the owners' own programs."""
-LINKS, HOSTS = "links", "hosts"
+LINKS, HOSTS, FIS = "links", "hosts", "fis"
 ASKED_ALONE = ("node.pause", "network.drop", "network.hang", "network.refuse")
 """Kinds of which nothing is seen where no node is reached by itself."""
 
@@ -35,13 +35,18 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
             return "no node is reached by itself, so nobody could be asked what came through: a url for each node"
         if capability == HOSTS and file.by_doors:
             return "no node is reached by itself, so nobody could be asked how it is: a url for each node"
-        if (capability == LINKS and file.toxiproxies) or (capability == HOSTS and file.hosts is not None):
+        if capability == FIS and file.by_doors:
+            return "no node is reached by itself, so nothing would show what FIS made of it: a url for each node"
+        has = {LINKS: bool(file.toxiproxies), HOSTS: file.hosts is not None, FIS: file.fis is not None}
+        if has.get(capability):
             return None
         what = CAPABILITIES.get(capability, capability)
         if capability == LINKS:
             return f"the file names no Toxiproxies of yours ({what})"
         if capability == HOSTS:
             return f"the file names no hosts ({what})"
+        if capability == FIS:
+            return f"the file says nothing of AWS FIS ({what})"
         return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
 
     return lacks

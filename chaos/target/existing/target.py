@@ -31,6 +31,7 @@ from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target.existing import offered
 from chaos.target.existing.door import DoorClient
+from chaos.target.existing.fis import Fis
 from chaos.target.existing.hosts import UNASKED, Hosts, unlike
 from chaos.target.existing.inside import TheirDisks, TheirGroups
 from chaos.target.existing.passages import TheirWiring, client_host, clients_of, openings
@@ -121,6 +122,7 @@ class ExistingTarget(BaseLab):
         self._proxied = openings(file)
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
         self.hosts = hosts_of(target)
+        self.fis = None if file.fis is None else Fis(file.fis, file.name)
         self._groups = TheirGroups(self.hosts)
         self._disks = TheirDisks(self.hosts)
         self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}

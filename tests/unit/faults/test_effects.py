@@ -9,7 +9,7 @@ import pytest
 from seen import Seen
 
 from chaos.faults import effects
-from chaos.faults.effects import NodeEffects, not_back
+from chaos.faults.effects import CutOff, NodeEffects, not_back
 from chaos.faults.evidence import Look
 
 KILLED, OTHERS = "c-data", ("a-cm", "b-cm", "c-cm", "a-data", "b-data")
@@ -88,7 +88,7 @@ def test_one_that_stands_still_takes_connections_and_answers_nobody(lab: Any) ->
     ("change", "signs"),
     [
         (lambda lab: None, {"c-data at its own address", *(f"{n} asks c-data" for n in ("a-cm", "b-cm", "a-data"))}),
-        (lambda lab: lab.kill(KILLED), {"a connection to c-data"}),
+        (lambda lab: lab.kill(KILLED), {"c-data at its own address", "a connection to c-data"}),
         (
             lambda lab: lab.cut.update((name, KILLED) for name in OTHERS),
             {"c-data at its own address"},
@@ -168,3 +168,51 @@ def test_what_is_not_back_is_told_and_waited_for_no_longer_than_asked(lab: Any) 
     lab.client = later
     assert not_back(lab, {KILLED}, {("a-data", "b-data")}, 30.0) == []
     lab.client = client
+
+
+# ---- cut off ------------------------------------------------------------------------------------------------
+
+INSIDE = ("c-cm", "c-data")
+OUTSIDE = ("a-cm", "b-cm", "a-data", "b-data")
+
+
+def cut_off(lab: Any, change: Callable[[Any], object]) -> Look:
+    evidence = CutOff(INSIDE)
+    assert evidence.before(lab).proven
+    change(lab)
+    return evidence.in_effect(lab)
+
+
+def parted(lab: Any) -> None:
+    """No packet between the inside and the outside, and the outside has given it up."""
+    lab.cut |= {(a, b) for a in INSIDE for b in OUTSIDE} | {(b, a) for a in INSIDE for b in OUTSIDE}
+    lab.lost |= set(INSIDE)
+
+
+def test_a_zone_that_is_cut_off_is_silent_and_nobody_outside_has_it(lab: Any) -> None:
+    def and_from_us(lab: Any) -> None:
+        parted(lab)
+        lab.deaf |= set(INSIDE)
+
+    assert cut_off(lab, and_from_us).proven
+
+
+def test_it_may_answer_us_as_long_as_it_reaches_nobody_outside(lab: Any) -> None:
+    look = cut_off(lab, parted)
+    assert look.proven, odd(look)
+    assert any(probe.what == "c-data asks a-cm" for probe in look.probes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lab: None,
+        lambda lab: lab.kill(*INSIDE),  # dead ones refuse
+        lambda lab: lab.deaf.update(INSIDE),  # only we get no answer, and nobody has given them up
+        lambda lab: (parted(lab), lab.cut.difference_update({(a, b) for a in INSIDE for b in OUTSIDE})),  # one way
+        lambda lab: (parted(lab), lab.kill("b-data")),  # and somebody else
+    ],
+    ids=["nothing", "dead", "deaf", "one way", "one more"],
+)
+def test_what_is_dead_or_half_cut_or_more_than_that_is_not_cut_off(lab: Any, change: Callable[[Any], object]) -> None:
+    assert not cut_off(lab, change).proven

@@ -1,0 +1,304 @@
+"""``fis``: preflight, policy, export. AWS FIS on a target that exists, looked at before anything is made there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chaos.base.errors import ChaosError, Exit, InvalidInput
+from chaos.base.text import plural
+from chaos.commands.common import out
+
+if TYPE_CHECKING:
+    from chaos.definitions import Experiment
+    from chaos.definitions.existing import Existing
+    from chaos.target.existing.fis import Fis
+    from chaos.target.existing.target import ExistingTarget
+
+On = Annotated[Path, typer.Option("--on", help="The target's file, such as topologies/existing/staging.yaml.")]
+Experiments = Annotated[list[Path], typer.Argument(help="Experiments that are to run there.")]
+
+
+def _target(on: Path) -> ExistingTarget:
+    """Raises InvalidInput where the file says nothing of AWS FIS."""
+    from chaos.definitions.existing import load_existing
+    from chaos.run import recovering_on
+    from chaos.target.existing.target import ExistingTarget
+
+    target = load_existing(on)
+    if target.written.fis is None:
+        raise InvalidInput(f"{target.file} says nothing of AWS FIS", remedy="write fis: there, see docs/fis.md")
+    return ExistingTarget(target, recovering_on.topology_of(target.written))
+
+
+def _mapped(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:
+    """The experiments with the cluster's own nodes. Raises InvalidInput where one cannot be mapped."""
+    from chaos.registry import load_experiment
+    from chaos.target.existing import mapping
+    from chaos.target.existing.seen import seen_of
+
+    seen = seen_of(there.target)
+    made = []
+    for path in paths:
+        experiment = load_experiment(path)
+        mapped = mapping.mapped(experiment.topology, there.target.written, seen)
+        if not mapped.known:
+            unmet = "; ".join(row.says for row in mapped.unmet)
+            raise InvalidInput(f"{path} cannot be had on {there.target.file}: {unmet}", remedy="see: plan --on")
+        made.append(experiment.model_copy(update={"topology": mapped.topology}))
+    return made
+
+
+def requests(
+    experiment: Experiment, there: ExistingTarget, *, momentary: bool = True
+) -> list[tuple[str, dict[str, Any]]]:
+    """Fault → the request that would make its template, for those that FIS would carry out; found by GETs alone.
+
+    Raises ChaosError where AWS does not say whom they would hit, and without ``momentary=False`` for a fault of which
+    only the moment decides that.
+    """
+    from chaos.registry import PROVIDERS
+    from chaos.run import plan, reaching
+    from chaos.target.existing.target import ExistingTarget
+
+    target = ExistingTarget(there.target, experiment.topology)
+    target.fis = there.fis
+    assert target.fis is not None
+    target.run = "export"
+    offers = reaching.offers_on(PROVIDERS, target.target.written)
+    found = []
+    for each in plan.faults(experiment):
+        if offers.meant(each.params.kind).provider != "fis":
+            continue
+        fault = plan.preview(each, experiment, experiment.seed, target.wiring, offers)
+        if fault is None and not momentary:
+            continue
+        if fault is None or fault.read is None:
+            raise InvalidInput(
+                f"{each.id}: only the moment decides whom it hits", remedy="name a node, such as node c-data"
+            )
+        for both in fault.read(target):
+            if both.move.operation == "fis.template":
+                given = both.move.arguments
+                found.append((each.id, target.fis.whole(given["run"], each.id, given["template"])))
+    return found
+
+
+def priced(experiment: Experiment, target: Existing) -> str | None:
+    """What AWS would ask for an experiment's faults by FIS at most, in words; None: none is FIS's. Asks nobody."""
+    from chaos.aws.price import price, total
+    from chaos.target.existing.fis import Fis, Instance
+    from chaos.target.existing.target import ExistingTarget
+
+    if target.written.fis is None:
+        return None
+
+    class Pretended(Fis):
+        """Instances and subnets that are as many as there are nodes and zones."""
+
+        def instances(self, ask: Any, nodes: Any) -> dict[str, Instance]:
+            return {each: Instance(each, each, f"arn:of:{each}", "running", "", "") for each in nodes}
+
+        def subnets(self, ask: Any, inside: Any, every: Any) -> dict[str, str]:
+            return {"subnet": "arn:of:subnet"}
+
+        def acls(self, subnets: Any) -> dict[str, str]:
+            return {}
+
+    there = ExistingTarget(target, experiment.topology)
+    there.fis = Pretended(target.written.fis, target.written.name)
+    found = [price(request, target.written.fis.region) for _, request in requests(experiment, there, momentary=False)]
+    return f"{total(found).text} at most" if found else None
+
+
+def fis_export(
+    experiments: Experiments,
+    on: On,
+    into: Annotated[Path | None, typer.Option("--out", help="A folder for a file each; default all on stdout.")] = None,
+) -> None:
+    """Print the templates that faults by AWS FIS would have, as JSON for `aws fis create-experiment-template`.
+
+    Asks the cluster and AWS by reading alone whom they would hit. Each is held against FIS's own model.
+    """
+    from chaos.aws.shapes import Model
+
+    there, model = _target(on), Model("fis")
+    printed: dict[str, Any] = {}
+    for experiment in _mapped(experiments, there):
+        for fault, request in requests(experiment, there):
+            if wrong := model.problems_of_input("CreateExperimentTemplate", request):
+                raise ChaosError(f"{fault}: a template that FIS would refuse: {'; '.join(wrong)}")
+            printed[f"{experiment.name}-{fault}"] = request
+    if not printed:
+        raise InvalidInput("none of these faults would be AWS FIS's there", remedy="see: opensearch-chaos plan --on")
+    if into is None:
+        print(json.dumps(printed, indent=2))
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    for name, request in printed.items():
+        file = into / f"{''.join(c if c.isalnum() or c in '.-_' else '-' for c in name)}.json"
+        file.write_text(json.dumps(request, indent=2) + "\n")
+        out.print(str(file), markup=False)
+
+
+def fis_policy(
+    experiments: Annotated[list[Path] | None, typer.Argument(help="Experiments; default every fault that FIS offers.")],
+    on: On,
+) -> None:
+    """Print what IAM must allow for exactly these experiments: whom FIS's role trusts, that role, and the runner's.
+
+    Asks nobody. The instances and subnets that may be touched have the tag chaos = allowed.
+    """
+    from chaos.aws import policy
+    from chaos.definitions.existing import load_existing
+
+    target = load_existing(on)
+    file = target.written.fis
+    if file is None:
+        raise InvalidInput(f"{target.file} says nothing of AWS FIS", remedy="write fis: there, see docs/fis.md")
+    kinds = _kinds(experiments) if experiments else sorted(ACTIONS)
+    actions, documents = set[str](), set[str]()
+    for kind in kinds:
+        more, docs = ACTIONS[kind]
+        actions |= set(more)
+        documents |= set(docs)
+    wanted = policy.Wanted(
+        file.partition, file.region, file.account, target.written.name, file.role, actions, documents
+    )
+    makers: dict[str, Callable[[policy.Wanted], dict[str, Any]]] = {
+        "trust": policy.trust,
+        "experiment_role": policy.experiment_role,
+        "runner_role": policy.runner_role,
+    }
+    print(json.dumps({name: make(wanted) for name, make in makers.items()}, indent=2))
+    typer.echo(f"for {', '.join(kinds)}; {file.says}", err=True)
+
+
+STOPS = (("aws:ec2:stop-instances",), ())
+KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
+CUTS = (("aws:network:disrupt-connectivity",), ())
+ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "node.stop": STOPS,
+    "zone.power_loss": STOPS,
+    "node.kill": KILLS,
+    "cluster_manager.quorum_loss": KILLS,
+    "zone.isolation": CUTS,
+    "zone.partition": CUTS,
+}
+"""Kind of fault → actions of FIS, and documents of Systems Manager, that it is made of."""
+
+
+def _kinds(paths: Sequence[Path]) -> list[str]:
+    """The kinds of faults of these experiments that FIS offers. Raises InvalidInput where there is none."""
+    from chaos.registry import load_experiment
+    from chaos.run import plan
+
+    found = sorted({each.params.kind for path in paths for each in plan.faults(load_experiment(path))} & set(ACTIONS))
+    if not found:
+        raise InvalidInput("FIS offers none of these experiments' faults", remedy="see: opensearch-chaos faults")
+    return found
+
+
+def fis_preflight(
+    on: On,
+    experiments: Annotated[list[Path] | None, typer.Argument(help="Experiments that are to run there.")] = None,
+) -> None:
+    """Ask AWS, by reading alone, whether faults by FIS could be made now: exit code 0, or 2 with every reason.
+
+    Account, role, safety lever, alarms, the instance of each node, agents of Systems Manager, what was left before.
+    """
+    there = _target(on)
+    assert there.fis is not None
+    wrong = 0
+    for what, says, well in looks(there, there.fis):
+        out.print(f"  {'ok     ' if well else 'REFUSED'}  {what}: {says}", markup=False)
+        wrong += not well
+    for experiment in _mapped(experiments or [], there):
+        for fault, request in requests(experiment, there):
+            out.print(f"  {experiment.name}, {fault}: {_priced(request, there.fis)}", markup=False)
+    out.print(there.fis.file.says, markup=False)
+    verdict = f"REFUSED  {plural(wrong, 'reason')}" if wrong else "OK"
+    out.print(f"preflight: {verdict}", markup=False)
+    raise typer.Exit(int(Exit.USAGE if wrong else Exit.PASS))
+
+
+def _priced(request: dict[str, Any], fis: Fis) -> str:
+    from chaos.aws.price import price
+
+    found = price(request, fis.file.region)
+    names = sorted({each["actionId"] for each in request["actions"].values()})
+    return f"{', '.join(names)}; {found.text}"
+
+
+def looks(there: ExistingTarget, fis: Fis) -> Iterator[tuple[str, str, bool]]:
+    """(what, what was seen, whether it is well), each asked by itself: one that cannot be read hides no other."""
+    from chaos.opensearch.views import administer
+
+    def ask(path: str) -> tuple[int, Any]:
+        return administer(there, "GET", path)
+
+    def account() -> tuple[str, bool]:
+        who = fis.call("sts", "get_caller_identity")
+        return f"{who['Arn']}, expected {fis.file.account}", who["Account"] == fis.file.account
+
+    def lever() -> tuple[str, bool]:
+        state = fis.lever()["status"]
+        return state, state == "disengaged"
+
+    def alarms() -> tuple[str, bool]:
+        found = fis.alarms()
+        states = [f"{each['AlarmName']} {each['StateValue']}" for each in found]
+        none = "none: nothing of AWS's own ends a fault but its duration"
+        return ", ".join(states) or none, all(each["StateValue"] == "OK" for each in found)
+
+    def instances() -> tuple[str, bool]:
+        found = fis.instances(ask, [node.name for node in there.topology.nodes]).values()
+        says = ", ".join(f"{each.node} is {each.id} in {each.zone}" for each in found)
+        idle = [f"{each.id} is {each.state}" for each in found if each.state != "running"]
+        return f"{says}{'; ' + ', '.join(idle) if idle else ''}", not idle
+
+    def agents() -> tuple[str, bool]:
+        ids = {each.id: each.node for each in fis.instances(ask, [n.name for n in there.topology.nodes]).values()}
+        online = fis.agents(list(ids))
+        silent = [f"{id} of {node}" for id, node in ids.items() if id not in online]
+        return f"offline on {', '.join(silent)}" if silent else f"online on all {len(ids)}", not silent
+
+    def left() -> tuple[str, bool]:
+        found = fis.left()
+        return "; ".join(found) or "nothing", not found
+
+    asked: dict[str, Callable[[], tuple[str, bool]]] = {
+        "account": account,
+        "safety lever": lever,
+        "alarms": alarms,
+        "instances": instances,
+        "agents of Systems Manager (node.kill needs them)": agents,
+        "left of earlier runs": left,
+    }
+    for what, look in asked.items():
+        try:
+            says, well = look()
+        except ChaosError as error:
+            says, well = error.message, False
+        yield what, says, well
+
+
+BEGIN, END = "<!-- made by python -m chaos.commands.fis -->", "<!-- end -->"
+
+
+def table() -> str:
+    """Every kind of fault that is no request to the cluster itself, with what FIS can have of it."""
+    from chaos.providers.fis import INTENTS
+
+    rows = [f"| `{kind}` | {each.verdict} | {each.how} |" for kind, each in sorted(INTENTS.items())]
+    return "\n".join([BEGIN, "| kind | FIS | how |", "|---|---|---|", *rows, END])
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"preflight": fis_preflight, "policy": fis_policy, "export": fis_export}
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,400 @@
+"""Faults by AWS FIS, on nodes that are instances of EC2 (docs/fis.md).
+
+A fault is an experiment of FIS of its own: a template, written into the ledger before it is made, and its start. FIS
+ends it after ``longest`` of the target's file, whoever is dead by then; the runner stops it before. What FIS says of
+its success counts for nothing: a fault is proven by its effect (:mod:`chaos.faults.effects`) while FIS says that the
+experiment runs and that no action of it failed or was skipped.
+
+Which of our intents FIS can have, and how what it does differs from what is meant, is :data:`INTENTS`; sources are the
+FIS User Guide (Actions reference, Systems Manager documents).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chaos.aws.catalogue import document_parameters, iso
+from chaos.base.errors import ChaosError, FaultError, Lacking
+from chaos.base.text import listed
+from chaos.definitions.fis import LONGEST, FisFile
+from chaos.faults.effects import CutOff, NodeEffects
+from chaos.faults.evidence import Evidence, Look, Probe
+from chaos.faults.fault import Grade
+from chaos.faults.kinds.cluster_manager import QuorumLoss
+from chaos.faults.kinds.node import NodeKill, NodeStop
+from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss
+from chaos.faults.moves import Move, Reversible, operation, said
+from chaos.faults.offers import Aim, Means, Provider
+from chaos.faults.probes import Pair
+from chaos.opensearch.views import administer
+from chaos.target.existing.fis import SHELL, Ask, Fis
+from chaos.target.existing.target import ExistingTarget
+from chaos.target.protocol import Lab
+
+PROVIDER = Provider("fis", "AWS FIS, on instances of EC2", grade=Grade.EFFECT, of_others=True)
+NEEDS = ("fis",)
+MOST_ARNS = 5
+"""Resources of one target of a template by their ARNs (API reference: resourceArns)."""
+COMMAND_SECONDS = 120
+"""For a document that is over at once."""
+LATER = "(the run's)"
+"""What a plan cannot know of a move."""
+Verdict = Literal["exact", "approximate", "impossible", "not offered yet"]
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What FIS can have of one of our kinds. ``how``: the action, and how it differs; or why it cannot be had."""
+
+    verdict: Verdict
+    how: str
+
+
+INTENTS: Mapping[str, Intent] = {
+    "node.stop": Intent(
+        "approximate",
+        "aws:ec2:stop-instances: the whole instance is shut down in order, and its address falls silent, where a "
+        "stopped process would refuse connections",
+    ),
+    "node.kill": Intent(
+        "approximate",
+        "aws:ssm:send-command with AWSFIS-Run-Kill-Process java SIGKILL: every JVM of the instance dies, and a unit of "
+        "systemd that restarts would start it at once, so that nothing is proven",
+    ),
+    "node.restart": Intent("not offered yet", "aws:ec2:reboot-instances: the whole machine, with cold caches"),
+    "node.pause": Intent("impossible", "no document of AWS sends SIGSTOP; it needs a document of your own"),
+    "node.loss": Intent("impossible", "aws:ec2:terminate-instances has no undo of ours or of FIS's"),
+    "node.upgrade": Intent("impossible", "no action installs another version"),
+    "node.heap_pressure": Intent("impossible", "no action reaches into a JVM"),
+    "node.cpu_starvation": Intent(
+        "not offered yet", "AWSFIS-Run-CPU-Stress competes for processors and caps nobody: approximate at best"
+    ),
+    "node.page_cache_squeeze": Intent("impossible", "AWSFIS-Run-Memory-Stress takes memory, and sets no limit"),
+    "node.out_of_memory": Intent("impossible", "AWSFIS-Run-Memory-Stress lets the kernel choose whom it kills"),
+    "cluster_manager.quorum_loss": Intent(
+        "approximate", "as node.kill, on the instances of a majority; how: pause cannot be had"
+    ),
+    "cluster_manager.leader_flap": Intent("impossible", "FIS's actions last a minute at least"),
+    "zone.power_loss": Intent(
+        "approximate",
+        "aws:ec2:stop-instances of all nodes of the zone: the operating systems shut down in order, so what was not "
+        "fsynced is not lost",
+    ),
+    "zone.isolation": Intent(
+        "approximate",
+        "aws:network:disrupt-connectivity, scope all, on the subnets of the zone's nodes: what is within one subnet "
+        "goes on, and clients are cut off only where they are in those subnets too",
+    ),
+    "zone.partition": Intent(
+        "approximate",
+        "aws:network:disrupt-connectivity, scope availability-zone: clients in other zones of the VPC are cut off too",
+    ),
+    "zone.slowness": Intent(
+        "not offered yet", "AWSFIS-Run-Network-Latency-Sources on every instance of the zone, its clients apart"
+    ),
+    "network.latency": Intent("not offered yet", "AWSFIS-Run-Network-Latency-Sources, by peers' addresses: exact"),
+    "network.drop": Intent("not offered yet", "AWSFIS-Run-Network-Packet-Loss-Sources with 100 %: exact"),
+    "network.loss": Intent("not offered yet", "AWSFIS-Run-Network-Packet-Loss-Sources: exact"),
+    "network.refuse": Intent("impossible", "FIS drops packets and refuses none"),
+    "network.reset": Intent("impossible", "FIS drops packets and resets no connection"),
+    "network.hang": Intent("impossible", "FIS drops packets below TCP"),
+    "network.slicer": Intent("impossible", "FIS touches no stream"),
+    "network.slow_close": Intent("impossible", "FIS touches no stream"),
+    "network.bandwidth": Intent("impossible", "no action limits a rate"),
+    "disk.full": Intent("not offered yet", "AWSFIS-Run-Disk-Fill fills the root volume only"),
+    "disk.slow": Intent("not offered yet", "aws:ebs:volume-io-latency delays, and limits no rate: approximate"),
+    "disk.stall": Intent("not offered yet", "aws:ebs:pause-volume-io stops reads too: approximate"),
+    "disk.read_only": Intent("impossible", "no action makes a volume read-only"),
+    "disk.errors": Intent("impossible", "a paused volume makes I/O errors only beyond nvme_core.io_timeout"),
+    "disk.power_loss": Intent("impossible", "no action loses what was not fsynced"),
+}
+"""Kind of fault → what FIS can have of it; kinds that the cluster itself is asked for are no faults of FIS's."""
+
+
+# ---- moves --------------------------------------------------------------------------------------------------
+
+
+def there(lab: Lab) -> Fis:
+    """FIS of the target, if it is one with it."""
+    if not isinstance(lab, ExistingTarget) or lab.fis is None:
+        raise FaultError("only a cluster that exists, and whose file says so, has AWS FIS")
+    return lab.fis
+
+
+@operation("fis.template")
+def _template(lab: Lab, host: str, run: str, id: str, template: Mapping[str, Any]) -> None:
+    there(lab).make_template(run, id, template)
+
+
+@operation("fis.template.drop")
+def _drop(lab: Lab, host: str, run: str, id: str) -> None:
+    """Also what a start whose answer was lost began meanwhile is ended: without its template none comes after."""
+    fis = there(lab)
+    fis.drop_template(run, id)
+    fis.end(run, id, {})
+
+
+@operation("fis.start")
+def _start(lab: Lab, host: str, run: str, id: str, expected: Mapping[str, Sequence[str]]) -> None:
+    there(lab).start(run, id, expected)
+
+
+@operation("fis.end")
+def _end(lab: Lab, host: str, run: str, id: str, snapshot: Mapping[str, Any]) -> None:
+    there(lab).end(run, id, snapshot)
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A template's targets and actions, with what must be there again when it is over."""
+
+    template: dict[str, Any]
+    expected: dict[str, list[str]]
+    snapshot: dict[str, Any]
+
+
+Draft = Callable[[FisFile, Fis, ExistingTarget], Drafted]
+
+
+def means(aim: Aim, draft: Draft, evidence: Evidence) -> Means:
+    """One experiment. Whom it hits is found when it is about to be written down; a plan knows the nodes alone."""
+    host = f"AWS FIS, {aim.id}"
+
+    def both(run: str, drafted: Drafted) -> tuple[Reversible, ...]:
+        what = {"host": host, "run": run, "id": aim.id}
+        return (
+            Reversible(Move("fis.template", {**what, "template": drafted.template}), Move("fis.template.drop", what)),
+            Reversible(
+                Move("fis.start", {**what, "expected": drafted.expected}),
+                Move("fis.end", {**what, "snapshot": drafted.snapshot}),
+            ),
+        )
+
+    def read(lab: Lab) -> tuple[Reversible, ...]:
+        fis = there(lab)
+        assert isinstance(lab, ExistingTarget)
+        return both(lab.run, draft(fis.file, fis, lab))
+
+    return Means(
+        both(LATER, Drafted({}, {"nodes": list(aim.nodes)}, {})),
+        in_order=True,
+        read=read,
+        evidence=lambda own: Running(evidence, aim.id),
+    )
+
+
+def asking(lab: ExistingTarget) -> Ask:
+    """GETs of whichever node answers."""
+    return lambda path: administer(lab, "GET", path)
+
+
+def chunks(name: str, kind: str, arns: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Targets of a template for these resources, as many as they need."""
+    every = sorted(arns)
+    return {
+        f"{name}-{number}": {"resourceType": kind, "resourceArns": every[at : at + MOST_ARNS], "selectionMode": "ALL"}
+        for number, at in enumerate(range(0, len(every), MOST_ARNS))
+    }
+
+
+def drafted(targets: dict[str, Any], actions: dict[str, Any], snapshot: dict[str, Any]) -> Drafted:
+    expected = {name: list(target["resourceArns"]) for name, target in targets.items()}
+    return Drafted({"targets": targets, "actions": actions}, expected, snapshot)
+
+
+def stop_instances(nodes: Sequence[str]) -> Draft:
+    """Shut down in order; started again by FIS after ``longest``, or when the experiment is stopped."""
+
+    def make(file: FisFile, fis: Fis, lab: ExistingTarget) -> Drafted:
+        found = running(fis, lab, nodes)
+        targets = chunks("nodes", "aws:ec2:instance", (each.arn for each in found.values()))
+        actions = {
+            f"stop-{name}": {
+                "actionId": "aws:ec2:stop-instances",
+                "parameters": {"startInstancesAfterDuration": iso(round(file.longest))},
+                "targets": {"Instances": name},
+            }
+            for name in targets
+        }
+        return drafted(targets, actions, {"instances": {each.id: each.state for each in found.values()}})
+
+    return make
+
+
+def kill_process(nodes: Sequence[str], signal: str) -> Draft:
+    """A signal to every JVM of these instances, once; the service is started by FIS after ``longest``."""
+
+    def make(file: FisFile, fis: Fis, lab: ExistingTarget) -> Drafted:
+        found = running(fis, lab, nodes)
+        targets = chunks("nodes", "aws:ec2:instance", (each.arn for each in found.values()))
+
+        def command(document: str, parameters: dict[str, Any], target: str, after: list[str]) -> dict[str, Any]:
+            made = {
+                "actionId": "aws:ssm:send-command",
+                "parameters": {
+                    "documentArn": f"arn:{file.partition}:ssm:{file.region}::document/{document}",
+                    "documentParameters": document_parameters(parameters),
+                    "duration": iso(COMMAND_SECONDS),
+                },
+                "targets": {"Instances": target},
+            }
+            return {**made, "startAfter": after} if after else made
+
+        killing = {"ProcessName": "java", "Signal": signal}
+        actions = {f"kill-{name}": command("AWSFIS-Run-Kill-Process", killing, name, []) for name in targets}
+        # an experiment may last 12 h with all its actions (Quotas for AWS FIS)
+        lasting = min(round(file.longest), round(LONGEST) - 2 * COMMAND_SECONDS)
+        waiting = {"actionId": "aws:fis:wait", "parameters": {"duration": iso(lasting)}}
+        starting = {"commands": [f"systemctl start {file.unit}"]}
+        actions["wait"] = {**waiting, "startAfter": sorted(actions)}
+        actions |= {f"start-{name}": command(SHELL, starting, name, ["wait"]) for name in targets}
+        services = sorted(each.id for each in found.values())
+        states = {each.id: each.state for each in found.values()}
+        return drafted(targets, actions, {"services": services, "instances": states})
+
+    return make
+
+
+def disrupt(zone_nodes: Sequence[str], scope: str) -> Draft:
+    """Packets into and out of the subnets of a zone's nodes vanish."""
+
+    def make(file: FisFile, fis: Fis, lab: ExistingTarget) -> Drafted:
+        every = [node.name for node in lab.topology.nodes]
+        subnets = fis.subnets(asking(lab), zone_nodes, every)
+        targets = chunks("subnets", "aws:ec2:subnet", subnets.values())
+        actions = {
+            f"disrupt-{name}": {
+                "actionId": "aws:network:disrupt-connectivity",
+                "parameters": {"scope": scope, "duration": iso(round(file.longest))},
+                "targets": {"Subnets": name},
+            }
+            for name in targets
+        }
+        return drafted(targets, actions, {"acls": fis.acls(subnets)})
+
+    return make
+
+
+def running(fis: Fis, lab: ExistingTarget, nodes: Sequence[str]) -> dict[str, Any]:
+    """The instances of these nodes, each of which runs. Raises FaultError."""
+    found = fis.instances(asking(lab), nodes)
+    if idle := [f"{each.id} of {each.node} is {each.state}" for each in found.values() if each.state != "running"]:
+        raise FaultError(f"{listed(idle)}: expected running")
+    return found
+
+
+# ---- what is offered ----------------------------------------------------------------------------------------
+
+DEAD = "none of them answers, and the others have none as a member, while FIS says that its experiment runs; later "
+DEAD += "they answer and are members"
+CUT = "the others get no answer from them and have none as a member, while FIS says that its experiment runs; later "
+CUT += "they answer and are members"
+STARTED = "the experiment is stopped; instances that FIS leaves stopped are started"
+
+
+def offered(kind: str, undoing: str, proof: str) -> dict[str, Any]:
+    intent = INTENTS[kind]
+    return {"mechanism": f"{intent.verdict}: {intent.how}", "undoing": undoing, "proof": proof, "needs": NEEDS}
+
+
+@PROVIDER.carries_out(NodeStop, **offered("node.stop", STARTED, DEAD))
+def stop(fault: NodeStop, aim: Aim) -> Means:
+    return means(aim, stop_instances(aim.nodes), NodeEffects(aim.nodes))
+
+
+@PROVIDER.carries_out(ZonePowerLoss, **offered("zone.power_loss", STARTED, DEAD))
+def power_loss(fault: ZonePowerLoss, aim: Aim) -> Means:
+    if fault.return_order is not None or fault.return_gap:
+        raise Lacking("FIS starts all instances at once", remedy="leave return_order and return_gap out")
+    return means(aim, stop_instances(aim.nodes), NodeEffects(aim.nodes))
+
+
+SERVICE = "the experiment is stopped, and Systems Manager starts the unit of OpenSearch on the instances"
+
+
+@PROVIDER.carries_out(NodeKill, **offered("node.kill", SERVICE, DEAD))
+def kill(fault: NodeKill, aim: Aim) -> Means:
+    if fault.flap is not None:
+        raise Lacking("FIS's actions last a minute at least, so nothing flaps by them", remedy="leave flap out")
+    return means(aim, kill_process(aim.nodes, "SIGKILL"), NodeEffects(aim.nodes))
+
+
+@PROVIDER.carries_out(QuorumLoss, **offered("cluster_manager.quorum_loss", SERVICE, DEAD))
+def quorum_loss(fault: QuorumLoss, aim: Aim) -> Means:
+    if fault.how == "pause":
+        raise Lacking(INTENTS["node.pause"].how, remedy="how: kill")
+    return means(aim, kill_process(aim.nodes, "SIGKILL"), NodeEffects(aim.nodes))
+
+
+def cut(fault: ZoneIsolation, aim: Aim, scope: str) -> Means:
+    if fault.flap is not None:
+        raise Lacking("FIS's actions last a minute at least, so nothing flaps by them", remedy="leave flap out")
+    inside = [node.name for node in aim.scene.topology.nodes if node.zone == fault.zone]
+    return means(aim, disrupt(inside, scope), CutOff(inside))
+
+
+RESTORED = "the experiment is stopped; subnets that FIS leaves with its network ACL get their own again"
+
+
+@PROVIDER.carries_out(ZoneIsolation, **offered("zone.isolation", RESTORED, CUT))
+def isolation(fault: ZoneIsolation, aim: Aim) -> Means:
+    return cut(fault, aim, "all")
+
+
+@PROVIDER.carries_out(ZonePartition, **offered("zone.partition", RESTORED, CUT))
+def partition(fault: ZonePartition, aim: Aim) -> Means:
+    return cut(fault, aim, "availability-zone")
+
+
+# ---- what is believed ---------------------------------------------------------------------------------------
+
+
+class Running:
+    """The evidence ``own``, and beside it what FIS says of the experiment: proven is what both show.
+
+    FIS's word alone proves nothing. Against it nothing is proven either: an experiment that is over, or an action that
+    failed or was skipped, is no fault of ours, whatever is seen.
+    """
+
+    def __init__(self, own: Evidence, fault: str) -> None:
+        self._own, self._fault = own, fault
+        self.effect_deadline, self.gone_deadline = own.effect_deadline, own.gone_deadline
+        self.held_deadline, self.holds = own.held_deadline, own.holds
+
+    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        self._own.beside(links, nodes)
+
+    def before(self, lab: Lab) -> Look:
+        return self._own.before(lab)
+
+    def in_effect(self, lab: Lab) -> Look:
+        return self._with(lab, self._own.in_effect(lab), over=False)
+
+    def held(self, lab: Lab) -> Look:
+        return self._with(lab, self._own.held(lab), over=False)
+
+    def still(self, lab: Lab) -> Look | None:
+        look = self._own.still(lab)
+        return None if look is None else self._with(lab, look, over=False)
+
+    def suspect(self, pairs: Sequence[Pair]) -> None:
+        self._own.suspect(pairs)
+
+    def gone(self, lab: Lab) -> Look:
+        return self._with(lab, self._own.gone(lab), over=True)
+
+    def close(self) -> None:
+        self._own.close()
+
+    def _with(self, lab: Lab, look: Look, *, over: bool) -> Look:
+        expected = "over" if over else "running"
+        try:
+            assert isinstance(lab, ExistingTarget)
+            word = there(lab).word(lab.run, self._fault)
+            probe = Probe("reported by FIS: the experiment", expected, word.says, word.over if over else word.running)
+        except ChaosError as error:
+            probe = Probe("reported by FIS: the experiment", expected, f"nobody says: {said(error)}", False)
+        says = look.says if probe.ok else f"{look.says}; {probe.what}: {probe.measured}"
+        return Look(look.proven and probe.ok, says, [*look.probes, probe])

@@ -1,0 +1,556 @@
+"""AWS FIS for a cluster that exists: whom an experiment would hit, its life, and what FIS does not put back.
+
+A node is one instance, found anew each time it matters. What is made carries the run's name in its tags, so that
+another machine finds it. Nothing is believed that FIS says of its success: it is waited for, and others look at the
+effect. What stops an experiment puts back more than FIS does: instances that it leaves stopped, associations of network
+ACLs, the service on an instance whose process was killed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from chaos.aws.clients import Clients, paged, said
+from chaos.base.errors import ChaosError, FaultError, LabError
+from chaos.base.text import listed, one_line
+from chaos.definitions.fis import FisFile
+
+RUN, FAULT, TARGET, SCALE = (f"opensearch-chaos:{name}" for name in ("run", "fault", "target", "time-scale"))
+"""Tags of what we make."""
+MANAGED = ("managedByFIS", "managedbyFIS")
+"""Tags of a network ACL that FIS made: its documentation has both."""
+OVER = ("completed", "stopped", "failed", "cancelled")
+"""States in which an experiment stays (FIS API, ExperimentState)."""
+ASKED_AGAIN = 3
+"""Times that a call is made whose answer was cut short."""
+POLL_SECONDS, SCALED_POLL_SECONDS = 3.0, 0.25
+FRESH_SECONDS = 2.0
+"""A state that is no older than this is not asked for again."""
+BEGIN_SECONDS = 180.0
+"""From the start until an experiment runs: FIS resolves its targets and assumes its role meanwhile."""
+END_SECONDS = 420.0
+"""From a stop to its end: FIS waits until instances run again."""
+BACK_SECONDS = 420.0
+"""Until an instance that was stopped runs again."""
+LOCAL_SECONDS = 120.0
+"""Each of these two of a stand-in, whose instances are processes."""
+COMMAND_SECONDS = 120.0
+SHELL = "AWS-RunShellScript"
+WHERE_NODES_ARE = "/_nodes?filter_path=nodes.*.name,nodes.*.ip,nodes.*.attributes"
+
+Ask = Callable[[str], tuple[int, Any]]
+"""A GET of the cluster: status and decoded answer. Raises ChaosError where nobody answers."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The instance of a node, as EC2 has it now."""
+
+    node: str
+    id: str
+    arn: str
+    state: str
+    subnet: str
+    zone: str
+    """The name of its availability zone."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What FIS says of an experiment of ours. ``status`` None: there is none."""
+
+    status: str | None
+    says: str
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it is under way, as far as FIS says."""
+        return self.status is None or self.status in OVER
+
+
+class Fis:
+    """FIS, EC2 and Systems Manager of one target. Every call raises FaultError or LabError in words."""
+
+    def __init__(self, file: FisFile, target: str) -> None:
+        self.file, self.target = file, target
+        self._words: dict[tuple[str, str], tuple[float, Word]] = {}
+        self._ids: dict[tuple[str, str], str] = {}
+        self._stopped: set[tuple[str, str]] = set()
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Raises InvalidInput where it cannot be told that these speak to whom the file means."""
+        file = self.file
+        return Clients(file.region, profile=file.profile, endpoint=file.endpoint, account=file.account)
+
+    @property
+    def _every(self) -> float:
+        return SCALED_POLL_SECONDS if self.file.local else POLL_SECONDS
+
+    def _patience(self, seconds: float) -> float:
+        return min(seconds, LOCAL_SECONDS) if self.file.local else seconds
+
+    def call(self, service: str, operation: str, **given: Any) -> dict[str, Any]:
+        """One call. Raises FaultError with what AWS says."""
+        try:
+            answer: dict[str, Any] = getattr(self.clients.client(service), operation)(**given)
+        except ChaosError:
+            raise
+        except Exception as error:  # botocore makes its exceptions while it runs
+            raise FaultError(f"{service} {operation}: {said(error)}") from error
+        return answer
+
+    def _told(self, service: str, operation: str, key: str, **given: Any) -> dict[str, Any]:
+        """What stands under ``key`` of an answer. botocore takes an answer that was cut short for one without members
+        and raises nothing, so such a one is asked for again: with the same token, where there is one."""
+        for _ in range(ASKED_AGAIN):
+            if found := self.call(service, operation, **given).get(key):
+                return dict(found)
+        raise FaultError(f"{service} {operation}: an answer without {key}, {ASKED_AGAIN} times")
+
+    def _all(self, service: str, operation: str, key: str, **given: Any) -> list[dict[str, Any]]:
+        """Of all pages what stands under ``key``. A page without it, of services that always send it, is no page."""
+        try:
+            pages = paged(self.clients.client(service), operation, **given)
+        except ChaosError:
+            raise
+        except Exception as error:
+            raise FaultError(f"{service} {operation}: {said(error)}") from error
+        if service in ("fis", "ssm") and any(key not in page for page in pages):
+            raise FaultError(f"{service} {operation}: an answer without {key}")
+        return [each for page in pages for each in page.get(key, [])]
+
+    # ---- whom it is -----------------------------------------------------------------------------------------
+
+    def instances(self, ask: Ask, nodes: Iterable[str]) -> dict[str, Instance]:
+        """The instance of each of these nodes, as the cluster and EC2 say now.
+
+        Raises FaultError for a node that has none, or more than one, and for an instance that is two nodes' own.
+        """
+        wanted = sorted(nodes)
+        places = self._places(ask, wanted)
+        found = self._described(places)
+        made: dict[str, Instance] = {}
+        for node in wanted:
+            mine = [each for each in found if self._is_of(each, node, places[node])]
+            if len(mine) != 1:
+                ids = f": {', '.join(each['InstanceId'] for each in mine)}" if mine else ""
+                raise FaultError(
+                    f"{len(mine) or 'no'} instances of EC2 are {node} by {self.file.instances.says}{ids}",
+                    remedy="correct fis.instances in the target's file, or the tags of the instances",
+                )
+            made[node] = self._instance(node, mine[0])
+        owners: dict[str, str] = {}
+        for each in made.values():
+            if each.id in owners:
+                raise FaultError(f"{each.id} would be {owners[each.id]} and {each.node}: expected an instance for each")
+            owners[each.id] = each.node
+        return made
+
+    def _places(self, ask: Ask, nodes: Sequence[str]) -> dict[str, str]:
+        """Node → by what its instance is found."""
+        by = self.file.instances
+        if by.tag is not None:
+            return {node: node for node in nodes}
+        try:
+            status, answer = ask(WHERE_NODES_ARE)
+            if status != 200:
+                raise LabError(f"asking where the nodes are answered {status}")
+            told = {each["name"]: each for each in answer["nodes"].values()}
+        except (LookupError, TypeError, AttributeError) as error:
+            raise LabError(f"the cluster does not say where its nodes are ({type(error).__name__})") from error
+        found = {}
+        for node in nodes:
+            each = told.get(node) or {}
+            place = each.get("ip") if by.attribute is None else (each.get("attributes") or {}).get(by.attribute)
+            if not isinstance(place, str) or not place:
+                raise FaultError(f"the cluster does not say {by.says} of {node}")
+            found[node] = place
+        return found
+
+    def _described(self, places: Mapping[str, str]) -> list[dict[str, Any]]:
+        by = self.file.instances
+        values = sorted(set(places.values()))
+        name = "private-ip-address" if by.by else f"tag:{by.tag}" if by.tag is not None else "instance-id"
+        alive = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
+        found: list[dict[str, Any]] = []
+        for at in range(0, len(values), 100):
+            filters = [{"Name": name, "Values": values[at : at + 100]}, alive]
+            for reservation in self._all("ec2", "describe_instances", "Reservations", Filters=filters):
+                found += reservation["Instances"]
+        return found
+
+    def _is_of(self, described: Mapping[str, Any], node: str, place: str) -> bool:
+        by = self.file.instances
+        if by.by:
+            return bool(described.get("PrivateIpAddress") == place)
+        if by.attribute is not None:
+            return bool(described["InstanceId"] == place)
+        return any(tag["Key"] == by.tag and tag["Value"] == node for tag in described.get("Tags", []))
+
+    def _instance(self, node: str, described: Mapping[str, Any]) -> Instance:
+        id = described["InstanceId"]
+        file = self.file
+        arn = f"arn:{file.partition}:ec2:{file.region}:{file.account}:instance/{id}"
+        zone = (described.get("Placement") or {}).get("AvailabilityZone", "")
+        return Instance(node, id, arn, described["State"]["Name"], described.get("SubnetId", ""), zone)
+
+    def subnets(self, ask: Ask, inside: Sequence[str], every: Sequence[str]) -> dict[str, str]:
+        """Subnet → its ARN, of those in which the nodes ``inside`` are. Raises FaultError where another node of the
+        cluster (``every``) is in one of them too: it would be hit."""
+        known = self.instances(ask, every)
+        subnets = {known[node].subnet for node in inside}
+        for node in sorted(set(every) - set(inside)):
+            if known[node].subnet in subnets:
+                raise FaultError(f"{node} is in {known[node].subnet} too, and would be cut off with {inside[0]}")
+        if "" in subnets:
+            raise FaultError(f"EC2 does not say in which subnet {listed(list(inside))} are")
+        file = self.file
+        return {s: f"arn:{file.partition}:ec2:{file.region}:{file.account}:subnet/{s}" for s in sorted(subnets)}
+
+    def acls(self, subnets: Iterable[str]) -> dict[str, str]:
+        """Subnet → the network ACL that it is associated with now."""
+        wanted = sorted(subnets)
+        if not wanted:
+            return {}
+        filters = [{"Name": "association.subnet-id", "Values": wanted}]
+        found = {}
+        for acl in self._all("ec2", "describe_network_acls", "NetworkAcls", Filters=filters):
+            for each in acl["Associations"]:
+                if each["SubnetId"] in wanted:
+                    found[each["SubnetId"]] = acl["NetworkAclId"]
+        if without := [each for each in wanted if each not in found]:
+            raise FaultError(f"EC2 does not say which network ACL {', '.join(without)} has")
+        return found
+
+    def not_ready(self, ask: Ask, nodes: Iterable[str]) -> list[str]:
+        """Why a run that begins now could make no fault here, in words; asked by reading alone. Raises ChaosError."""
+        found = []
+        answered = self.call("sts", "get_caller_identity")["Account"]
+        if answered != self.file.account:
+            return [f"account {answered} answers, and the file says {self.file.account}"]
+        lever = self.lever()
+        if lever["status"] != "disengaged":
+            found.append(f"the safety lever is {lever['status']}: FIS would end every experiment{_why(lever)}")
+        for each in self.alarms():
+            if each["StateValue"] != "OK":
+                found.append(f"the alarm {each['AlarmName']} is {each['StateValue']}: FIS starts nothing meanwhile")
+        idle = [each for each in self.instances(ask, nodes).values() if each.state != "running"]
+        found += [f"{each.id} of {each.node} is {each.state}" for each in idle]
+        return found + self.left()
+
+    def lever(self) -> dict[str, Any]:
+        """The state of the safety lever of this account and region: ``status``, ``reason``."""
+        state: dict[str, Any] = self._told("fis", "get_safety_lever", "safetyLever", id="default")["state"]
+        return state
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """The stop conditions' alarms as CloudWatch has them. Raises FaultError where one is not there."""
+        names = [arn.split(":alarm:", 1)[1] for arn in self.file.alarms]
+        if not names:
+            return []
+        found = self._all("cloudwatch", "describe_alarms", "MetricAlarms", AlarmNames=names)
+        found += self._all("cloudwatch", "describe_alarms", "CompositeAlarms", AlarmNames=names)
+        if without := sorted(set(names) - {each["AlarmName"] for each in found}):
+            raise FaultError(f"CloudWatch has no alarm {', '.join(without)}")
+        return found
+
+    # ---- the life of an experiment --------------------------------------------------------------------------
+
+    def tags(self, run: str, fault: str) -> dict[str, str]:
+        return {RUN: run, FAULT: fault, TARGET: self.target, SCALE: self.file.time_scale.text}
+
+    def stop_conditions(self) -> list[dict[str, str]]:
+        alarms = [{"source": "aws:cloudwatch:alarm", "value": alarm} for alarm in self.file.alarms]
+        return alarms or [{"source": "none"}]
+
+    def whole(self, run: str, fault: str, template: Mapping[str, Any]) -> dict[str, Any]:
+        """The request that makes a template. Its token is the fault's own, so that asking twice makes one."""
+        return {
+            "clientToken": token(run, fault, "template"),
+            "description": f"opensearch-chaos {self.target}: {fault} of {run}"[:512],
+            "stopConditions": self.stop_conditions(),
+            "roleArn": self.file.role,
+            "experimentOptions": {"accountTargeting": "single-account", "emptyTargetResolutionMode": "fail"},
+            "tags": self.tags(run, fault),
+            **template,
+        }
+
+    def make_template(self, run: str, fault: str, template: Mapping[str, Any]) -> None:
+        self.call("fis", "create_experiment_template", **self.whole(run, fault, template))
+
+    def templates(self, run: str | None = None, fault: str | None = None) -> list[dict[str, Any]]:
+        """Of this target; of a run and a fault, where they are given."""
+        every = self._all("fis", "list_experiment_templates", "experimentTemplates")
+        return [each for each in every if self._ours(each, run, fault)]
+
+    def drop_template(self, run: str, fault: str) -> None:
+        """Delete it; nothing where there is none."""
+        for each in self.templates(run, fault):
+            try:
+                self.call("fis", "delete_experiment_template", id=each["id"])
+            except FaultError as error:
+                if "ResourceNotFound" not in str(error):
+                    raise
+
+    def experiments(self, run: str | None = None, fault: str | None = None) -> list[dict[str, Any]]:
+        """As :meth:`templates`."""
+        return [each for each in self._all("fis", "list_experiments", "experiments") if self._ours(each, run, fault)]
+
+    def _ours(self, each: Mapping[str, Any], run: str | None, fault: str | None) -> bool:
+        tags = each.get("tags") or {}
+        wanted = {TARGET: self.target, **({RUN: run} if run else {}), **({FAULT: fault} if fault else {})}
+        return RUN in tags and all(tags.get(key) == value for key, value in wanted.items())
+
+    def start(self, run: str, fault: str, expected: Mapping[str, Sequence[str]]) -> None:
+        """Start the experiment of a template of ours, and wait until it runs on exactly ``expected`` (target → ARNs).
+
+        Raises FaultError where it does not come to run, or where FIS resolved its targets to others.
+        """
+        made = self.templates(run, fault)
+        if len(made) != 1:
+            raise FaultError(f"FIS has {len(made)} templates of {fault}: expected one")
+        given = {"clientToken": token(run, fault, "start"), "experimentTemplateId": made[0]["id"]}
+        started = self._told("fis", "start_experiment", "experiment", **given, tags=self.tags(run, fault))
+        id = self._ids[run, fault] = started["id"]
+        self._await(id, BEGIN_SECONDS, lambda word: word.running or word.over, "to run")
+        word = self.word(run, fault, fresh=0.0)
+        if not word.running:
+            raise FaultError(f"the experiment did not come to run: {word.says}")
+        resolved = self._resolved(id)
+        wanted = {name: set(arns) for name, arns in expected.items()}
+        if resolved != wanted:
+            raise FaultError(f"FIS chose other targets than were asked for: {_difference(wanted, resolved)}")
+
+    def _resolved(self, id: str) -> dict[str, set[str]]:
+        """Target → ARNs. Which key of the answer's ``targetInformation`` holds them is in no documentation: every
+        value of it that is an ARN counts."""
+        found: dict[str, set[str]] = {}
+        for each in self._all("fis", "list_experiment_resolved_targets", "resolvedTargets", experimentId=id):
+            arns = {value for value in each["targetInformation"].values() if value.startswith("arn:")}
+            if len(arns) != 1:
+                raise FaultError(f"FIS does not say which resource target {each['targetName']} came to be")
+            found.setdefault(each["targetName"], set()).update(arns)
+        return found
+
+    def word(self, run: str, fault: str, *, fresh: float = FRESH_SECONDS) -> Word:
+        """What FIS says of the experiment of a fault, no older than ``fresh`` seconds."""
+        at, last = self._words.get((run, fault), (float("-inf"), None))
+        if last is not None and time.monotonic() - at <= fresh:
+            return last
+        began = time.monotonic()
+        id = self._ids.get((run, fault))
+        word = self._word(id) if id is not None else Word(None, "no experiment of it was started")
+        self._words[run, fault] = began, word
+        return word
+
+    def _word(self, id: str) -> Word:
+        found = self._told("fis", "get_experiment", "experiment", id=id)
+        status = found["state"]["status"]
+        actions = found.get("actions") or {}
+        broken = [
+            f"{name} {state['status']}{_why(state)}"
+            for name, each in sorted(actions.items())
+            if (state := each.get("state") or {}).get("status") in ("failed", "skipped", "cancelled")
+        ]
+        says = f"{status}{_why(found['state'])}"
+        begun = {(each.get("state") or {}).get("status") for each in actions.values()} & {"running", "completed"}
+        if status == "running" and not begun:  # it may be running before any of its actions is
+            return Word("initiating", f"{says}, and none of its actions has begun")
+        if status == "running" and broken:  # an action that did nothing proves nothing
+            return Word("failed", f"{says}, and {'; '.join(broken)}")
+        return Word(status, f"{says}{': ' + '; '.join(broken) if broken else ''}")
+
+    def ended_early(self) -> str | None:
+        """Why an experiment that was started here, and not stopped here, is over; None: none is, as far as is known.
+
+        What cannot be asked now is asked again: the fault's own evidence notices that nobody says.
+        """
+        for run, fault in [each for each in self._ids if each not in self._stopped]:
+            try:
+                word = self.word(run, fault)
+            except ChaosError:
+                continue
+            if word.over and (run, fault) not in self._stopped:
+                return f"the experiment of AWS FIS for {fault} is over, and we did not stop it: {word.says}"
+        return None
+
+    def end(self, run: str, fault: str, snapshot: Mapping[str, Any]) -> None:
+        """Stop whatever of this fault is under way, wait for its end, and put back what FIS leaves. Idempotent; never
+        starts anything of FIS's."""
+        failed = []
+        self._stopped.add((run, fault))
+        for each in self.experiments(run, fault):
+            self._ids[run, fault] = each["id"]
+            try:
+                self._stop(each["id"])
+            except ChaosError as error:
+                failed.append(error.message)
+        self._words.pop((run, fault), None)
+        for restore in (self._start_instances, self._associate, self._start_service):
+            try:
+                restore(snapshot)
+            except ChaosError as error:
+                failed.append(error.message)
+        if failed:
+            raise FaultError("; ".join(failed))
+
+    def _stop(self, id: str) -> None:
+        if self._word(id).over:
+            return
+        try:
+            self.call("fis", "stop_experiment", id=id)
+        except FaultError:
+            if not self._word(id).over:  # it may have ended by itself meanwhile
+                raise
+        self._await(id, self._patience(END_SECONDS), lambda word: word.over, "to end")
+
+    def _await(self, id: str, seconds: float, wanted: Callable[[Word], bool], what: str) -> None:
+        end = time.monotonic() + seconds
+        while True:
+            word = self._word(id)
+            if wanted(word):
+                return
+            if time.monotonic() >= end:
+                raise FaultError(f"{id} takes more than {seconds:g} s {what}: {word.says}")
+            time.sleep(self._every)
+
+    # ---- what FIS does not put back -------------------------------------------------------------------------
+
+    def _start_instances(self, snapshot: Mapping[str, Any]) -> None:
+        """Those that ran before run again. One that is terminated is told, and is nobody's to bring back."""
+        wanted = [id for id, state in (snapshot.get("instances") or {}).items() if state == "running"]
+        seconds = self._patience(BACK_SECONDS)
+        end = time.monotonic() + seconds
+        asked: set[str] = set()
+        while wanted:
+            states = self._states(wanted)
+            if gone := [id for id in wanted if states.get(id, "terminated") in ("terminated", "shutting-down")]:
+                raise FaultError(f"{', '.join(gone)} is terminated: nobody can start it again")
+            if all(state == "running" for state in states.values()):
+                return
+            stopped = [id for id, state in states.items() if state == "stopped" and id not in asked]
+            if stopped:
+                self.call("ec2", "start_instances", InstanceIds=stopped)
+                asked |= set(stopped)
+            if time.monotonic() >= end:
+                late = ", ".join(f"{id} ({state})" for id, state in sorted(states.items()) if state != "running")
+                raise FaultError(f"not running after {seconds:g} s: {late}")
+            time.sleep(self._every)
+
+    def _states(self, ids: Sequence[str]) -> dict[str, str]:
+        filters = [{"Name": "instance-id", "Values": list(ids)}]
+        return {
+            each["InstanceId"]: each["State"]["Name"]
+            for reservation in self._all("ec2", "describe_instances", "Reservations", Filters=filters)
+            for each in reservation["Instances"]
+        }
+
+    def _associate(self, snapshot: Mapping[str, Any]) -> None:
+        """Subnets have the network ACL that they had, unless somebody else gave them another one meanwhile."""
+        before: Mapping[str, str] = snapshot.get("acls") or {}
+        wrong = []
+        for subnet, acl in self.acls(before).items():
+            if acl == before[subnet]:
+                continue
+            described = self.call("ec2", "describe_network_acls", NetworkAclIds=[acl])["NetworkAcls"][0]
+            if not _by_fis(described):
+                wrong.append(f"{subnet} has {acl}, which is neither what it had ({before[subnet]}) nor FIS's: left so")
+                continue
+            (mine,) = (a for a in described["Associations"] if a["SubnetId"] == subnet)
+            self.call(
+                "ec2",
+                "replace_network_acl_association",
+                AssociationId=mine["NetworkAclAssociationId"],
+                NetworkAclId=before[subnet],
+            )
+        for clone in self.clones(before.values()):
+            self.call("ec2", "delete_network_acl", NetworkAclId=clone)
+        if wrong:
+            raise FaultError("; ".join(wrong))
+
+    def clones(self, acls: Iterable[str]) -> list[str]:
+        """Network ACLs of FIS's in the VPCs of these, that no subnet has any more."""
+        wanted = sorted(set(acls))
+        if not wanted:
+            return []
+        own = self._all("ec2", "describe_network_acls", "NetworkAcls", NetworkAclIds=wanted)
+        filters = [{"Name": "vpc-id", "Values": sorted({each["VpcId"] for each in own})}]
+        every = self._all("ec2", "describe_network_acls", "NetworkAcls", Filters=filters)
+        return [each["NetworkAclId"] for each in every if _by_fis(each) and not each["Associations"]]
+
+    def _start_service(self, snapshot: Mapping[str, Any]) -> None:
+        """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing."""
+        if ids := list(snapshot.get("services") or ()):
+            self.run_on(ids, f"systemctl start {self.file.unit}")
+
+    def run_on(self, ids: Sequence[str], command: str) -> None:
+        """One line of shell on these instances by Systems Manager. Raises FaultError where it does not succeed."""
+        given = {"InstanceIds": list(ids), "DocumentName": SHELL, "Parameters": {"commands": [command]}}
+        sent = self._told("ssm", "send_command", "Command", **given, TimeoutSeconds=60)["CommandId"]
+        end = time.monotonic() + COMMAND_SECONDS
+        while True:
+            told = self._all("ssm", "list_command_invocations", "CommandInvocations", CommandId=sent)
+            states = {each["InstanceId"]: each["Status"] for each in told}
+            if all(states.get(id) == "Success" for id in ids):
+                return
+            bad = [
+                f"{id} {state}" for id, state in sorted(states.items()) if state in ("Failed", "TimedOut", "Cancelled")
+            ]
+            if bad or time.monotonic() >= end:
+                waiting = ", ".join(f"{id} {states.get(id, 'silent')}" for id in ids)
+                raise FaultError(f"`{command}` did not come through: {', '.join(bad) or waiting}")
+            time.sleep(self._every)
+
+    def agents(self, ids: Sequence[str]) -> set[str]:
+        """Of these instances those whose agent of Systems Manager is online."""
+        filters = [{"Key": "InstanceIds", "Values": list(ids)}]
+        told = self._all("ssm", "describe_instance_information", "InstanceInformationList", Filters=filters)
+        return {each["InstanceId"] for each in told if each.get("PingStatus") == "Online"}
+
+    # ---- what is left ---------------------------------------------------------------------------------------
+
+    def left(self, run: str | None = None) -> list[str]:
+        """What of ours is still there, in words: experiments that are under way, and templates."""
+        found = [
+            f"the experiment {each['id']} of FIS is {each['state']['status']}"
+            for each in self.experiments(run)
+            if each["state"]["status"] not in OVER
+        ]
+        return found + [f"the template {each['id']} of FIS is still there" for each in self.templates(run)]
+
+
+def token(run: str, fault: str, what: str) -> str:
+    """The client token of one operation of one fault: printable, without spaces, 1024 characters at most."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{run}.{fault}.{what}")[-512:]
+
+
+def _by_fis(acl: Mapping[str, Any]) -> bool:
+    return any(tag["Key"] in MANAGED for tag in acl.get("Tags", []))
+
+
+def _why(state: Mapping[str, Any]) -> str:
+    reason = one_line(str(state.get("reason") or ""))
+    code = (state.get("error") or {}).get("code")
+    return f" ({', '.join(each for each in (code, reason) if each)})" if code or reason else ""
+
+
+def _difference(wanted: Mapping[str, set[str]], got: Mapping[str, set[str]]) -> str:
+    def words() -> Iterator[str]:
+        for name in sorted({*wanted, *got}):
+            more, fewer = got.get(name, set()) - wanted.get(name, set()), wanted.get(name, set()) - got.get(name, set())
+            if more:
+                yield f"{', '.join(sorted(more))} too"
+            if fewer:
+                yield f"not {', '.join(sorted(fewer))}"
+
+    return "; ".join(words())

@@ -1,0 +1,277 @@
+"""Faults by AWS FIS, on a lab that stands in for instances of EC2: what is asked for happens to those who were asked
+for, is proven and is gone; and what an endpoint or somebody else spoils is never green.
+
+It shows that targets, direction and duration survive translation, and nothing about AWS.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from clusterkit import Cli, await_event, cli, events, findings, in_effect, keepers_of
+from fistamper import AstrayHands, IdleHands, Times, elsewhere, tampering
+
+from chaos.definitions.existing import load_existing
+from chaos.fis_endpoint import mirror, standing
+from chaos.fis_endpoint.opening import Setup
+from chaos.fis_endpoint.standing import Standing
+from chaos.opensearch.views import administer, await_green
+from chaos.target.existing.fis import Fis
+from chaos.target.labs.local import LocalLab
+from chaos.target.labs.processes import wait_until
+
+EXPERIMENT = """apiVersion: opensearch-chaos/v1
+name: there
+topology: 3az-standby
+load:
+  read:  {rate: 20/s, good: ok within 8s}
+  write: {rate: 20/s, good: ok within 8s}
+  documents: 100
+phases:
+  healthy: {for: 3s}
+  hit: {for: %s, inject: {%s}}
+  over: {undo: all, until: {green: true, stable: 1s, within: 3m}}
+expect:
+  - {acknowledged.lost: 0}
+"""
+SCALE = 20.0
+
+
+@dataclass
+class There:
+    lab: LocalLab
+    stands: Standing
+    folder: Path
+    file: Path
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "reports"
+
+    @property
+    def fis(self) -> Fis:
+        written = load_existing(self.file).written
+        assert written.fis is not None
+        return Fis(written.fis, written.name)
+
+    def arguments(self, fault: str, lasts: str = "6s") -> tuple[str | Path, ...]:
+        file = self.folder / "there.yaml"
+        file.write_text(EXPERIMENT % (lasts, fault))
+        return "run", file, "--on", self.file, "--out", self.out
+
+    def run(self, fault: str, lasts: str = "6s") -> tuple[int, str]:
+        return cli(*self.arguments(fault, lasts), timeout=900)
+
+    def begin(self, fault: str, lasts: str = "3m") -> Cli:
+        return Cli(*self.arguments(fault, lasts))
+
+    def states(self) -> dict[str, str]:
+        """Node → its instance's state, as EC2 has it."""
+        seen = mirror.Mirror(self.lab.id, self.moto)
+        return {each.node: each.state for each in seen.instances().values()}
+
+    @property
+    def moto(self) -> str:
+        return self.stands.moto
+
+    def stages(self) -> dict[str, bool]:
+        return {event["stage"]: event["proven"] for event in events(self.out) if event["kind"] == "fault.evidence"}
+
+    def well(self) -> bool:
+        """Every node runs and is a member, every instance runs, nothing of ours is left in FIS."""
+        alive = all(self.lab.process_state(node.name) not in (None, "T", "Z") for node in self.lab.topology.nodes)
+        return alive and set(self.states().values()) == {"running"} and self.fis.left() == []
+
+
+@contextmanager
+def stood(lab: LocalLab, folder: Path, changed: Callable[[Setup], Setup] = lambda setup: setup) -> Iterator[There]:
+    (folder / "endpoint").mkdir(parents=True, exist_ok=True)
+    with standing.standing(lab, time_scale=SCALE, folder=folder / "endpoint", changed=changed) as stands:
+        file = folder / "topologies" / "existing" / "staging.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in stands.target("staging").items()))
+        yield There(lab, stands, folder, file)
+
+
+@pytest.fixture
+def there(playground: LocalLab, tmp_path: Path) -> Iterator[There]:
+    with stood(playground, tmp_path) as made:
+        yield made
+        mended(playground)
+
+
+def mended(lab: LocalLab) -> None:
+    for node in lab.topology.nodes:
+        lab.start_node(node.name)
+    code, output = cli("recover")
+    assert code == 0, output
+    assert await_green(lab, 180)[0]
+
+
+ZONE_C = {"c-cm", "c-data"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "stopped", "gone"),
+    [
+        ("node.stop: {target: node c-data}", {"c-data"}, {"c-data"}),
+        pytest.param("node.kill: {target: node c-data}", set(), {"c-data"}, marks=pytest.mark.full),
+        pytest.param("zone.power_loss: {zone: c}", ZONE_C, ZONE_C, marks=pytest.mark.full),
+        pytest.param("zone.isolation: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
+        pytest.param("zone.partition: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
+    ],
+)
+def test_what_is_asked_for_happens_is_proven_and_is_gone(
+    there: There, fault: str, stopped: set[str], gone: set[str]
+) -> None:
+    running = there.begin(fault, "8s")
+    await_event(running, there.out, in_effect, 300)
+    seen = {node for node, state in there.states().items() if state != "running"}
+    code, output = running.end(600)
+    assert code in (0, 3), output  # a busy machine may send late
+    assert seen == stopped
+    found = findings(there.out)
+    assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
+    assert there.stages() == {"before": True, "effect": True, "held": True, "gone": True}
+    left = {event["node"] for event in events(there.out) if event["kind"] == "cluster.node_left"}
+    assert left == gone, output
+    assert wait_until(there.well, 60)
+    (command,) = [event for event in events(there.out) if event["kind"] == "fault.command"]
+    assert (command["provider"], command["grade"]) == ("fis", "effect")
+    assert command["mechanism"].startswith("approximate: ")
+
+
+def never_green(there: There, code: int, output: str, outcome: str, *, clean: bool = True) -> None:
+    assert code not in (0, 1), output
+    found = findings(there.out)
+    assert found["outcome"] == outcome and found["clean"] is clean, (found["headline"], output)
+    assert not any(each["proven"] for each in found["faults"])
+
+
+STOP = "node.stop: {target: node c-data}"
+
+
+def test_completed_without_having_done_anything_is_inconclusive(playground: LocalLab, tmp_path: Path) -> None:
+    with stood(playground, tmp_path, lambda setup: replace(setup, hands=IdleHands(setup.hands))) as there:
+        code, output = there.run(STOP)
+        never_green(there, code, output, "inconclusive")
+        assert there.well()
+
+
+@pytest.mark.full
+def test_another_instance_than_was_asked_for_is_no_proof(playground: LocalLab, tmp_path: Path) -> None:
+    def astray(setup: Setup) -> Setup:
+        (other,) = setup.resources.find("aws:ec2:instance", tags={mirror.NODE: "b-data", mirror.LAB: playground.id})
+        return replace(setup, hands=AstrayHands(setup.hands, other))
+
+    with stood(playground, tmp_path, astray) as there:
+        code, output = there.run(STOP)
+        never_green(there, code, output, "inconclusive")
+        assert wait_until(there.well, 60)
+        mended(playground)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("more", [False, True], ids=["another", "one more"])
+def test_fis_that_chooses_others_than_were_asked_for_is_stopped(
+    playground: LocalLab, tmp_path: Path, more: bool
+) -> None:
+    def choosing(setup: Setup) -> Setup:
+        (other,) = setup.resources.find("aws:ec2:instance", tags={mirror.NODE: "b-data", mirror.LAB: playground.id})
+        return replace(setup, resolve=elsewhere(other, more=more))
+
+    with stood(playground, tmp_path, choosing) as there:
+        code, output = there.run(STOP)
+        never_green(there, code, output, "error")
+        assert "FIS chose other targets" in " ".join(output.split()), output
+        assert wait_until(there.well, 60)
+        mended(playground)
+
+
+@pytest.mark.full
+def test_a_stop_that_answers_and_does_nothing_leaves_the_run_dirty(playground: LocalLab, tmp_path: Path) -> None:
+    idle = Times("idle stop", frozenset({"StopExperiment"}), left=1_000)
+    with stood(playground, tmp_path, lambda setup: replace(setup, serve=tampering(idle))) as there:
+        there.file.write_text(there.file.read_text().replace('"longest": "2h"', '"longest": "12h"'))
+        running = there.begin(STOP)
+        await_event(running, there.out, in_effect, 300)
+        running.signal(signal.SIGINT)
+        code, output = running.end(1500)
+        assert code == 6, output
+        idle.left = 0
+        code, output = cli("recover", "--on", there.file)
+        assert wait_until(there.well, 120), output
+        mended(playground)
+
+
+def test_an_alarm_ends_the_run_and_nothing_is_left(there: There) -> None:
+    running = there.begin(STOP)
+    await_event(running, there.out, in_effect, 300)
+    there.stands.alarms.set_alarm_state(AlarmName=standing.ALARM, StateValue="ALARM", StateReason="users suffer")
+    code, output = running.end(600)
+    assert code == 4 and "we did not stop it" in " ".join(output.split()), output
+    assert findings(there.out)["clean"] is True and wait_until(there.well, 60)
+
+
+@pytest.mark.full
+def test_an_alarm_without_data_and_an_engaged_lever_refuse_a_run_before_it_begins(there: There) -> None:
+    lever = there.fis.clients.client("fis")
+    there.stands.alarms.set_alarm_state(
+        AlarmName=standing.ALARM, StateValue="INSUFFICIENT_DATA", StateReason="nothing was heard"
+    )
+    code, output = there.run(STOP)
+    assert code == 2 and "INSUFFICIENT_DATA" in output and not there.out.exists(), output
+    there.stands.alarms.set_alarm_state(AlarmName=standing.ALARM, StateValue="OK", StateReason="nobody suffers")
+    lever.update_safety_lever_state(id="default", state={"status": "engaged", "reason": "a holiday"})
+    code, output = there.run(STOP)
+    assert code == 2 and "the safety lever is engaged" in output and not there.out.exists(), output
+    assert there.well()
+
+
+@pytest.mark.full
+def test_the_keeper_stops_what_a_dead_runner_cannot(there: There) -> None:
+    running = there.begin(STOP)
+    await_event(running, there.out, in_effect, 300)
+    running.process.kill()
+    running.process.wait()
+    assert wait_until(there.well, 120), there.fis.left()
+    code, output = cli("recover")
+    assert code == 0 and "could not" not in output, output
+
+
+@pytest.mark.full
+def test_fis_itself_ends_it_when_everybody_is_dead(there: There, tmp_path: Path) -> None:
+    """The duration is the dead-man's switch: the runner and its keeper are killed, and nobody recovers."""
+    there.file.write_text(there.file.read_text().replace('"longest": "2h"', '"longest": "20m"'))
+    running = there.begin(STOP, "20s")
+    await_event(running, there.out, in_effect, 300)
+    for keeper in keepers_of(running.process.pid):
+        keeper.kill()
+    running.process.kill()
+    running.process.wait()
+    assert set(there.states().values()) == {"running", "stopped"}
+    assert wait_until(lambda: set(there.states().values()) == {"running"}, 120)
+    for words in (("recover", "--on", there.file), ("recover",)):
+        code, output = cli(*words)
+        assert code == 0, output
+    assert wait_until(there.well, 60)
+
+
+def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) -> None:
+    code, output = cli("fis", "preflight", "--on", there.file)
+    assert code == 0 and "preflight: OK" in output and "nothing about AWS" in " ".join(output.split()), output
+    file = there.folder / "there.yaml"
+    file.write_text(EXPERIMENT % ("6s", STOP))
+    code, output = cli("fis", "export", file, "--on", there.file)
+    assert code == 0, output
+    (request,) = json.loads(output).values()
+    assert list(request["actions"]) == ["stop-nodes-0"]
+    code, output = cli("fis", "policy", file, "--on", there.file)
+    assert code == 0 and "ec2:StopInstances" in output and "ssm:SendCommand" not in output, output
+    assert administer(there.lab, "GET", "/_cat/indices?format=json")[0] == 200 and there.well()

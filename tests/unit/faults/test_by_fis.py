@@ -1,0 +1,160 @@
+"""Faults by AWS FIS as data: which kinds, what each template holds, and what is asked of AWS's own models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from shipped import ROOT
+
+from chaos.aws import catalogue
+from chaos.aws.shapes import Model
+from chaos.commands.fis import ACTIONS, BEGIN, END, table
+from chaos.definitions.fis import FisFile
+from chaos.faults.evidence import Look, Probe
+from chaos.providers import fis as provider
+from chaos.providers.fis import INTENTS, PROVIDER, chunks, disrupt, kill_process, stop_instances
+from chaos.registry import PROVIDERS
+from chaos.target.existing.fis import Fis, Instance, Word
+
+KINDS = PROVIDERS.kinds
+NODES = tuple(f"n-{number}" for number in range(7))
+FILE = FisFile.model_validate(
+    {
+        "region": "eu-west-1",
+        "account": "123456789012",
+        "role": "arn:aws:iam::123456789012:role/chaos",
+        "longest": "10m",
+        "alarms": ["arn:aws:cloudwatch:eu-west-1:123456789012:alarm:shop"],
+    }
+)
+
+
+class Known(Fis):
+    """EC2 and the cluster say what a test wants."""
+
+    state = "running"
+
+    def instances(self, ask: Any, nodes: Any) -> dict[str, Instance]:
+        return {
+            node: Instance(node, f"i-{i:017x}", f"arn:aws:ec2:eu-west-1:123456789012:instance/i-{i:017x}",
+                           self.state, f"subnet-{i // 3:017x}", "eu-west-1a")
+            for i, node in enumerate(sorted(nodes))
+        }  # fmt: skip
+
+    def acls(self, subnets: Any) -> dict[str, str]:
+        return {subnet: "acl-00000000000000001" for subnet in subnets}
+
+
+class Lab:
+    topology = type("T", (), {"nodes": [type("N", (), {"name": name}) for name in NODES]})
+
+
+def made(draft: Any) -> dict[str, Any]:
+    fis = Known(FILE, "staging")
+    drafted = draft(FILE, fis, Lab())
+    return fis.whole("run-1", "f1", drafted.template)
+
+
+def test_every_kind_is_exact_approximate_or_not_to_be_had_and_why() -> None:
+    by_rest = {kind for kind in KINDS if any(o.provider == "rest" for o in PROVIDERS.of(kind))}
+    assert set(INTENTS) == set(KINDS) - by_rest | (set(INTENTS) & by_rest)
+    for kind, intent in INTENTS.items():
+        offered = kind in PROVIDER.offers
+        assert offered == (intent.verdict in ("exact", "approximate")), kind
+        assert intent.how
+    assert set(ACTIONS) == set(PROVIDER.offers)
+
+
+def test_the_documented_table_is_the_providers() -> None:
+    text = (ROOT / "docs" / "fis.md").read_text()
+    assert text[text.index(BEGIN) : text.index(END) + len(END)] == table()
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [stop_instances(NODES), kill_process(NODES, "SIGKILL"), disrupt(NODES, "all"), disrupt(NODES, "availability-zone")],
+    ids=["stop", "kill", "all", "zone"],
+)
+def test_each_template_is_one_that_fis_takes(draft: Any) -> None:
+    request = made(draft)
+    assert Model("fis").problems_of_input("CreateExperimentTemplate", request) == []
+    for name, action in request["actions"].items():
+        targets = action.get("targets", {})
+        assert catalogue.problems(action["actionId"], action.get("parameters", {}), targets) == [], name
+        assert set(targets.values()) <= set(request["targets"])
+    assert all(len(target["resourceArns"]) <= 5 for target in request["targets"].values())
+    assert request["stopConditions"] == [{"source": "aws:cloudwatch:alarm", "value": FILE.alarms[0]}]
+    assert request["experimentOptions"]["emptyTargetResolutionMode"] == "fail"
+
+
+def test_resources_beyond_five_are_several_targets_and_each_is_named_once() -> None:
+    every = [f"arn:{number:03}" for number in range(12)]
+    found = chunks("nodes", "aws:ec2:instance", reversed(every))
+    assert [len(each["resourceArns"]) for each in found.values()] == [5, 5, 2]
+    assert [arn for each in found.values() for arn in each["resourceArns"]] == every
+
+
+def test_a_killed_process_is_started_by_fis_itself_after_the_longest_time() -> None:
+    actions = made(kill_process(NODES[:1], "SIGKILL"))["actions"]
+    assert actions["wait"]["startAfter"] == ["kill-nodes-0"] and actions["wait"]["parameters"] == {"duration": "PT10M"}
+    start = actions["start-nodes-0"]
+    assert start["startAfter"] == ["wait"]
+    assert start["parameters"]["documentParameters"] == '{"commands":["systemctl\\u0020start\\u0020opensearch"]}'
+
+
+def test_an_instance_that_does_not_run_is_refused() -> None:
+    class Stopped(Known):
+        state = "stopped"
+
+    with pytest.raises(Exception, match="is stopped: expected running"):
+        stop_instances(NODES[:1])(FILE, Stopped(FILE, "staging"), Lab())
+
+
+# ---- what is believed ---------------------------------------------------------------------------------------
+
+
+class Shown:
+    effect_deadline = gone_deadline = held_deadline = 1.0
+    holds = True
+
+    def __init__(self, proven: bool) -> None:
+        self.look = Look(proven, "seen", [Probe("it", "x", "x", proven)])
+
+    def before(self, lab: Any) -> Look:
+        return self.look
+
+    in_effect = held = still = gone = before
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize(
+    ("status", "holds", "over"),
+    [
+        ("running", True, False),
+        ("pending", False, False),
+        ("stopping", False, False),
+        ("completed", False, True),
+        ("stopped", False, True),
+        ("failed", False, True),
+        ("cancelled", False, True),
+        (None, False, True),
+    ],
+)
+def test_fis_can_take_a_proof_away_and_never_make_one(
+    monkeypatch: pytest.MonkeyPatch, seen: bool, status: str | None, holds: bool, over: bool
+) -> None:
+    class Target:
+        run = "run-1"
+
+        class fis:
+            @staticmethod
+            def word(run: str, fault: str) -> Word:
+                return Word(status, str(status))
+
+    monkeypatch.setattr(provider, "ExistingTarget", Target)
+    evidence = provider.Running(Shown(seen), "f1")  # type: ignore[arg-type]
+    lab: Any = Target()
+    assert evidence.in_effect(lab).proven is evidence.held(lab).proven is (seen and holds)
+    assert evidence.gone(lab).proven is (seen and over)
+    assert evidence.before(lab).proven is seen

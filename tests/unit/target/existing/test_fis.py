@@ -1,0 +1,239 @@
+"""Experiments of AWS FIS from template to restored: once, whatever becomes of a call, and nothing is left.
+
+The endpoint, moto and boto3 are real; the lab behind them only remembers what was done to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import pytest
+from fishands import TinyLab, needs_moto
+from fistamper import Times, tampering
+
+from chaos.base.errors import ChaosError, FaultError
+from chaos.definitions.fis import FisFile
+from chaos.fis_endpoint import mirror, standing
+from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
+from chaos.fis_endpoint.standing import Standing
+from chaos.providers.fis import Drafted, disrupt, kill_process, stop_instances
+from chaos.target.existing.fis import OVER, Fis
+from chaos.target.labs.processes import wait_until
+
+FAULT, NODE = "f1", "c-data"
+NUMBERS = count(1)
+
+
+def nobody(path: str) -> tuple[int, Any]:
+    raise AssertionError("by tags the cluster is not asked")
+
+
+@dataclass
+class There:
+    """``times``: what goes wrong at the endpoint; nothing unless a test says so."""
+
+    lab: TinyLab
+    stands: Standing
+    file: FisFile
+    times: Times
+
+    def __post_init__(self) -> None:
+        self.anew()
+
+    def anew(self) -> None:
+        """A run of its own, and nothing goes wrong yet."""
+        self.fis, self.run = Fis(self.file, "staging"), f"run-{next(NUMBERS)}"
+        self.times.left = 0
+
+    def drafted(self, draft: Any) -> Drafted:
+        found: Drafted = draft(self.fis.file, self.fis, self.lab)
+        return found
+
+    def begin(self, draft: Any) -> Drafted:
+        drafted = self.drafted(draft)
+        self.fis.make_template(self.run, FAULT, drafted.template)
+        self.fis.start(self.run, FAULT, drafted.expected)
+        return drafted
+
+    def end(self, drafted: Drafted) -> None:
+        self.fis.end(self.run, FAULT, drafted.snapshot)
+        self.fis.drop_template(self.run, FAULT)
+
+    @property
+    def ec2(self) -> Any:
+        return client("ec2", self.stands.moto)
+
+    def well(self) -> bool:
+        states = {each.state for each in mirror.Mirror(self.lab.id, self.stands.moto).instances().values()}
+        return states == {"running"} and not self.lab.dead and not self.lab.blocked and self.fis.left() == []
+
+
+@pytest.fixture(scope="module")
+def stood(tmp_path_factory: pytest.TempPathFactory) -> Iterator[There]:
+    needs_moto()
+    folder = tmp_path_factory.mktemp("fis")
+    lab = TinyLab("fis-of-a-test")
+    times = Times("deny", frozenset(), left=0)
+    with standing.standing(
+        lab, time_scale=600.0, folder=folder, changed=lambda setup: replace(setup, serve=tampering(times))
+    ) as stands:
+        file = FisFile.model_validate(
+            {
+                "region": REGION,
+                "account": ACCOUNT,
+                "role": standing.ROLE,
+                "instances": {"tag": mirror.NODE},
+                "longest": "12h",
+                "alarms": [stands.alarm],
+                "endpoint": stands.url,
+                "time_scale": "600x",
+            }
+        )
+        yield There(lab, stands, file, times)
+
+
+@pytest.fixture
+def there(stood: There) -> There:
+    stood.anew()
+    return stood
+
+
+ZONE_C = ["c-cm", "c-data"]
+
+
+@pytest.mark.parametrize(
+    ("draft", "dead", "blocked"),
+    [
+        (stop_instances([NODE]), {NODE}, False),
+        (kill_process([NODE], "SIGKILL"), {NODE}, False),
+        (disrupt(ZONE_C, "all"), set(), True),
+        (disrupt(ZONE_C, "availability-zone"), set(), True),
+    ],
+    ids=["stop", "kill", "all", "zone"],
+)
+def test_it_is_made_and_all_is_as_before(there: There, draft: Any, dead: set[str], blocked: bool) -> None:
+    assert there.well() and there.fis.not_ready(nobody, [NODE]) == []
+    drafted = there.begin(draft)
+    assert wait_until(lambda: there.lab.dead == dead and bool(there.lab.blocked) is blocked, 30)
+    assert there.fis.word(there.run, FAULT).running and there.fis.ended_early() is None
+    assert [each for each in there.fis.left() if "running" in each]
+    there.end(drafted)
+    assert there.well() and there.fis.word(there.run, FAULT).over and there.fis.ended_early() is None
+    there.end(drafted)  # once more does no harm
+    assert there.well()
+
+
+CALLS = (
+    "CreateExperimentTemplate",
+    "StartExperiment",
+    "GetExperiment",
+    "ListExperiments",
+    "ListExperimentTemplates",
+    "ListExperimentResolvedTargets",
+    "StopExperiment",
+    "DeleteExperimentTemplate",
+    "DescribeInstances",
+)
+
+
+SOME = {
+    ("StartExperiment", "drop"),
+    ("StartExperiment", "cut"),
+    ("StopExperiment", "error"),
+    ("ListExperiments", "cut"),
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        pytest.param(call, what, marks=() if (call, what) in SOME else pytest.mark.full)
+        for call in CALLS
+        for what in ("deny", "throttle", "error", "drop", "cut")
+    ],
+)
+def test_a_call_that_goes_wrong_makes_no_second_experiment_and_leaves_nothing(
+    there: There, operation: str, what: Any
+) -> None:
+    times, drafted = there.times, there.drafted(stop_instances([NODE]))
+    times.what, times.operations, times.left = what, frozenset({operation}), 100 if what == "deny" else 1
+    with suppress(ChaosError):
+        there.fis.make_template(there.run, FAULT, drafted.template)
+        there.fis.start(there.run, FAULT, drafted.expected)
+    with suppress(ChaosError):
+        there.end(drafted)
+    assert times.left < 100
+    times.left = 0
+    there.end(drafted)
+    assert there.well(), there.fis.left()
+    assert len(there.fis.experiments(there.run)) <= 1
+
+
+def test_another_machine_ends_it_by_its_tags_alone(there: There) -> None:
+    drafted = there.begin(stop_instances([NODE]))
+    elsewhere = Fis(there.fis.file, "staging")
+    elsewhere.end(there.run, FAULT, drafted.snapshot)
+    elsewhere.drop_template(there.run, FAULT)
+    assert there.well() and len(there.fis.experiments(there.run)) == 1
+
+
+def test_a_network_acl_of_somebody_else_is_left_and_named(there: There) -> None:
+    drafted = there.begin(disrupt(ZONE_C, "all"))
+    (subnet,) = drafted.snapshot["acls"]
+    described = there.ec2.describe_network_acls(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])
+    (mine,) = [a for a in described["NetworkAcls"][0]["Associations"] if a["SubnetId"] == subnet]
+    theirs = there.ec2.create_network_acl(VpcId=described["NetworkAcls"][0]["VpcId"])["NetworkAcl"]["NetworkAclId"]
+    there.ec2.replace_network_acl_association(AssociationId=mine["NetworkAclAssociationId"], NetworkAclId=theirs)
+    with pytest.raises(FaultError, match=f"{subnet} has {theirs}, which is neither what it had"):
+        there.fis.end(there.run, FAULT, drafted.snapshot)
+    assert there.fis.acls([subnet]) == {subnet: theirs}
+    (now,) = there.ec2.describe_network_acls(NetworkAclIds=[theirs])["NetworkAcls"][0]["Associations"]
+    before = drafted.snapshot["acls"][subnet]
+    there.ec2.replace_network_acl_association(AssociationId=now["NetworkAclAssociationId"], NetworkAclId=before)
+    there.end(drafted)
+    assert there.well()
+
+
+def test_an_experiment_that_somebody_stops_is_noticed(there: There) -> None:
+    drafted = there.begin(stop_instances([NODE]))
+    (made,) = there.fis.experiments(there.run)
+    there.fis.call("fis", "stop_experiment", id=made["id"])
+    there.fis._await(made["id"], 30, lambda word: word.over, "to end")
+    there.fis._words.clear()
+    assert "is over, and we did not stop it" in str(there.fis.ended_early())
+    there.end(drafted)
+    assert there.well()
+
+
+def test_a_node_without_its_own_instance_is_refused(there: There) -> None:
+    with pytest.raises(FaultError, match="no instances of EC2 are d-data"):
+        there.fis.instances(nobody, ["d-data"])
+    (id,) = [each.id for each in there.fis.instances(nobody, [NODE]).values()]
+    there.ec2.create_tags(Resources=[id], Tags=[{"Key": mirror.NODE, "Value": "b-data"}])
+    with pytest.raises(FaultError, match="2 instances of EC2 are b-data"):
+        there.fis.instances(nobody, ["b-data"])
+    there.ec2.create_tags(Resources=[id], Tags=[{"Key": mirror.NODE, "Value": NODE}])
+
+
+def test_a_subnet_with_a_node_that_is_not_meant_is_refused(there: There) -> None:
+    every = [node.name for node in there.lab.topology.nodes]
+    with pytest.raises(FaultError, match=r"c-cm is in subnet-\w+ too, and would be cut off with c-data"):
+        there.fis.subnets(nobody, [NODE], every)
+
+
+def test_what_is_over_is_what_the_api_says_is_over() -> None:
+    from chaos.fis_endpoint.engine import EXPERIMENT_MOVES
+
+    assert {state for then in EXPERIMENT_MOVES.values() for state in then} - set(EXPERIMENT_MOVES) == set(OVER)
+
+
+def test_a_terminated_instance_is_told_and_never_replaced(there: There) -> None:
+    drafted = there.begin(stop_instances([NODE]))
+    (id,) = drafted.snapshot["instances"]
+    there.ec2.terminate_instances(InstanceIds=[id])
+    with pytest.raises(FaultError, match="is terminated: nobody can start it again"):
+        there.fis.end(there.run, FAULT, drafted.snapshot)
