@@ -29,6 +29,8 @@ class Doors:
         self.ports: dict[str, int] = {}
         self._loop = asyncio.new_event_loop()
         self._servers: list[asyncio.Server] = []
+        self._served: set[asyncio.Task[None] | None] = set()
+        """Connections under way: the loop itself holds them weakly."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="doors", daemon=True)
 
     def open(self, ports: Mapping[str, int] | None = None) -> None:
@@ -48,6 +50,14 @@ class Doors:
             self.ports[node] = server.sockets[0].getsockname()[1]
 
     async def _serve(self, node: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self._served.add(task)
+        try:
+            await self._carry(node, reader, writer)
+        finally:
+            self._served.discard(task)
+
+    async def _carry(self, node: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._awake(node, reader)
             raw = await asyncio.to_thread(self._to[node]().connect, CONNECT_SECONDS)
@@ -76,16 +86,23 @@ class Doors:
             await self._awake(node, source)
             sink.write(data)
             await sink.drain()
-        await self._awake(node, source) if not source.at_eof() else None
         with suppress(OSError):
             if sink.can_write_eof():
                 sink.write_eof()
 
     def close(self) -> None:
-        """Idempotent."""
+        """End every connection. Idempotent."""
+        if not self._thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    async def _close(self) -> None:
         for server in self._servers:
-            self._loop.call_soon_threadsafe(server.close)
-        self._servers = []
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
+            server.close()
+        under_way = [task for task in self._served if task is not None]
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)

@@ -7,22 +7,28 @@ It shows that targets, direction and duration survive translation, and nothing a
 from __future__ import annotations
 
 import json
+import random
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from clusterkit import Cli, await_event, cli, events, findings, in_effect, keepers_of
 from fistamper import AstrayHands, IdleHands, Times, elsewhere, tampering
 
+from chaos.base.errors import ChaosError
 from chaos.definitions.existing import load_existing
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.opening import Setup
 from chaos.fis_endpoint.standing import Standing
 from chaos.opensearch.views import administer, await_green
-from chaos.target.existing.fis import Fis
+from chaos.providers.fis import disrupt, stop_instances
+from chaos.target.existing.fis import OVER, Fis
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
 
@@ -157,6 +163,7 @@ def never_green(there: There, code: int, output: str, outcome: str, *, clean: bo
 STOP = "node.stop: {target: node c-data}"
 
 
+@pytest.mark.full
 def test_completed_without_having_done_anything_is_inconclusive(playground: LocalLab, tmp_path: Path) -> None:
     with stood(playground, tmp_path, lambda setup: replace(setup, hands=IdleHands(setup.hands))) as there:
         code, output = there.run(STOP)
@@ -177,8 +184,7 @@ def test_another_instance_than_was_asked_for_is_no_proof(playground: LocalLab, t
         mended(playground)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("more", [False, True], ids=["another", "one more"])
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.full)], ids=["another", "one more"])
 def test_fis_that_chooses_others_than_were_asked_for_is_stopped(
     playground: LocalLab, tmp_path: Path, more: bool
 ) -> None:
@@ -275,3 +281,76 @@ def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) 
     code, output = cli("fis", "policy", file, "--on", there.file)
     assert code == 0 and "ec2:StopInstances" in output and "ssm:SendCommand" not in output, output
     assert administer(there.lab, "GET", "/_cat/indices?format=json")[0] == 200 and there.well()
+
+
+# ---- the endpoint itself dies -----------------------------------------------------------------------------
+
+
+class Endpoint:
+    """``opensearch-chaos fis-endpoint`` as a process of its own, which can be killed and started again."""
+
+    def __init__(self, lab: LocalLab, folder: Path) -> None:
+        self.lab, self.target = lab, folder / "topologies" / "existing" / "staging.yaml"
+        self.process: Cli | None = None
+
+    def start(self) -> Fis:
+        self.target.unlink(missing_ok=True)
+        self.process = Cli("fis-endpoint", self.lab.id, "--target", self.target, "--time-scale", f"{SCALE:g}")
+        assert wait_until(self.target.exists, 120), self.process.end(1)
+        written = load_existing(self.target).written
+        assert written.fis is not None
+        return Fis(written.fis, written.name)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.process.kill()
+        self.process.process.wait()
+
+
+@pytest.fixture
+def endpoint(playground: LocalLab, tmp_path: Path) -> Iterator[Endpoint]:
+    made = Endpoint(playground, tmp_path)
+    yield made
+    assert made.process is not None
+    made.process.signal(signal.SIGTERM)
+    assert made.process.end(120)[0] == 0
+    mended(playground)
+
+
+@pytest.mark.full
+def test_an_endpoint_that_is_killed_at_a_random_moment_undoes_at_its_restart(
+    endpoint: Endpoint, playground: LocalLab
+) -> None:
+    names = [node.name for node in playground.topology.nodes]
+
+    def broken() -> list[str]:
+        dead = [name for name in names if playground.process_state(name) in (None, "T", "Z")]
+        hosts = [host.name for host in playground.wiring.hosts]
+        cut = [f"{a} from {b}" for a in hosts for b in hosts if a != b and not playground.reaches_neighbour(a, b)]
+        return dead + cut
+
+    for seed in range(10):
+        drawn = random.Random(seed)
+        fis = endpoint.start()
+        draft = stop_instances(["c-data"]) if seed % 2 else disrupt(sorted(ZONE_C), "all")
+        drafted = draft(fis.file, fis, SimpleNamespace(topology=playground.topology))
+        fis.make_template(f"run-{seed}", "f1", drafted.template)
+        thread = threading.Thread(target=_tried, args=(fis, f"run-{seed}", drafted.expected))
+        thread.start()
+        time.sleep(drawn.uniform(0.0, 3.0))
+        endpoint.kill()
+        thread.join()
+        fis = endpoint.start()
+        assert broken() == [], seed
+        assert all(each["state"]["status"] in OVER for each in fis.experiments())
+        fis.end(f"run-{seed}", "f1", drafted.snapshot)
+        fis.drop_template(f"run-{seed}", "f1")
+        assert fis.left() == []
+        endpoint.kill()
+        assert await_green(playground, 240)[0]
+    endpoint.start()
+
+
+def _tried(fis: Fis, run: str, expected: dict[str, list[str]]) -> None:
+    with suppress(ChaosError):
+        fis.start(run, "f1", expected)
