@@ -80,6 +80,8 @@ class FaultRecord:
     """Second 0 of the run's axis."""
     provider: str | None = None
     """Who carried it out; older records do not say."""
+    silences: tuple[str, ...] = ()
+    """Nodes that nobody outside reaches while it holds, the runner neither, though it is a fault on links."""
     grade: str = PATH
     accepted: bool = True
     """Whether proofs of that grade count here."""
@@ -178,6 +180,7 @@ def faults(record: Record) -> tuple[FaultRecord, ...]:
                 held_due=command.get("held") is True and _in_order(record),
                 origin=record.origin,
                 provider=command.get("provider"),
+                silences=tuple(str(node) for node in command.get("silences") or ()),
                 grade=(grade := str(command.get("grade") or PATH)),
                 accepted=grade == PATH or (grade != NEVER_ACCEPTED and grade in accepts),
                 failures=tuple(

@@ -353,6 +353,7 @@ def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
         start, end = int(fault.in_effect or 0), fault.undo or record.last_seen
         others = [o for o in commands if o.command < end and (o.undo or record.last_seen) > start]
         hit = {node for other in others if not other.kind.startswith(NETWORK) for node in _hit(record, other)}
+        hit |= {node for other in others for node in other.silences}
         due |= fault.kind.startswith(NETWORK) and (end - start) / SECOND >= PATH_LONG and hit < set(record.zone_of)
         during = _answers([sample for sample in samples if start <= int(sample["t"]) < end], clock)
         for node, found in during.items():

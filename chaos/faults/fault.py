@@ -61,7 +61,8 @@ class Fault:
     what it holds while active: two faults never hold the same. Moves on different hosts are made at once, unless
     ``in_order``. ``worker`` starts after the moves and ends before their undo. ``read``, where an inverse needs values
     of the moment, makes the moves from the lab right before they are written down; ``moves`` then is what a plan can
-    know of them. ``provider`` carries it out, and its proof is of this ``grade``.
+    know of them. ``provider`` carries it out, and its proof is of this ``grade``. Nodes that it ``silences`` do not
+    answer us either.
     """
 
     id: str
@@ -81,3 +82,4 @@ class Fault:
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
     provider: str = ""
     grade: Grade = Grade.PATH
+    silences: tuple[str, ...] = ()

@@ -65,6 +65,7 @@ class Kind(FaultParams):
             read=means.read,
             provider=offer.provider,
             grade=offer.grade,
+            silences=means.silences,
         )
 
 

@@ -190,6 +190,7 @@ class Lifecycle:
     def _command(self, active: Active) -> None:
         """``held``: it is to be looked at again right before its undo, so that a look that is missing is noticed."""
         fault = active.fault
+        more: dict[str, Any] = {"silences": list(fault.silences)} if fault.silences else {}
         self._events.write(
             "fault.command",
             fault=fault.id,
@@ -203,6 +204,7 @@ class Lifecycle:
             links=[list(link) for link in fault.links],
             pulses=active.pulses,
             held=active.evidence.holds and not active.pulses,
+            **more,
         )
 
     def _make(self, active: Active) -> list[str]:

@@ -41,6 +41,7 @@ class Means:
     ``needs``: capabilities beyond those of the offer. ``in_order``: moves on different hosts are not made at once.
     ``worker`` starts after the moves and ends before their undo. ``read``: see :class:`chaos.faults.fault.Fault`.
     ``evidence``: what must be seen where the kind's own, which it is given, cannot be looked at or is not enough.
+    ``silences``: nodes that nobody outside reaches meanwhile, we neither, though the kind hits links alone.
     """
 
     moves: tuple[Reversible, ...]
@@ -49,6 +50,7 @@ class Means:
     worker: Worker | None = None
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
     evidence: Callable[[Evidence], Evidence] = lambda own: own
+    silences: tuple[str, ...] = ()
 
 
 Make = Callable[[Any, Aim], Means]

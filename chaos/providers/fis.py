@@ -12,7 +12,7 @@ FIS User Guide (Actions reference, Systems Manager documents).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chaos.aws.catalogue import document_parameters, iso
@@ -332,7 +332,7 @@ def cut(fault: ZoneIsolation, aim: Aim, scope: str) -> Means:
     if fault.flap is not None:
         raise Lacking("FIS's actions last a minute at least, so nothing flaps by them", remedy="leave flap out")
     inside = [node.name for node in aim.scene.topology.nodes if node.zone == fault.zone]
-    return means(aim, disrupt(inside, scope), CutOff(inside))
+    return replace(means(aim, disrupt(inside, scope), CutOff(inside)), silences=tuple(inside))
 
 
 RESTORED = "the experiment is stopped; subnets that FIS leaves with its network ACL get their own again"

@@ -67,12 +67,12 @@ def test_a_busy_moment_is_no_leak() -> None:
     assert conditions(story(mutate=under_fault(busy)))["path"].ok
 
 
-def of_kind(kind: str, answers: dict[str, float | None]) -> Story:
+def of_kind(kind: str, answers: dict[str, float | None], **more: Any) -> Story:
     made = story(mutate=under_fault(lambda event: {"answers": event["answers"] | answers}))
     for chapter in made.chapters:
         for _, what, fields in chapter.events:
             if what == "fault.command":
-                fields["fault_kind"] = kind
+                fields |= {"fault_kind": kind, **more}
     return made
 
 
@@ -81,6 +81,14 @@ def test_a_killed_node_is_silent_by_the_fault_itself_and_the_others_are_not() ->
     assert conditions(of_kind("node.kill", dead))["path"].ok
     assert not conditions(of_kind("node.kill", {**dead, "a-data": None}))["path"].ok
     assert not conditions(of_kind("zone.isolation", dead))["path"].ok
+
+
+def test_nodes_that_a_cut_silences_for_us_too_are_silent_by_the_fault_and_no_others() -> None:
+    cut: dict[str, float | None] = {"c-data": None, "c-cm": None}
+    silences = ["c-cm", "c-data"]
+    assert conditions(of_kind("zone.isolation", cut, silences=silences))["path"].ok
+    assert not conditions(of_kind("zone.isolation", cut, silences=["c-cm"]))["path"].ok
+    assert not conditions(of_kind("zone.isolation", {**cut, "a-data": None}, silences=silences))["path"].ok
 
 
 def test_nothing_asked_under_a_long_fault_is_not_measured_and_so_not_valid() -> None:
