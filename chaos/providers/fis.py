@@ -37,6 +37,8 @@ PROVIDER = Provider("fis", "AWS FIS, on instances of EC2", grade=Grade.EFFECT, o
 NEEDS = ("fis",)
 MOST_ARNS = 5
 """Resources of one target of a template by their ARNs (API reference: resourceArns)."""
+DROPPED_SECONDS = 15.0
+"""That an experiment is waited for once its template is gone: its own undo has had its time by then."""
 COMMAND_SECONDS = 120
 """For a document that is over at once."""
 LATER = "(the run's)"
@@ -133,7 +135,7 @@ def _drop(lab: Lab, host: str, run: str, id: str) -> None:
     """Also what a start whose answer was lost began meanwhile is ended: without its template none comes after."""
     fis = there(lab)
     fis.drop_template(run, id)
-    fis.end(run, id, {})
+    fis.end(run, id, {}, within=DROPPED_SECONDS)
 
 
 @operation("fis.start")

@@ -384,15 +384,15 @@ class Fis:
                 return f"the experiment of AWS FIS for {fault} is over, and we did not stop it: {word.says}"
         return None
 
-    def end(self, run: str, fault: str, snapshot: Mapping[str, Any]) -> None:
+    def end(self, run: str, fault: str, snapshot: Mapping[str, Any], *, within: float = END_SECONDS) -> None:
         """Stop whatever of this fault is under way, wait for its end, and put back what FIS leaves. Idempotent; never
-        starts anything of FIS's."""
+        starts anything of FIS's. ``within``: seconds that it is waited for."""
         failed = []
         self._stopped.add((run, fault))
         for each in self.experiments(run, fault):
             self._ids[run, fault] = each["id"]
             try:
-                self._stop(each["id"])
+                self._stop(each["id"], within)
             except ChaosError as error:
                 failed.append(error.message)
         self._words.pop((run, fault), None)
@@ -404,7 +404,7 @@ class Fis:
         if failed:
             raise FaultError("; ".join(failed))
 
-    def _stop(self, id: str) -> None:
+    def _stop(self, id: str, within: float) -> None:
         if self._word(id).over:
             return
         try:
@@ -412,7 +412,7 @@ class Fis:
         except FaultError:
             if not self._word(id).over:  # it may have ended by itself meanwhile
                 raise
-        self._await(id, self._patience(END_SECONDS), lambda word: word.over, "to end")
+        self._await(id, self._patience(within), lambda word: word.over, "to end")
 
     def _await(self, id: str, seconds: float, wanted: Callable[[Word], bool], what: str) -> None:
         end = time.monotonic() + seconds
