@@ -150,7 +150,7 @@ class Clients:
 
     def _local(self, service: str) -> Any:
         if self._session is None:
-            self._session = _deaf_session(self.region)
+            self._session = deaf_session(self.region)
         return self._session.client(
             service,
             endpoint_url=self.endpoint,
@@ -206,8 +206,9 @@ def _config(**more: Any) -> Any:
     )
 
 
-def _deaf_session(region: str) -> Any:
-    """One of boto3's that takes nothing from the environment or from AWS's files."""
+def deaf_session(region: str) -> Any:
+    """One of boto3's that takes nothing from the environment or from AWS's files, with credentials that are none of
+    AWS's. Raises MissingPrerequisite without boto3."""
     boto3 = _boto3()
     import botocore.session
 

@@ -15,8 +15,6 @@ VERSION = "2012-10-17"
 TAG = ("chaos", "allowed")
 """What an instance or subnet must have to be touched."""
 STOP, KILL, CUT = "aws:ec2:stop-instances", "aws:ssm:send-command", "aws:network:disrupt-connectivity"
-WAIT = "aws:fis:wait"
-KNOWN = (STOP, KILL, CUT, WAIT)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from chaos.commands.common import out
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.definitions.existing import Existing
+    from chaos.definitions.fis import FisFile
     from chaos.target.existing.fis import Fis
     from chaos.target.existing.target import ExistingTarget
 
@@ -23,15 +24,21 @@ On = Annotated[Path, typer.Option("--on", help="The target's file, such as topol
 Experiments = Annotated[list[Path], typer.Argument(help="Experiments that are to run there.")]
 
 
-def _target(on: Path) -> ExistingTarget:
-    """Raises InvalidInput where the file says nothing of AWS FIS."""
+def _read(on: Path) -> tuple[Existing, FisFile]:
+    """A target, and what its file says of AWS FIS. Raises InvalidInput where that is nothing."""
     from chaos.definitions.existing import load_existing
-    from chaos.run import recovering_on
-    from chaos.target.existing.target import ExistingTarget
 
     target = load_existing(on)
     if target.written.fis is None:
         raise InvalidInput(f"{target.file} says nothing of AWS FIS", remedy="write fis: there, see docs/fis.md")
+    return target, target.written.fis
+
+
+def _target(on: Path) -> ExistingTarget:
+    from chaos.run import recovering_on
+    from chaos.target.existing.target import ExistingTarget
+
+    target, _ = _read(on)
     return ExistingTarget(target, recovering_on.topology_of(target.written))
 
 
@@ -154,12 +161,8 @@ def fis_policy(
     Asks nobody. The instances and subnets that may be touched have the tag chaos = allowed.
     """
     from chaos.aws import policy
-    from chaos.definitions.existing import load_existing
 
-    target = load_existing(on)
-    file = target.written.fis
-    if file is None:
-        raise InvalidInput(f"{target.file} says nothing of AWS FIS", remedy="write fis: there, see docs/fis.md")
+    target, file = _read(on)
     kinds = _kinds(experiments) if experiments else sorted(ACTIONS)
     actions, documents = set[str](), set[str]()
     for kind in kinds:

@@ -95,8 +95,7 @@ class NodeEffects(Simple):
         probes = []
         for node, echo in echoes.items():
             probes.append(_at_home(node, "no answer", echo, echo.reply is not Reply.ANSWERED))
-            by = _seen_by(node, told)
-            probes.append(_member(node, "no member", told, any(s is not None for s in told.values()) and not by))
+            probes.append(_no_member(node, told))
         return probes
 
     def _still_ones(self, lab: Lab, nodes: Sequence[str]) -> list[Probe]:
@@ -108,14 +107,7 @@ class NodeEffects(Simple):
             taken, how = _taken(lab, node)
             probes.append(Probe(f"a connection to {node}", "taken", how, taken, about=node))
             asked = spread([(other, node) for other in self._others() if other in _names(lab)], NEIGHBOURS)
-            lines: list[Line] = [Asked(lab, pair) for pair in asked]
-            for (other, _), answer in together(lines, SILENCE_SECONDS).items():
-                shows = answer.is_(Reply.SILENT)
-                probes.append(Probe(f"{other} asks {node}", "silent", str(answer), shows, about=node))
-            for line in lines:
-                line.close()
-            if not lines:
-                probes.append(Probe(f"others ask {node}", "silent", "nobody can be asked", False, about=node))
+            probes += _silence(lab, node, asked)
         return probes
 
     def _alive(self, lab: Lab, told: Mapping[str, frozenset[str] | None]) -> list[Probe]:
@@ -148,20 +140,13 @@ class CutOff(NodeEffects):
         outside = [other for other in self._others() if other in _names(lab)]
         probes = []
         for node, echo in at_once(lambda node: direct(lab, node, SILENCE_SECONDS), nodes).items():
-            by = _seen_by(node, told)
-            probes.append(_member(node, "no member", told, any(s is not None for s in told.values()) and not by))
+            probes.append(_no_member(node, told))
             asked = spread([(other, node) for other in outside], NEIGHBOURS)
             if echo.reply is Reply.ANSWERED:
                 asked += spread([(node, other) for other in outside], NEIGHBOURS)
             else:
                 probes.append(_at_home(node, "silent", echo, echo.reply is Reply.SILENT))
-            lines: list[Line] = [Asked(lab, pair) for pair in asked]
-            for (a, b), answer in together(lines, SILENCE_SECONDS).items():
-                probes.append(Probe(f"{a} asks {b}", "silent", str(answer), answer.is_(Reply.SILENT), about=node))
-            for line in lines:
-                line.close()
-            if not lines:
-                probes.append(Probe(f"others ask {node}", "silent", "nobody can be asked", False, about=node))
+            probes += _silence(lab, node, asked)
         return probes
 
 
@@ -225,6 +210,25 @@ def _at_home(node: str, expected: str, echo: Echo, ok: bool) -> Probe:
 
 def _member(node: str, expected: str, told: Mapping[str, frozenset[str] | None], ok: bool) -> Probe:
     return Probe(f"{node} as others have it", expected, _words(node, told), ok, about=node)
+
+
+def _no_member(node: str, told: Mapping[str, frozenset[str] | None]) -> Probe:
+    someone_says = any(seen is not None for seen in told.values())
+    return _member(node, "no member", told, someone_says and not _seen_by(node, told))
+
+
+def _silence(lab: Lab, node: str, asked: Sequence[Pair]) -> list[Probe]:
+    """What becomes of these questions between nodes, which are to get no answer; none at all shows nothing."""
+    if not asked:
+        return [Probe(f"others ask {node}", "silent", "nobody can be asked", False, about=node)]
+    lines: list[Line] = [Asked(lab, pair) for pair in asked]
+    answers = together(lines, SILENCE_SECONDS)
+    for line in lines:
+        line.close()
+    return [
+        Probe(f"{a} asks {b}", "silent", str(answer), answer.is_(Reply.SILENT), about=node)
+        for (a, b), answer in answers.items()
+    ]
 
 
 def _judged(probes: list[Probe], what: str) -> Look:

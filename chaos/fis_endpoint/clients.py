@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from chaos.base.errors import InvalidInput, MissingPrerequisite
+from chaos.aws.clients import deaf_session
+from chaos.base.errors import InvalidInput
 
 ACCOUNT = "123456789012"
 """The account that moto has by default; no real one."""
@@ -32,18 +32,9 @@ def client(service: str, url: str, region: str = REGION) -> Any:
     """
     if not is_loopback(url):
         raise InvalidInput(f"{url} is not on this machine", remedy="give the URL of a server on 127.0.0.1")
-    try:
-        from botocore.config import Config
-        from botocore.session import Session
-    except ImportError:
-        raise MissingPrerequisite(
-            "the local endpoint needs boto3", remedy="run: pip install 'opensearch-chaos[aws]'"
-        ) from None
-    nobody = {
-        "profile": (None, None, None, None),
-        "config_file": (None, None, os.devnull, None),
-        "credentials_file": (None, None, os.devnull, None),
-    }
+    session = deaf_session(region)
+    from botocore.config import Config
+
     config = Config(
         connect_timeout=5.0,
         read_timeout=READ_SECONDS,
@@ -52,14 +43,7 @@ def client(service: str, url: str, region: str = REGION) -> Any:
         use_fips_endpoint=False,
         use_dualstack_endpoint=False,
     )
-    return Session(session_vars=nobody).create_client(
-        service,
-        region_name=region,
-        endpoint_url=url,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-        config=config,
-    )
+    return session.client(service, endpoint_url=url, config=config)
 
 
 def error_code(error: Exception) -> str | None:

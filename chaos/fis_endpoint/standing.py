@@ -21,7 +21,7 @@ from chaos.fis_endpoint.ec2 import Ec2
 from chaos.fis_endpoint.hands import LabHands
 from chaos.fis_endpoint.mirror import Ec2Resources, Mirror
 from chaos.fis_endpoint.moto_server import MotoServer
-from chaos.fis_endpoint.opening import Opened, Setup, opened
+from chaos.fis_endpoint.opening import Setup, opened
 from chaos.fis_endpoint.own import Alarms
 from chaos.fis_endpoint.policy import ALLOW_ALL, read
 from chaos.fis_endpoint.server import Moto
@@ -45,7 +45,6 @@ class Standing:
     lab: BaseLab
     url: str
     doors: dict[str, str]
-    opened: Opened
     alarm: str
     time_scale: str
     moto: str
@@ -170,7 +169,7 @@ def standing(
         doors.open(_before(folder))
         paths.write_json(folder / "doors.json", doors.ports)
         urls = {node: f"{lab.access.scheme}://127.0.0.1:{number}" for node, number in doors.ports.items()}
-        yield Standing(lab, there.url, urls, there, alarm, f"{time_scale:g}x", moto.url)
+        yield Standing(lab, there.url, urls, alarm, f"{time_scale:g}x", moto.url)
 
 
 def _way(lab: BaseLab, node: str) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -101,13 +102,9 @@ class Fis:
 
     def call(self, service: str, operation: str, **given: Any) -> dict[str, Any]:
         """One call. Raises FaultError with what AWS says."""
-        try:
+        with _in_words(service, operation):
             answer: dict[str, Any] = getattr(self.clients.client(service), operation)(**given)
-        except ChaosError:
-            raise
-        except Exception as error:  # botocore makes its exceptions while it runs
-            raise FaultError(f"{service} {operation}: {said(error)}") from error
-        return answer
+            return answer
 
     def _told(self, service: str, operation: str, key: str, **given: Any) -> dict[str, Any]:
         """What stands under ``key`` of an answer. botocore takes an answer that was cut short for one without members
@@ -119,12 +116,8 @@ class Fis:
 
     def _all(self, service: str, operation: str, key: str, **given: Any) -> list[dict[str, Any]]:
         """Of all pages what stands under ``key``. A page without it, of services that always send it, is no page."""
-        try:
+        with _in_words(service, operation):
             pages = paged(self.clients.client(service), operation, **given)
-        except ChaosError:
-            raise
-        except Exception as error:
-            raise FaultError(f"{service} {operation}: {said(error)}") from error
         if service in ("fis", "ssm") and any(key not in page for page in pages):
             raise FaultError(f"{service} {operation}: an answer without {key}")
         return [each for page in pages for each in page.get(key, [])]
@@ -527,6 +520,17 @@ class Fis:
             if each["state"]["status"] not in OVER
         ]
         return found + [f"the template {each['id']} of FIS is still there" for each in self.templates(run)]
+
+
+@contextmanager
+def _in_words(service: str, operation: str) -> Iterator[None]:
+    """What botocore raises, as a FaultError with what AWS says."""
+    try:
+        yield
+    except ChaosError:
+        raise
+    except Exception as error:  # botocore makes its exceptions while it runs
+        raise FaultError(f"{service} {operation}: {said(error)}") from error
 
 
 def token(run: str, fault: str, what: str) -> str:

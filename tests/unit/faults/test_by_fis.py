@@ -88,6 +88,23 @@ def test_each_template_is_one_that_fis_takes(draft: Any) -> None:
     assert request["experimentOptions"]["emptyTargetResolutionMode"] == "fail"
 
 
+@pytest.mark.parametrize("kind", sorted(ACTIONS))
+def test_policies_are_of_the_actions_and_documents_that_each_kind_is_made_of(kind: str) -> None:
+    drafts = {
+        "node.stop": stop_instances(NODES),
+        "zone.power_loss": stop_instances(NODES),
+        "node.kill": kill_process(NODES, "SIGKILL"),
+        "cluster_manager.quorum_loss": kill_process(NODES, "SIGKILL"),
+        "zone.isolation": disrupt(NODES, "all"),
+        "zone.partition": disrupt(NODES, "availability-zone"),
+    }
+    made_of = made(drafts[kind])["actions"].values()
+    arns = [each["parameters"]["documentArn"] for each in made_of if "documentArn" in each["parameters"]]
+    actions, documents = ACTIONS[kind]
+    assert set(actions) == {each["actionId"] for each in made_of}
+    assert set(documents) == {arn.rpartition("/")[2] for arn in arns}
+
+
 def test_resources_beyond_five_are_several_targets_and_each_is_named_once() -> None:
     every = [f"arn:{number:03}" for number in range(12)]
     found = chunks("nodes", "aws:ec2:instance", reversed(every))
