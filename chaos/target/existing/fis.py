@@ -251,8 +251,10 @@ class Fis:
         names = [arn.split(":alarm:", 1)[1] for arn in self.file.alarms]
         if not names:
             return []
-        found = self._all("cloudwatch", "describe_alarms", "MetricAlarms", AlarmNames=names)
-        found += self._all("cloudwatch", "describe_alarms", "CompositeAlarms", AlarmNames=names)
+        found: list[dict[str, Any]] = []
+        for key, kind in (("MetricAlarms", "MetricAlarm"), ("CompositeAlarms", "CompositeAlarm")):
+            # of composite ones CloudWatch tells only who asks for them (DescribeAlarms, AlarmTypes)
+            found += self._all("cloudwatch", "describe_alarms", key, AlarmNames=names, AlarmTypes=[kind])
         if without := sorted(set(names) - {each["AlarmName"] for each in found}):
             raise FaultError(f"CloudWatch has no alarm {', '.join(without)}")
         return found

@@ -198,6 +198,25 @@ def test_a_network_acl_of_somebody_else_is_left_and_named(there: There) -> None:
     assert there.well()
 
 
+class Told(Fis):
+    """CloudWatch as its API is documented: composite alarms only for who asks for them. moto makes none."""
+
+    def _all(self, service: str, operation: str, key: str, **given: Any) -> list[dict[str, Any]]:
+        asked = given.get("AlarmTypes") or ["MetricAlarm"]
+        there = {"MetricAlarms": ("MetricAlarm", standing.ALARM), "CompositeAlarms": ("CompositeAlarm", "of-several")}
+        kind, name = there[key]
+        return [{"AlarmName": name}] if kind in asked and name in given["AlarmNames"] else []
+
+
+def test_composite_alarms_are_found_too_and_one_that_is_not_there_is_told(there: There) -> None:
+    arn = f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:of-several"
+    both = there.file.model_copy(update={"alarms": (*there.file.alarms, arn)})
+    assert {each["AlarmName"] for each in Told(both, "staging").alarms()} == {standing.ALARM, "of-several"}
+    with pytest.raises(FaultError, match="CloudWatch has no alarm of-several"):
+        Fis(both, "staging").alarms()
+    assert [each["StateValue"] for each in there.fis.alarms()] == ["OK"]
+
+
 def test_an_experiment_that_somebody_stops_is_noticed(there: There) -> None:
     drafted = there.begin(stop_instances([NODE]))
     (made,) = there.fis.experiments(there.run)
