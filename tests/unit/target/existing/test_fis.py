@@ -198,6 +198,38 @@ def test_a_network_acl_of_somebody_else_is_left_and_named(there: There) -> None:
     assert there.well()
 
 
+def test_other_targets_than_were_asked_for_are_no_experiment_of_ours(there: There) -> None:
+    drafted, other = there.drafted(stop_instances([NODE])), there.drafted(stop_instances(["b-data"]))
+    there.fis.make_template(there.run, FAULT, drafted.template)
+    with pytest.raises(FaultError, match=r"FIS chose other targets than were asked for: .* too; not "):
+        there.fis.start(there.run, FAULT, other.expected)
+    there.end(drafted)
+    assert there.well()
+
+
+@pytest.mark.parametrize(
+    ("experiment", "actions", "running"),
+    [
+        ("running", {"a": "running"}, True),
+        ("running", {"a": "completed", "b": "running"}, True),
+        ("running", {"a": "pending"}, False),
+        ("running", {"a": "running", "b": "skipped"}, False),
+        ("running", {"a": "running", "b": "failed"}, False),
+        ("running", {"a": "completed", "b": "cancelled"}, False),
+        ("completed", {"a": "completed"}, False),
+    ],
+)
+def test_it_runs_when_actions_have_begun_and_none_failed_or_was_skipped(
+    there: There, experiment: str, actions: dict[str, str], running: bool
+) -> None:
+    class Said(Fis):
+        def _told(self, service: str, operation: str, key: str, **given: Any) -> dict[str, Any]:
+            states = {name: {"state": {"status": status}} for name, status in actions.items()}
+            return {"state": {"status": experiment}, "actions": states}
+
+    assert Said(there.file, "staging")._word("EXP1").running is running
+
+
 class Told(Fis):
     """CloudWatch as its API is documented: composite alarms only for who asks for them. moto makes none."""
 
