@@ -11,7 +11,7 @@ import typer
 
 import chaos
 from chaos.base.errors import ChaosError, Exit
-from chaos.commands import fis, gameday
+from chaos.commands import fis, fis_acceptance, gameday
 from chaos.commands.auditing import audit
 from chaos.commands.catalogue import faults
 from chaos.commands.common import out, say_error
@@ -50,7 +50,7 @@ gameday_app = typer.Typer(
     help="Game days: scheduled, gated, announced, stoppable, on the record.", no_args_is_help=True
 )
 app.add_typer(gameday_app, name="gameday")
-fis_app = typer.Typer(help="Faults by AWS FIS: preflight, policy, export.", no_args_is_help=True)
+fis_app = typer.Typer(help="Faults by AWS FIS: preflight, policy, export, acceptance.", no_args_is_help=True)
 app.add_typer(fis_app, name="fis")
 
 
@@ -99,7 +99,7 @@ target_app.command("check")(target_check)
 target_app.command("rights")(target_rights)
 for name, each in gameday.COMMANDS.items():
     gameday_app.command(name)(each)
-for name, command in fis.COMMANDS.items():
+for name, command in (fis.COMMANDS | fis_acceptance.COMMANDS).items():
     fis_app.command(name)(command)
 
 INTERRUPTED = 130

@@ -24,7 +24,7 @@ On = Annotated[Path, typer.Option("--on", help="The target's file, such as topol
 Experiments = Annotated[list[Path], typer.Argument(help="Experiments that are to run there.")]
 
 
-def _read(on: Path) -> tuple[Existing, FisFile]:
+def read(on: Path) -> tuple[Existing, FisFile]:
     """A target, and what its file says of AWS FIS. Raises InvalidInput where that is nothing."""
     from chaos.definitions.existing import load_existing
 
@@ -34,15 +34,15 @@ def _read(on: Path) -> tuple[Existing, FisFile]:
     return target, target.written.fis
 
 
-def _target(on: Path) -> ExistingTarget:
+def target_of(on: Path) -> ExistingTarget:
     from chaos.run import recovering_on
     from chaos.target.existing.target import ExistingTarget
 
-    target, _ = _read(on)
+    target, _ = read(on)
     return ExistingTarget(target, recovering_on.topology_of(target.written))
 
 
-def _mapped(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:
+def mapped_on(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:
     """The experiments with the cluster's own nodes. Raises InvalidInput where one cannot be mapped."""
     from chaos.registry import load_experiment
     from chaos.target.existing import mapping
@@ -133,9 +133,9 @@ def fis_export(
     """
     from chaos.aws.shapes import Model
 
-    there, model = _target(on), Model("fis")
+    there, model = target_of(on), Model("fis")
     printed: dict[str, Any] = {}
-    for experiment in _mapped(experiments, there):
+    for experiment in mapped_on(experiments, there):
         for fault, request in requests(experiment, there):
             if wrong := model.problems_of_input("CreateExperimentTemplate", request):
                 raise ChaosError(f"{fault}: a template that FIS would refuse: {'; '.join(wrong)}")
@@ -162,7 +162,7 @@ def fis_policy(
     """
     from chaos.aws import policy
 
-    target, file = _read(on)
+    target, file = read(on)
     kinds = _kinds(experiments) if experiments else sorted(ACTIONS)
     actions, documents = set[str](), set[str]()
     for kind in kinds:
@@ -214,13 +214,13 @@ def fis_preflight(
 
     Account, role, safety lever, alarms, the instance of each node, agents of Systems Manager, what was left before.
     """
-    there = _target(on)
+    there = target_of(on)
     assert there.fis is not None
     wrong = 0
     for what, says, well in looks(there, there.fis):
         out.print(f"  {'ok     ' if well else 'REFUSED'}  {what}: {says}", markup=False)
         wrong += not well
-    for experiment in _mapped(experiments or [], there):
+    for experiment in mapped_on(experiments or [], there):
         for fault, request in requests(experiment, there):
             out.print(f"  {experiment.name}, {fault}: {_priced(request, there.fis)}", markup=False)
     out.print(there.fis.file.says, markup=False)

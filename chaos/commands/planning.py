@@ -18,6 +18,7 @@ from chaos.commands.common import (
     for_each,
     out,
 )
+from chaos.commands.rehearsing import refuse_without
 
 
 def validate(
@@ -69,14 +70,26 @@ def plan(
             help="With --on: one page for those who decide whether it may be done there, in Markdown.",
         ),
     ] = False,
+    fis: Annotated[
+        bool,
+        typer.Option(
+            "--fis",
+            help="With --on: AWS FIS makes each of its faults with every action skipped, and says whom it would hit.",
+        ),
+    ] = False,
 ) -> None:
-    """Print every step with its inverse; needs no cluster and changes nothing. With --on it sends GETs."""
+    """Print every step with its inverse; needs no cluster and changes nothing.
+
+    With --on it sends GETs. With --fis it makes experiments of AWS FIS that do nothing, and deletes their templates.
+    """
     from chaos.definitions import objectives
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run.execution import refuse_lacking
 
     if for_change:
         _refuse_for_change(on, as_json=as_json)
+    if fis:
+        refuse_without(on)
     controlled = not no_controller
     good = objectives.parse(objective or (), GRAMMAR.operations)
     loaded = for_each(
@@ -86,7 +99,14 @@ def plan(
         from chaos.commands.planning_on import plans_on
 
         done = plans_on(
-            on, loaded, seed, as_json=as_json, for_change=for_change, controlled=controlled, topology=topology
+            on,
+            loaded,
+            seed,
+            as_json=as_json,
+            for_change=for_change,
+            controlled=controlled,
+            topology=topology,
+            fis=fis,
         )
         raise typer.Exit(int(done))
     print_plans(loaded, seed, as_json=as_json)

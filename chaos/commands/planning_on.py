@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from chaos.run.reaching import AtRung, Reached
     from chaos.target.existing.compare import Row
     from chaos.target.existing.mapping import Mapped
+    from chaos.target.existing.rehearsing import Rehearsed
 
 THE_CLUSTER, NEEDS, FAULTS, THE_FILE = "the cluster", "what the experiment needs", "faults", "the file"
-"""What refuses; a phase, by its name, is the fifth."""
+"""What refuses; a phase, by its name, is the fifth, and AWS FIS the sixth."""
 SHOWN = 3
 """Parts of an experiment that the line of a rung names at most."""
 NOT_THERE = ("zones hit",)
@@ -35,7 +36,8 @@ NOT_THERE = ("zones hit",)
 class Planned:
     """One experiment on one target. ``refused``: everything that would keep it from beginning today, in order.
 
-    ``rungs``: what the file would refuse of it at each rung, whichever it allows on that ``day``.
+    ``rungs``: what the file would refuse of it at each rung, whichever it allows on that ``day``. ``rehearsed``: its
+    faults by AWS FIS that were tried with their actions skipped, where that was asked for.
     """
 
     experiment: Experiment
@@ -49,6 +51,7 @@ class Planned:
     rungs: tuple[AtRung, ...]
     seed: int
     day: date
+    rehearsed: tuple[Rehearsed, ...] = ()
 
     @property
     def never(self) -> list[Row]:
@@ -88,6 +91,7 @@ class Planned:
             ],
             "rung": self.needs,
             "rungs": [{"rung": each.rung, "refused": list(each.refused)} for each in self.rungs],
+            "rehearsed": [each.to_json() for each in self.rehearsed],
             "refused": [{"where": where, **row.to_json()} for where, row in self.refused],
         }
 
@@ -101,12 +105,15 @@ def plans_on(
     for_change: bool = False,
     controlled: bool = True,
     topology: str | None = None,
+    fis: bool = False,
 ) -> Exit:
     """Print the plan of each on the target of ``file``. USAGE where one of them could not begin today.
 
     ``for_change``: as pages for a change board. ``topology``: what they were loaded with instead of their own.
+    ``fis``: faults by AWS FIS are tried there with their actions skipped.
     Raises InvalidInput where the file cannot be read or its cluster cannot be reached.
     """
+    from chaos.commands import rehearsing
     from chaos.definitions.existing import load_existing, today
     from chaos.registry import PROVIDERS
     from chaos.run import reaching
@@ -117,6 +124,8 @@ def plans_on(
     seen = seen_of(target, shards=True)
     offers = reaching.offers_on(PROVIDERS, target.written)
     made = [planned(each, target, seen, each.seed if seed is None else seed, offers, day) for each in experiments]
+    if fis:
+        made = [rehearsing.rehearsed(each) for each in made]
     if as_json:
         for each in made:
             print(json.dumps(each.to_json(), indent=1, ensure_ascii=False))
@@ -213,6 +222,8 @@ def show(made: Planned) -> None:
         if price := priced(made.experiment, made.target):
             out.print(f"AWS FIS: {price}", markup=False)
             out.print(f"  {file.fis.says}", markup=False)
+    for tried in made.rehearsed:
+        out.print(f"  tried with its actions skipped: {tried.fault}: {tried.says}", markup=False)
     out.print(f"rung: {made.needs} is needed", markup=False)
     for each in made.rungs:
         out.print(f"  {at_rung(each, made)}", markup=False)

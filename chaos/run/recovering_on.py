@@ -19,6 +19,7 @@ from chaos.opensearch.views import administer
 from chaos.run.controllers import CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import Lock, Notes
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
+from chaos.target.existing import rehearsing
 from chaos.target.existing.seen import refuse_another
 from chaos.target.existing.target import ExistingTarget
 
@@ -37,6 +38,9 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         raise InvalidInput(f"{target.file} names no index for notes", remedy="name the one that the run used: notes")
     refuse_another(target)
     cluster = ExistingTarget(target, topology_of(target.written))
+    if cluster.fis is not None:
+        for run in rehearsing.swept(cluster.fis):
+            says(f"templates and experiments of AWS FIS that {run} left are ended and deleted: they hit nobody")
     notes = Notes(cluster, target.written.notes)
     if not notes.exists():
         say_given_up(cluster, says)

@@ -284,6 +284,45 @@ def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) 
     assert administer(there.lab, "GET", "/_cat/indices?format=json")[0] == 200 and there.well()
 
 
+def test_a_plan_that_asks_fis_hits_nobody(there: There) -> None:
+    file = there.folder / "there.yaml"
+    file.write_text(EXPERIMENT % ("6s", STOP))
+    code, output = cli("plan", file, "--on", there.file, "--fis")
+    assert code == 0 and "chose exactly the 1 resource that it should" in " ".join(output.split()), output
+    assert there.well() and {each["state"]["status"] for each in there.fis.experiments()} == {"completed"}
+    code, output = cli("plan", file, "--fis")
+    assert code == 2 and "--on" in output, output
+
+
+def test_acceptance_says_what_it_would_do_and_what_it_costs(there: There) -> None:
+    file, evidence = there.folder / "there.yaml", there.folder / "evidence.json"
+    file.write_text(EXPERIMENT % ("6s", STOP))
+    asked = ("fis", "acceptance", file, "--on", there.file, "--out", evidence)
+    code, output = cli(*asked, "--ceiling", "100")
+    assert code == 0 and "nothing was made" in output and "action-minutes" in output, output
+    code, output = cli(*asked, "--ceiling", "0.1", "--go")
+    assert code == 2 and "more than $0.10" in output, output
+    assert not evidence.exists() and there.fis.experiments() == [] and there.well()
+
+
+@pytest.mark.full
+def test_acceptance_ends_in_evidence_without_a_name_of_its_owner_s(there: There) -> None:
+    file, evidence = there.folder / "there.yaml", there.folder / "evidence.json"
+    file.write_text(EXPERIMENT % ("6s", STOP))
+    asked = ("fis", "acceptance", file, "--on", there.file, "--out", evidence, "--ceiling", "100", "--go")
+    code, output = cli(*asked, timeout=900)
+    assert code == 0, output
+    text = evidence.read_text()
+    found = json.loads(text)
+    assert all(claim["well"] for claim in found["claims"]) and len(found["claims"]) == 9
+    (run,) = found["runs"]
+    assert run["as_believed"] and run["clean"] and {"in_effect", "gone"} <= {each["stage"] for each in run["faults"]}
+    instances = mirror.Mirror(there.lab.id, there.moto).instances().values()
+    own = {*(each.id for each in instances), *(each.node for each in instances), "123456789012"}
+    assert [name for name in own if name in text] == []
+    assert found["against"] != "AWS" and there.well()
+
+
 # ---- the endpoint itself dies -----------------------------------------------------------------------------
 
 

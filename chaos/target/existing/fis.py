@@ -94,7 +94,8 @@ class Fis:
         return Clients(file.region, profile=file.profile, endpoint=file.endpoint, account=file.account)
 
     @property
-    def _every(self) -> float:
+    def every(self) -> float:
+        """Seconds between two looks at what is under way."""
         return SCALED_POLL_SECONDS if self.file.local else POLL_SECONDS
 
     def _patience(self, seconds: float) -> float:
@@ -311,16 +312,41 @@ class Fis:
 
         Raises FaultError where it does not come to run, or where FIS resolved its targets to others.
         """
-        made = self.templates(run, fault)
-        if len(made) != 1:
-            raise FaultError(f"FIS has {len(made)} templates of {fault}: expected one")
-        given = {"clientToken": token(run, fault, "start"), "experimentTemplateId": made[0]["id"]}
-        started = self._told("fis", "start_experiment", "experiment", **given, tags=self.tags(run, fault))
-        id = self._ids[run, fault] = started["id"]
+        id = self._ids[run, fault] = self._started(run, fault, token(run, fault, "start"))
         self._await(id, BEGIN_SECONDS, lambda word: word.running or word.over, "to run")
         word = self.word(run, fault, fresh=0.0)
         if not word.running:
             raise FaultError(f"the experiment did not come to run: {word.says}")
+        self._refuse_others(id, expected)
+
+    def rehearse(self, run: str, fault: str, expected: Mapping[str, Sequence[str]]) -> str:
+        """Start the experiment of a template of ours with every action skipped, and wait for its end: nothing is done
+        to anybody. What FIS says of it.
+
+        FIS resolves its targets and asks for no permission of its role then. Raises FaultError where it may not be
+        started, does not complete, or chose others than ``expected`` (target → ARNs).
+        """
+        id = self._started(run, fault, token(run, fault, "rehearsal"), {"actionsMode": "skip-all"})
+        self._await(id, BEGIN_SECONDS, lambda word: word.over, "to end")
+        word = self._word(id)
+        if word.status != "completed":
+            raise FaultError(f"the experiment with its actions skipped did not complete: {word.says}")
+        self._refuse_others(id, expected)
+        return word.says
+
+    def _started(self, run: str, fault: str, token: str, options: Mapping[str, str] | None = None) -> str:
+        """The id of the experiment that this token stands for, of the one template of a fault."""
+        made = self.templates(run, fault)
+        if len(made) != 1:
+            raise FaultError(f"FIS has {len(made)} templates of {fault}: expected one")
+        given: dict[str, Any] = {"clientToken": token, "experimentTemplateId": made[0]["id"]}
+        if options is not None:
+            given["experimentOptions"] = dict(options)
+        started = self._told("fis", "start_experiment", "experiment", **given, tags=self.tags(run, fault))
+        return str(started["id"])
+
+    def _refuse_others(self, id: str, expected: Mapping[str, Sequence[str]]) -> None:
+        """Raises FaultError where FIS resolved the targets of an experiment to others than these."""
         resolved = self._resolved(id)
         wanted = {name: set(arns) for name, arns in expected.items()}
         if resolved != wanted:
@@ -417,7 +443,7 @@ class Fis:
                 return
             if time.monotonic() >= end:
                 raise FaultError(f"{id} takes more than {seconds:g} s {what}: {word.says}")
-            time.sleep(self._every)
+            time.sleep(self.every)
 
     # ---- what FIS does not put back -------------------------------------------------------------------------
 
@@ -440,7 +466,7 @@ class Fis:
             if time.monotonic() >= end:
                 late = ", ".join(f"{id} ({state})" for id, state in sorted(states.items()) if state != "running")
                 raise FaultError(f"not running after {seconds:g} s: {late}")
-            time.sleep(self._every)
+            time.sleep(self.every)
 
     def _states(self, ids: Sequence[str]) -> dict[str, str]:
         filters = [{"Name": "instance-id", "Values": list(ids)}]
@@ -504,7 +530,7 @@ class Fis:
             if bad or time.monotonic() >= end:
                 waiting = ", ".join(f"{id} {states.get(id, 'silent')}" for id in ids)
                 raise FaultError(f"`{command}` did not come through: {', '.join(bad) or waiting}")
-            time.sleep(self._every)
+            time.sleep(self.every)
 
     def agents(self, ids: Sequence[str]) -> set[str]:
         """Of these instances those whose agent of Systems Manager is online."""
