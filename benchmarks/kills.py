@@ -1,11 +1,12 @@
-"""Kills at random moments of runs with faults on hosts: how long until nothing of them was active, by who died.
+"""Runs that were killed or stopped at random moments: how long until nothing of them was active, by how it happened.
 
     pytest -m "" -v -s tests/cluster/test_on_hosts.py -k killed_at | tee kills.log
-    python benchmarks/kills.py record kills.log      # keeps each kill in reports/results/kills-on-hosts.json
-    python benchmarks/kills.py page                  # writes the table into docs/hosts.md
+    python benchmarks/kills.py record kills.log --of hosts   # keeps each in reports/results/kills-on-hosts.json
+    python benchmarks/kills.py page --of hosts               # writes the table into docs/hosts.md
 
-A kill that was recorded stays, whether its test passed or failed. Needs root, and the packages of the staging box
-(docs/existing.md).
+``--of fis``: tests/cluster/test_fis.py -k runner_killed_at. ``--of gamedays``: tests/cluster/test_gameday.py -k
+stopped_at. One that was recorded stays, whether its test passed or failed. Needs root, and the packages of the staging
+box (docs/existing.md).
 """
 
 from __future__ import annotations
@@ -14,18 +15,36 @@ import argparse
 import json
 import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-KEPT = ROOT / "reports" / "results" / "kills-on-hosts.json"
-PAGE = ROOT / "docs" / "hosts.md"
 BEGIN, END = "<!-- kills: made by benchmarks/kills.py page -->", "<!-- kills end -->"
-SAID = re.compile(r"seed (\d+), (.+), (\S+ of f\d): nothing of it active after ([0-9.]+) s")
-TEST = re.compile(r"::test_killed_at_a_random_moment\w*\[(\d+)\]")
+SAID = re.compile(r"seed (\d+), (.+), ([^,]+ of [^\s,]+): nothing of it active after ([0-9.]+) s")
+TEST = re.compile(r"::test_\w*(?:killed|stopped)_at_a_random_moment\w*\[(\d+)\]")
 VERDICT = re.compile(r"\b(PASSED|FAILED|ERROR)\b")
 Kill = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Series:
+    """``kept``: the file of its results. ``page``: where its table is. ``what``: how one is called."""
+
+    kept: Path
+    page: Path
+    what: str = "kill"
+    who: str = "who died"
+
+
+SERIES = {
+    "hosts": Series(ROOT / "reports" / "results" / "kills-on-hosts.json", ROOT / "docs" / "hosts.md"),
+    "fis": Series(ROOT / "reports" / "results" / "kills-by-fis.json", ROOT / "docs" / "fis.md"),
+    "gamedays": Series(
+        ROOT / "reports" / "results" / "stops-of-gamedays.json", ROOT / "docs" / "gamedays.md", "stop", "stopped by"
+    ),
+}
 
 
 def read(log: str, commit: str) -> list[Kill]:
@@ -50,7 +69,7 @@ def merged(kept: list[Kill], new: list[Kill]) -> list[Kill]:
     return [every[key] for key in sorted(every)]
 
 
-def table(kills: list[Kill]) -> str:
+def table(kills: list[Kill], series: Series = SERIES["hosts"]) -> str:
     """The distribution, by who died. Pure."""
     good = [each for each in kills if each["passed"]]
     passed = {each["seed"] for each in good}
@@ -58,11 +77,11 @@ def table(kills: list[Kill]) -> str:
     open_ = sorted({each["seed"] for each in bad} - passed)
     later = sorted({each["seed"] for each in bad} & passed)
     lines = [
-        f"{len(passed)} kills passed, on commits {', '.join(sorted({each['commit'] for each in good}))}. "
+        f"{len(passed)} {series.what}s passed, on commits {', '.join(sorted({each['commit'] for each in good}))}. "
         + (f"Failed at first and passed later: seeds {', '.join(map(str, later))}. " if later else "")
         + (f"Failed and not passed since: seeds {', '.join(map(str, open_))}." if open_ else "None is open."),
         "",
-        "| who died | kills | seconds until nothing was active: median | longest |",
+        f"| {series.who} | {series.what}s | seconds until nothing was active: median | longest |",
         "|---|---|---|---|",
     ]
     for way in dict.fromkeys(each["way"] for each in sorted(good, key=lambda each: each["seed"])):
@@ -75,21 +94,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=("record", "page"))
     parser.add_argument("logs", nargs="*", type=Path)
+    parser.add_argument("--of", choices=SERIES, default="hosts", help="which series; default hosts")
     parser.add_argument("--commit", help="of which the logs are; default the one that is checked out")
     given = parser.parse_args()
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else []
+    series = SERIES[given.of]
+    kept = json.loads(series.kept.read_text()) if series.kept.exists() else []
     if given.do == "record":
         head = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
         commit = given.commit or subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
         for log in given.logs:
             kept = merged(kept, read(log.read_text(), commit))
-        KEPT.parent.mkdir(parents=True, exist_ok=True)
-        KEPT.write_text("[\n" + ",\n".join(json.dumps(each, sort_keys=True) for each in kept) + "\n]\n")
+        series.kept.parent.mkdir(parents=True, exist_ok=True)
+        series.kept.write_text("[\n" + ",\n".join(json.dumps(each, sort_keys=True) for each in kept) + "\n]\n")
     else:
-        text = PAGE.read_text()
+        text = series.page.read_text()
         begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-        PAGE.write_text(f"{text[:begin]}\n{table(kept)}\n{text[end:]}")
-    print(table(kept))
+        series.page.write_text(f"{text[:begin]}\n{table(kept, series)}\n{text[end:]}")
+    print(table(kept, series))
 
 
 if __name__ == "__main__":

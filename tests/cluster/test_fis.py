@@ -270,6 +270,48 @@ def test_fis_itself_ends_it_when_everybody_is_dead(there: There, tmp_path: Path)
     assert wait_until(there.well, 60)
 
 
+MOMENTS = ("fault.command", "fault.in_effect", "fault.undo")
+BOUND = 180.0
+"""Seconds from a kill until all is undone: FIS ends a fault after a minute here, and a node needs time to start."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(20))
+def test_a_runner_killed_at_a_random_moment_leaves_nothing(there: There, seed: int) -> None:
+    """By the keeper; where that is dead too, by FIS, when the fault has lasted as long as it may."""
+    drawn = random.Random(seed)
+    kind, fault = MOMENTS[seed % 3], STOP if seed % 2 else "zone.isolation: {zone: c}"
+    who = "runner and keeper" if seed // 2 % 2 else "runner"
+    there.file.write_text(there.file.read_text().replace('"longest": "2h"', '"longest": "20m"'))
+    running = there.begin(fault, "8s")
+    await_event(running, there.out, lambda event: event["kind"] == kind, 300)
+    time.sleep(drawn.uniform(0.0, 2.0))
+    dying = keepers_of(running.process.pid) if "keeper" in who and running.process.poll() is None else []
+    began = time.monotonic()
+    running.process.kill()
+    for each in dying:
+        each.kill()
+    running.process.wait()
+
+    def nothing() -> bool:
+        return set(there.states().values()) == {"running"} and broken(there.lab) == []
+
+    assert wait_until(nothing, BOUND), (there.states(), broken(there.lab))
+    what = f"seed {seed}, {who}, {kind} of {fault.partition(':')[0]}"
+    print(f"{what}: nothing of it active after {time.monotonic() - began:.1f} s")
+    for words in (("recover", "--on", there.file), ("recover",)):
+        code, output = cli(*words)
+        assert code == 0, output
+    assert wait_until(there.well, 60), there.fis.left()
+
+
+def broken(lab: LocalLab) -> list[str]:
+    """Nodes that do not run, and hosts that do not reach each other."""
+    dead = [node.name for node in lab.topology.nodes if lab.process_state(node.name) in (None, "T", "Z")]
+    hosts = [host.name for host in lab.wiring.hosts]
+    return dead + [f"{a} from {b}" for a in hosts for b in hosts if a != b and not lab.reaches_neighbour(a, b)]
+
+
 def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) -> None:
     code, output = cli("fis", "preflight", "--on", there.file)
     assert code == 0 and "preflight: OK" in output and "nothing about AWS" in " ".join(output.split()), output
@@ -361,14 +403,6 @@ def endpoint(playground: LocalLab, tmp_path: Path) -> Iterator[Endpoint]:
 def test_an_endpoint_that_is_killed_at_a_random_moment_undoes_at_its_restart(
     endpoint: Endpoint, playground: LocalLab
 ) -> None:
-    names = [node.name for node in playground.topology.nodes]
-
-    def broken() -> list[str]:
-        dead = [name for name in names if playground.process_state(name) in (None, "T", "Z")]
-        hosts = [host.name for host in playground.wiring.hosts]
-        cut = [f"{a} from {b}" for a in hosts for b in hosts if a != b and not playground.reaches_neighbour(a, b)]
-        return dead + cut
-
     for seed in range(10):
         drawn = random.Random(seed)
         fis = endpoint.start()
@@ -381,7 +415,7 @@ def test_an_endpoint_that_is_killed_at_a_random_moment_undoes_at_its_restart(
         endpoint.kill()
         thread.join()
         fis = endpoint.start()
-        assert broken() == [], seed
+        assert broken(playground) == [], seed
         assert all(each["state"]["status"] in OVER for each in fis.experiments())
         fis.end(f"run-{seed}", "f1", drafted.snapshot)
         fis.drop_template(f"run-{seed}", "f1")

@@ -422,9 +422,9 @@ def test_stopped_at_a_random_moment_all_is_undone(
         for line in undone:
             assert line["all"] is True and line["seconds"] <= ABORT_SECONDS, line
         assert any(line["kind"] == "hold" for line in lines)
-    seconds = undone[0]["seconds"] if undone else None
-    what = f"seed {seed}, {way}, {name} ({hit})"
-    print(f"{what}: exit {code}, undone after {seconds} s, ended after {took:.1f} s")
+    seconds = undone[0]["seconds"] if undone else took
+    print(f"exit {code}, ended after {took:.1f} s")
+    print(f"seed {seed}, {way}, {hit.replace(', ', ' and ')} of {name}: nothing of it active after {seconds:.1f} s")
     assert record.verify(team.days()[-1]) == []
     code, output = team.chaos("resume", team.file, "--reason", "a test did it")
     assert code in (0, 2), output

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import kills
+import pytest
 
 NAME = "tests/cluster/test_on_hosts.py::test_killed_at_a_random_moment_hosts_are_as_before"
 LOG = f"""\
@@ -39,7 +42,20 @@ def test_what_failed_stays_beside_what_passed_later() -> None:
     assert "| ssh | 1 | 3 | 3 |" in said and "| runner, cut off | 1 | 50 | 50 |" in said
 
 
-def test_the_page_is_made_of_what_is_kept() -> None:
-    import json
+def test_ways_and_moments_may_have_many_words() -> None:
+    day = "tests/cluster/test_gameday.py::test_stopped_at_a_random_moment_all_is_undone[3]"
+    said = "seed 3, SIGTERM, nobody takes it, rest and host.begin of node-kill: nothing of it active after"
+    (found,) = kills.read(f"{day} {said} 4.0 s\nPASSED\n", "abc")
+    assert (found["way"], found["moment"]) == (
+        "SIGTERM, nobody takes it",
+        "rest and host.begin of node-kill",
+    )
 
-    assert kills.table(json.loads(kills.KEPT.read_text())) in kills.PAGE.read_text()
+
+@pytest.mark.parametrize("of", kills.SERIES)
+def test_the_page_is_made_of_what_is_kept(of: str) -> None:
+    series = kills.SERIES[of]
+    if of != "hosts" and not series.kept.exists():
+        assert kills.BEGIN not in series.page.read_text()
+        return
+    assert kills.table(json.loads(series.kept.read_text()), series) in series.page.read_text()
