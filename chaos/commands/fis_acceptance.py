@@ -23,7 +23,6 @@ from chaos.commands.common import out
 if TYPE_CHECKING:
     from chaos.aws.price import Price
     from chaos.aws.recording import Recorder
-    from chaos.aws.redaction import Redaction
     from chaos.definitions import Experiment
     from chaos.target.existing.fis import Fis
     from chaos.target.existing.target import ExistingTarget
@@ -161,13 +160,11 @@ class Evidence:
 
         fis = self._there.fis
         assert fis is not None
-        made: dict[str, Any] = _redaction(self._there)(
-            {
-                "claims": [each.to_json() for each in self._claims],
-                "runs": self._runs,
-                "calls": [each.to_json() for each in self._recorder.calls],
-            }
-        )
+        whole = {
+            "claims": [each.to_json() for each in self._claims],
+            "runs": self._runs,
+            "calls": [each.to_json() for each in self._recorder.calls],
+        }
         return {
             "format": 1,
             "of": "opensearch-chaos fis acceptance",
@@ -177,24 +174,28 @@ class Evidence:
             "began": self._began.isoformat(timespec="seconds"),
             "region": fis.file.region,
             "price_at_most": self._asked.price.text,
-            **made,
+            **_without_names(self._there, whole),
         }
 
 
-def _redaction(there: ExistingTarget) -> Redaction:
-    """All names that the target's file has."""
+def _without_names(there: ExistingTarget, value: Any) -> Any:
+    """Without ids and accounts, and without the names that the target's file has."""
     from urllib.parse import urlsplit
 
     from chaos.aws.redaction import Redaction
+    from chaos.report.redact import Redactor
 
     written, fis = there.target.written, there.fis
     assert fis is not None
-    names = {written.name, *written.nodes, *written.zones.names, *written.zones.names.values()}
-    names |= {written.identity.cluster_name, written.identity.cluster_uuid, fis.file.role.rpartition("/")[2]}
+    redactor = Redactor()
+    redactor.learn("node", written.nodes)
+    redactor.learn("zone", [*written.zones.names, *written.zones.names.values()])
+    redactor.learn("cluster", [written.name, written.identity.cluster_name, written.identity.cluster_uuid])
     urls = [*written.endpoints, *(node.url for node in written.nodes.values() if node.url is not None)]
-    names |= {urlsplit(str(url)).hostname or "" for url in urls}
-    names |= {alarm.partition(":alarm:")[2] for alarm in fis.file.alarms} | {fis.file.profile or ""}
-    return Redaction(names - {"", "127.0.0.1"})
+    redactor.learn("host", sorted({urlsplit(str(url)).hostname or "" for url in urls}))
+    alarms = [alarm.partition(":alarm:")[2] for alarm in fis.file.alarms]
+    redactor.learn("name", [fis.file.role.rpartition("/")[2], *alarms, fis.file.profile])
+    return redactor.value(Redaction()(value))
 
 
 def _run(file: Path, on: Path, name: str, folder: Path) -> dict[str, Any]:

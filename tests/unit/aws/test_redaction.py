@@ -17,7 +17,6 @@ fis_ids = st.builds(
     "{}{}".format, st.sampled_from(["EXP", "EXT"]), st.text("ABCdef0123456789", min_size=8, max_size=20)
 )
 accounts = st.text("0123456789", min_size=12, max_size=12)
-addresses = st.ip_addresses(v=4).map(str) | st.ip_addresses(v=6).map(str).filter(lambda text: text.count(":") > 2)
 users = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12).map(lambda name: f"{name}.smith")
 arns = st.one_of(
     st.builds("arn:aws:ec2:eu-west-1:{}:instance/{}".format, accounts, ec2_ids),
@@ -26,12 +25,12 @@ arns = st.one_of(
     st.builds("arn:aws:fis:eu-west-1:{}:experiment/{}".format, accounts, fis_ids),
     st.builds("arn:aws:s3:::{}".format, users),
 )
-secrets = ec2_ids | fis_ids | accounts | addresses
+secrets = ec2_ids | fis_ids | accounts
 around = st.sampled_from(["", "is {} there", "({})", "{}, and", '"{}"', "User: {} is not authorized", "a={}"])
 
 
 @given(st.lists(st.tuples(secrets, around), max_size=6))
-def test_no_id_and_no_address_stays(parts: list[tuple[str, str]]) -> None:
+def test_no_id_stays(parts: list[tuple[str, str]]) -> None:
     redact = Redaction()
     for secret, words in parts:
         text = redact((words or "{}").format(secret))
@@ -72,14 +71,6 @@ def test_what_names_nobody_stays(text: str) -> None:
     assert Redaction()(text) == text
 
 
-def test_names_of_the_file_go_whatever_surrounds_them_but_not_within_other_words() -> None:
-    redact = Redaction(["a-data", "a-data-2", "shop", "eu-west-1a"])
-    text = redact("a-data-2 of shop (a-data, eu-west-1a) in eu-west-1: the workshop, shop/a-data; shop-a-data")
-    assert not {"a-data", "eu-west-1a"} & set(re.split(r"[ ,;()/]+", text))
-    assert "workshop" in text and "eu-west-1:" in text
-    assert redact("a-data") == redact({"a-data": 1}).popitem()[0]
-
-
-@pytest.mark.parametrize("secret", ["AKIAIOSFODNN7EXAMPLE", "FwoGZXIvYXdzEJr" + "x" * 60, "jane.doe@example.com"])
-def test_keys_and_people_go(secret: str) -> None:
+@pytest.mark.parametrize("secret", ["AKIAIOSFODNN7EXAMPLE", "FwoGZXIvYXdzEJr" + "x" * 60])
+def test_keys_go(secret: str) -> None:
     assert secret not in json.dumps(Redaction()({"message": f"by {secret} today"}))
