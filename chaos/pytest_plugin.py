@@ -4,8 +4,9 @@
 is collected unless the marker ``chaos`` is positively selected, so plain ``pytest`` never starts a cluster. The run
 happens when the first item of an experiment is set up. A weakness fails its item, a known weakness is an xfail, and
 what could not be concluded is an *error*, never a skip. With ``--chaos-on FILE`` experiments run on a cluster that
-exists: what it can never carry out is skipped, what is forbidden there today is a usage error. Nothing heavy is
-imported before it is needed: this module is loaded by every pytest of the environment.
+exists: what it can never carry out is skipped, what is forbidden there today is a usage error. Without it
+``-m "chaos and fis"`` runs on a lab with a stand-in for AWS FIS. Nothing heavy is imported before it is needed: this
+module is loaded by every pytest of the environment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ SUFFIXES = (".yaml", ".yml")
 EXPERIMENTS = "experiments"
 CONTROL = "control"
 """Tag of planted weaknesses: they must fail, so they are collected only when this is selected as well."""
+FIS = "fis"
+"""Tag of experiments by AWS FIS, collected as those are: what a lab does itself says nothing of it."""
 
 
 # ---- options and selection ------------------------------------------------------------------------------
@@ -258,11 +261,34 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     if not experiments:
         return
+    if any(FIS in each.tags for each in experiments.values()):
+        _stand_in(config, experiments)
+        _refuse_there(config, experiments)
+        return
     out, kind = Path(config.getoption("--chaos-out")), _kind(config)
     try:
         space.refuse_scarce(space.wanted(list(experiments.values()), out, kind=kind))
     except InvalidInput as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _stand_in(config: pytest.Config, experiments: Mapping[Path, Experiment]) -> None:
+    """What passes for AWS FIS, before a lab, until the session ends."""
+    from chaos.base.errors import ChaosError
+    from chaos.commands.fis_lab import fis_lab
+    from chaos.commands.running_on import Runs
+
+    if others := [each.name for each in experiments.values() if FIS not in each.tags]:
+        raise pytest.UsageError(f"{', '.join(others)} by a stand-in for AWS FIS: ask for {FIS} alone, or for {ON} FILE")
+    if given := [option for option in (*OF_LABS, RETRY) if config.getoption(option) is not None]:
+        raise pytest.UsageError(f"{' and '.join(given)}: the lab before which AWS FIS stands in is what it is")
+    _say(config, f"chaos: {FIS}: on a lab with a stand-in for AWS FIS, which shows nothing about AWS; else {ON} FILE")
+    stack = config.stash[_STANDING] = ExitStack()
+    try:
+        file = stack.enter_context(fis_lab())
+    except ChaosError as error:
+        raise pytest.UsageError(f"{FIS}: {error}") from None
+    config.stash[_ON] = Runs(file, Path(config.getoption("--chaos-out")), config.getoption("--chaos-seed"))
 
 
 def _refuse_there(config: pytest.Config, experiments: Mapping[Path, Experiment]) -> None:
@@ -362,8 +388,9 @@ class ExperimentFile(pytest.File):
             self.config.addinivalue_line("markers", f"{tag}: a tag of chaos experiments")
         if expression is None or not _holds(expression, tags | {MARKER}):
             return
-        if CONTROL in tags and not _selects(expression, CONTROL, (tags | {MARKER}) - {CONTROL}):
-            return
+        for tag in tags & {CONTROL, FIS}:
+            if not _selects(expression, tag, (tags | {MARKER}) - {tag}):
+                return
         try:
             self.experiment = _with_objectives(self.config, self.experiment)
         except InvalidInput as error:
@@ -542,6 +569,7 @@ _OBJECTIVES: pytest.StashKey[Mapping[str, Duration]] = pytest.StashKey()
 _RETRIES: pytest.StashKey[Retries] = pytest.StashKey()
 _ON: pytest.StashKey[Runs] = pytest.StashKey()
 """With ``--chaos-on``: what runs there."""
+_STANDING: pytest.StashKey[ExitStack] = pytest.StashKey()
 _NEVER: pytest.StashKey[Mapping[Path, str]] = pytest.StashKey()
 """File of an experiment → why it can never be on that cluster."""
 _STOPPED = pytest.StashKey[bool]()
@@ -564,6 +592,8 @@ def _pool(config: pytest.Config) -> LabPool:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _POOL in session.config.stash:
         session.config.stash[_POOL].close()
+    if _STANDING in session.config.stash:
+        session.config.stash[_STANDING].close()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

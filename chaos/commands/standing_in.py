@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 from pathlib import Path
@@ -28,6 +29,9 @@ def fis_endpoint(
         Path | None,
         typer.Option("--policy", help="A policy of IAM by which calls are denied; default all are allowed."),
     ] = None,
+    with_stdin: Annotated[
+        bool, typer.Option("--with-stdin", help="End when standard input ends: with whoever started it.")
+    ] = False,
 ) -> None:
     """Stand in for AWS FIS, EC2 and Systems Manager in front of a lab, on loopback, until Ctrl-C.
 
@@ -50,5 +54,13 @@ def fis_endpoint(
         out.print("it is no AWS, and shows nothing about AWS", markup=False)
         if target is not None:
             out.print(f"target: {target}", markup=False)
+        if with_stdin:
+            threading.Thread(target=_await_end, args=(over,), daemon=True).start()
         over.wait()
     out.print("fis-endpoint: ended, and all is undone", markup=False)
+
+
+def _await_end(over: threading.Event) -> None:
+    while os.read(0, 4096):
+        continue
+    over.set()

@@ -5,7 +5,8 @@ The cluster is as a test says, and runs end as a test says; what is between them
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fakes import ROOT
 from unit.run.test_reaching import TODAY, URL, target, there
 from unit.test_pytest_plugin import finding
 
+import chaos.commands.fis_lab
 import chaos.commands.running_on
 import chaos.run.execution  # noqa: F401 - what a run of pytest inside this one loads first, it forgets
 from chaos.base.errors import Exit, LabError, Leftovers
@@ -376,3 +378,84 @@ def test_what_forbids_it_by_then_is_an_error_and_ends_the_session(
     outcome.assert_outcomes(passed=ITEMS, errors=2 * ITEMS)
     assert cluster.names == ["one"] and "two may not run on staging:" in said(outcome)
     assert "three is not run: before it two could not be carried out" in said(outcome)
+
+
+# ---- AWS FIS ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stood(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What became of the stand-in for AWS FIS, whose target is staging.yaml."""
+    what: list[str] = []
+
+    @contextmanager
+    def fis_lab() -> Iterator[Path]:
+        what.append("begun")
+        yield Path("staging.yaml")
+        what.append("ended")
+
+    monkeypatch.setattr("chaos.commands.fis_lab.fis_lab", fis_lab)
+    return what
+
+
+def tagged(name: str, tag: str) -> str:
+    file = experiment(name)
+    Path(file).write_text(Path(file).read_text().replace("topology", f"tags: [{tag}]\ntopology"))
+    return file
+
+
+def plainly(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+
+
+def test_experiments_by_fis_run_on_what_passes_for_it(
+    pytester: pytest.Pytester, cluster: Cluster, stood: list[str]
+) -> None:
+    tagged("by-fis", "fis")
+    tagged("other", "smoke")
+    outcome = plainly(pytester, "-m", "chaos and fis")
+    outcome.assert_outcomes(passed=ITEMS)
+    assert cluster.names == ["by-fis"] and stood == ["begun", "ended"]
+    assert cluster.ran[0][1].lab.kind == "existing" and "nothing about AWS" in said(outcome)
+
+
+def test_experiments_by_fis_are_left_out_where_nobody_names_them_and_begin_nothing_where_none_runs(
+    pytester: pytest.Pytester, cluster: Cluster, stood: list[str]
+) -> None:
+    tagged("by-fis", "fis")
+    assert plainly(pytester, "-m", "chaos").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert plainly(pytester, "-m", "chaos", "--chaos-on=staging.yaml").ret != 0
+    assert plainly(pytester, "-m", "chaos and fis", "--collect-only").ret == 0
+    assert cluster.names == [] and stood == []
+
+
+@pytest.mark.parametrize(
+    ("marked", "arguments", "says"),
+    [
+        ("chaos and (fis or smoke)", [], "other by a stand-in for AWS FIS"),
+        ("chaos and fis", ["--chaos-lab=local"], "--chaos-lab"),
+        ("chaos and fis", ["--chaos-retry-inconclusive=1m"], "--chaos-retry-inconclusive"),
+    ],
+)
+def test_what_cannot_be_had_of_the_stand_in_is_refused(
+    pytester: pytest.Pytester, cluster: Cluster, stood: list[str], marked: str, arguments: list[str], says: str
+) -> None:
+    tagged("by-fis", "fis")
+    tagged("other", "smoke")
+    outcome = plainly(pytester, "-m", marked, *arguments)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and says in said(outcome)
+    assert cluster.names == [] and stood == []
+
+
+def test_a_stand_in_that_does_not_start_is_told(
+    pytester: pytest.Pytester, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def none() -> Iterator[Path]:
+        raise LabError("the lab did not start")
+        yield Path()
+
+    monkeypatch.setattr("chaos.commands.fis_lab.fis_lab", none)
+    tagged("by-fis", "fis")
+    outcome = plainly(pytester, "-m", "chaos and fis")
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR and "the lab did not start" in said(outcome)
