@@ -96,9 +96,11 @@ class There:
 
 
 @contextmanager
-def stood(lab: LocalLab, folder: Path, changed: Callable[[Setup], Setup] = lambda setup: setup) -> Iterator[There]:
+def stood(
+    lab: LocalLab, folder: Path, changed: Callable[[Setup], Setup] = lambda setup: setup, *, scale: float = SCALE
+) -> Iterator[There]:
     (folder / "endpoint").mkdir(parents=True, exist_ok=True)
-    with standing.standing(lab, time_scale=SCALE, folder=folder / "endpoint", changed=changed) as stands:
+    with standing.standing(lab, time_scale=scale, folder=folder / "endpoint", changed=changed) as stands:
         file = folder / "topologies" / "existing" / "staging.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in stands.target("staging").items()))
@@ -162,6 +164,28 @@ def never_green(there: There, code: int, output: str, outcome: str, *, clean: bo
 
 
 STOP = "node.stop: {target: node c-data}"
+
+
+@pytest.mark.full
+def test_a_minute_of_fis_is_a_minute_where_nothing_is_scaled(playground: LocalLab, tmp_path: Path) -> None:
+    """PT1M: FIS starts the instance again a minute after it was stopped, since nobody else is there to do it."""
+    with stood(playground, tmp_path, scale=1.0) as there:
+        there.file.write_text(there.file.read_text().replace('"longest": "2h"', '"longest": "1m"'))
+        running = there.begin(STOP, "8s")
+        await_event(running, there.out, in_effect, 300)
+        for keeper in keepers_of(running.process.pid):
+            keeper.kill()
+        running.process.kill()
+        running.process.wait()
+        (made,) = there.fis.experiments()
+        assert wait_until(lambda: set(there.states().values()) == {"running"}, 180)
+        told = there.fis.call("fis", "get_experiment", id=made["id"])["experiment"]
+        (action,) = told["actions"].values()
+        assert action["parameters"] == {"startInstancesAfterDuration": "PT1M"}
+        assert (told["endTime"] - told["startTime"]).total_seconds() >= 60.0
+        code, output = cli("recover", "--on", there.file)
+        assert code == 0, output
+        mended(playground)
 
 
 @pytest.mark.full
