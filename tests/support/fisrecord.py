@@ -175,7 +175,7 @@ class Replayer:
         then = self._left.pop(0) if self._left and self.changed is None else None
         self._at += 1
         if then is None or then.asks != now.asks:
-            self._note(f"asks {now.asks}", "nothing more" if then is None else then.asks)
+            self._note(f"asks {now.asks}", "nothing more" if then is None else then.asks, differing(then, now))
             raise Changed(self.changed)
         from botocore import xform_name
         from botocore.exceptions import ParamValidationError
@@ -201,11 +201,28 @@ class Replayer:
         if self.changed is not None:
             raise Changed(self.changed)
 
-    def _note(self, now: str, then: str) -> None:
+    def _note(self, now: str, then: str, differs: str = "") -> None:
         self.changed = self.changed or (
-            f"{self.story}, request {self._at}: the provider {now}\nwritten down is: {then}\n"
+            f"{self.story}, request {self._at}: {differs}the provider {now}\nwritten down is: {then}\n"
             f"where that is meant, write it down again: {COMMAND}"
         )
+
+
+def differing(then: Call | None, now: Call) -> str:
+    """Which members of the parameters are others, where it is the same operation."""
+    if then is None or (then.service, then.operation) != (now.service, now.operation):
+        return ""
+    before, after = dict(_leaves(then.params)), dict(_leaves(now.params))
+    others = [path for path in sorted({*before, *after}) if before.get(path) != after.get(path)]
+    return f"{', '.join(others)} changed: "
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list) and value:
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(each, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
 
 
 # ---- stories --------------------------------------------------------------------------------------------
@@ -337,8 +354,8 @@ def begun(there: ExistingTarget, kind: str) -> list[Any]:
 
 def undone(there: ExistingTarget, found: list[Any]) -> None:
     for both in reversed(found):
-        assert both.inverse is not None
-        both.inverse.apply(there)
+        if both.inverse is not None:
+            both.inverse.apply(there)
 
 
 def looked(there: ExistingTarget) -> Any:

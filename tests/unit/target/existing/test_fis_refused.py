@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from fakes import ROOT
 from fisrecord import Recorder, Teller
 
 from chaos.base.errors import Exit, InvalidInput
@@ -142,6 +143,6 @@ def test_a_run_on_nodes_of_eks_is_refused_before_it_begins() -> None:
     there = Teller("run-1", "http://127.0.0.1:9", Recorder(), None).there()
     assert there.fis is not None
     there.fis = OnEks(there.fis.file, "staging")
-    experiment = load_experiment("experiments/fis/instance-stopped.yaml")
+    experiment = load_experiment(ROOT / "experiments" / "fis" / "instance-stopped.yaml")
     rows = refused_fis(there, experiment, PROVIDERS.on(order=("fis",)))
     assert [row for row in rows if row.sign is Sign.BLOCKS and "of Kubernetes" in row.says and "hooks" in row.remedy]

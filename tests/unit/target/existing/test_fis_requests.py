@@ -5,6 +5,7 @@ Replayed by botocore's Stubber, without a network; and told once more to the end
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ def test_every_story_is_written_down_and_every_kind_that_fis_offers_is_in_one() 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_provider_asks_what_is_written_down_and_says_the_same_of_the_answers(story: str) -> None:
+    assert story in WRITTEN, HINT
     told = WRITTEN[story]
-    assert fisrecord.replayed(story, told) == told.says
+    assert fisrecord.replayed(story, told) == told.says, HINT
 
 
 @pytest.mark.parametrize("story", WRITTEN)
@@ -113,6 +115,8 @@ def test_a_request_that_is_another_one_fails_with_the_command_that_records(opera
     with pytest.raises(Changed, match=r"fisrecord\.py --record") as raised:
         fisrecord.replayed("life of node.stop", Told(tuple(calls), told.says))
     assert operation in str(raised.value)
+    if change is not None:
+        assert re.search(r": (clientToken|description) changed: the provider asks fis", str(raised.value))
 
 
 def test_a_request_that_is_not_made_any_more_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
