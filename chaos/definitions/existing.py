@@ -524,6 +524,8 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
     yield from hooks.check(file.hooks)
     if file.fis is not None:
         yield from fis.check(file.fis)
+        every = (*file.addresses, *file.of_balancers.values(), *file.of_nodes.values())
+        yield from fis.check_hosts((each.host for each in every), signed=file.access.sigv4 is not None)
     if file.rung in EXPIRING and file.until is None:
         yield Problem(
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"

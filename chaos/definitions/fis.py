@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -24,6 +24,26 @@ STAND_IN = (
     "a stand-in for AWS FIS on this machine: it shows that targets, direction and duration survive translation, and "
     "nothing about AWS"
 )
+
+MANAGED_BY_AWS = re.compile(r"(\.es\.amazonaws\.com(\.cn)?|\.aos\.[a-z0-9-]+\.on\.(aws|amazonwebservices\.com\.cn))$")
+"""How the names of Amazon OpenSearch Service's domains end; the second is the dual-stack one. An address of your own
+(custom endpoint) tells nothing."""
+IN_KUBERNETES = re.compile(r"(\.(svc|pod)|\.cluster\.local)$")
+"""How names end that only pods of a cluster of Kubernetes can look up."""
+PODS = "nodes that are pods on EKS are not hit by AWS FIS here: which pod it hit could not be shown"
+INSTEAD_OF_PODS = "leave fis out, and name hooks of yours for faults on pods (docs/fis.md, Not there)"
+INSTEAD_OF_DOMAINS = "a hook of yours may ask StartDomainMaintenance, or cut clients off (docs/fis.md, Not there)"
+_OF_PODS = ("eks", "kubernetes", "pod", "namespace", "selector", "label", "deployment", "statefulset")
+"""How keys begin by which somebody would find nodes in Kubernetes."""
+
+
+def _no_pods(given: Any) -> Any:
+    """Raises Malformed where a file would find nodes in Kubernetes."""
+    found = given if isinstance(given, dict) else {}
+    for word in (*found, found.get("by")):
+        if isinstance(word, str) and word.lower().startswith(_OF_PODS):
+            raise Malformed(f"{word}: {PODS}: expected instances of EC2; {INSTEAD_OF_PODS}")
+    return given
 
 
 def _in_a_day(value: Duration) -> Duration:
@@ -56,6 +76,8 @@ Unit = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]*$")]
 class Instances(Strict):
     """Which instance of EC2 a node is: one of these."""
 
+    _no_pods = model_validator(mode="before")(_no_pods)
+
     by: Literal["private-ip"] | None = Field(
         default=None, description="private-ip: the instance with the address that the cluster says of the node"
     )
@@ -82,6 +104,8 @@ class Instances(Strict):
 
 class FisFile(Strict):
     """What a run needs to have faults made by AWS FIS. Credentials are those that boto3 finds; none stand here."""
+
+    _no_pods = model_validator(mode="before")(_no_pods)
 
     region: Region = Field(description="of the instances, for example eu-west-1")
     account: Account = Field(description="the account that must be the one that answers, 12 digits in quotes")
@@ -145,3 +169,24 @@ def check(fis: FisFile) -> Iterator[Problem]:
         if (region, account) != (fis.region, fis.account):
             says = f"it is of {account} in {region}: expected an alarm of {fis.account} in {fis.region}"
             yield Problem(("fis", "alarms", number), says)
+
+
+def check_hosts(hosts: Iterable[str], *, signed: bool) -> Iterator[Problem]:
+    """What can be told of a cluster that is reached at ``hosts``, where FIS has no instances of its nodes to hit.
+
+    ``signed``: whether requests to it are signed for AWS, as only Amazon OpenSearch Service takes them.
+    """
+    for host in sorted(set(hosts)):
+        name = host.lower().rstrip(".")
+        if MANAGED_BY_AWS.search(name):
+            yield Problem(("fis",), f"{host} is {_DOMAIN}: expected no fis; {INSTEAD_OF_DOMAINS}", at_key=True)
+            return
+        if IN_KUBERNETES.search(name):
+            yield Problem(("fis",), f"{host} is a name of Kubernetes's, and {PODS}; {INSTEAD_OF_PODS}", at_key=True)
+            return
+    if signed:
+        says = f"requests that are signed for AWS (access.sigv4) go to {_DOMAIN}: expected no fis; {INSTEAD_OF_DOMAINS}"
+        yield Problem(("fis",), says, at_key=True)
+
+
+_DOMAIN = "a domain of Amazon OpenSearch Service, whose nodes are AWS's own and for which FIS has no action"

@@ -20,6 +20,8 @@ from chaos.definitions.selectors import LinkSelector, NodeSelector
 from chaos.definitions.steps import FaultParams
 from chaos.definitions.writing import flow
 from chaos.faults.offers import Providers
+from chaos.target.kind import TargetKind
+from chaos.target.labs import kinds as targets
 from chaos.target.protocol import CAPABILITIES
 
 FILE = Path(__file__).parents[2] / "docs" / "faults.md"
@@ -53,6 +55,8 @@ class Way:
     needs: tuple[str, ...]
     proof: str = ""
     """Where it is not the kind's own."""
+    differs: str = ""
+    """How what it does differs from what the kind says; empty: it is exact."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def described(fault: type[FaultParams], providers: Providers) -> Described:
         says=" ".join((fault.__doc__ or "").strip().partition("\n\n")[0].split()),
         parameters=tuple(_parameters(fault)),
         ways=tuple(
-            Way(offer.provider, offer.mechanism, offer.undoing, offer.needs, offer.proof)
+            Way(offer.provider, offer.mechanism, offer.undoing, offer.needs, offer.proof, offer.differs)
             for offer in providers.of(fault.kind)
         ),
         proof=fault.proof,
@@ -120,6 +124,48 @@ def catalogue(providers: Providers) -> dict[str, list[Described]]:
     for fault in providers.kinds.values():
         families.setdefault(fault.family, []).append(described(fault, providers))
     return families
+
+
+# ---- by target -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """Whom a fault is made on, and by whom. ``provider`` None: by any."""
+
+    title: str
+    target: TargetKind
+    provider: str | None = None
+
+
+def columns(providers: Providers) -> list[Column]:
+    """Our labs, and a cluster that exists by each provider that it may have."""
+    local, docker, existing = (targets.named(name) for name in ("local", "docker", "existing"))
+    names = [*existing.order, *(each.name for each in providers.all if each.of_others)]
+    return [
+        Column("local lab", local),
+        Column("docker lab", docker),
+        *(Column(f"`{name}`", existing, name) for name in dict.fromkeys(names)),
+    ]
+
+
+def fidelity(kind: str, column: Column, providers: Providers) -> str:
+    """``exact`` or ``approximate``, in labs with the provider that is taken; ``not`` where nobody can.
+
+    Of what such a target can have at most: on a machine that has everything, with a file that names everything.
+    """
+    if kind in column.target.refused:
+        return "not"
+    found = [
+        offer
+        for offer in providers.of(kind, column.target.order)
+        if column.provider in (None, offer.provider) and not column.target.never & set(offer.needs)
+    ]
+    if not found:
+        return "not"
+    best = min(found, key=lambda offer: bool(offer.differs))
+    by = f" (`{best.provider}`)" if column.provider is None else ""
+    return ("approximate" if best.differs else "exact") + by
 
 
 def _parameters(model: type[BaseModel], prefix: str = "") -> Iterator[Parameter]:
@@ -170,6 +216,8 @@ def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator
             for way in kind.ways:
                 yield f"    provider: {way.provider}"
                 yield f"    mechanism: {way.mechanism}"
+                if way.differs and way.differs not in way.mechanism:
+                    yield f"    approximate: {way.differs}"
                 if way.proof:
                     yield f"    its proof: {way.proof}"
                 yield f"    undo: {way.undoing}{'; what it does to data stays' if kind.lasting else ''}"
@@ -219,15 +267,19 @@ def _page(providers: Providers) -> Iterator[str]:
     yield ""
     yield "## By provider"
     yield ""
-    names = [each.name for each in providers.all]
-    yield f"| kind | {' | '.join(f'`{name}`' for name in names)} |"
-    yield f"|---|{'---|' * len(names)}"
+    yield "What labs can have, and a cluster that exists (`--on FILE`) by each provider, at most: on a machine that has"
+    yield "what it needs, with a file that names what it needs. *Exact*: what the kind says. *Approximate*: how it"
+    yield "differs stands with the kind below. *Not*: nobody can, or it is not offered; [why not by FIS](fis.md)."
+    yield ""
+    shown = columns(providers)
+    yield f"| kind | {' | '.join(each.title for each in shown)} |"
+    yield f"|---|{'---|' * len(shown)}"
     for kinds in families.values():
         for kind in kinds:
-            having = {way.provider for way in kind.ways}
-            yield f"| {kind.kind} | {' | '.join('yes' if name in having else '' for name in names)} |"
+            cells = [fidelity(kind.kind, each, providers) for each in shown]
+            yield f"| {kind.kind} | {' | '.join(cells)} |"
     yield ""
-    yield "What each is:"
+    yield "What each provider is:"
     yield ""
     for provider in providers.all:
         yield f"* `{provider.name}`: {provider.says}"
@@ -255,6 +307,8 @@ def _section(kind: Described) -> Iterator[str]:
     for way in kind.ways:
         yield f"- Provider `{way.provider}`"
         yield f"    - Mechanism: {way.mechanism}"
+        if way.differs and way.differs not in way.mechanism:
+            yield f"    - Approximate: {way.differs}"
         if way.proof:
             yield f"    - Its proof: {way.proof}"
         yield f"    - Undo: {way.undoing}{'. What it does to data stays.' if kind.lasting else ''}"

@@ -63,6 +63,7 @@ class Offer:
 
     ``mechanism``: the technique, and ``undoing``: what its undo does; for plan, report and catalogue. ``grade``: of the
     proof that the kind can have with this provider. ``proof``: what shows it, where that is not what the kind says.
+    ``differs``: how what it does differs from what the kind says, where it does: then it is approximate, else exact.
     """
 
     kind: str
@@ -73,6 +74,7 @@ class Offer:
     needs: tuple[str, ...]
     grade: Grade
     proof: str = ""
+    differs: str = ""
 
     def reasons(self, lacks: Lacks) -> list[str]:
         """Why it cannot be had on a target; empty: it can."""
@@ -98,13 +100,14 @@ class Provider:
         needs: tuple[str, ...] = (),
         grade: Grade | None = None,
         proof: str = "",
+        differs: str = "",
     ) -> Callable[[Make], Make]:
         """Decorates the function that carries out these kinds."""
 
         def register(make: Make) -> Make:
             for kind in kinds:
                 self.offers[kind.kind] = Offer(
-                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade, proof
+                    kind.kind, self.name, make, mechanism, undoing, needs, grade or self.grade, proof, differs
                 )
             return make
 

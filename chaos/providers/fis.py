@@ -298,7 +298,9 @@ STARTED = "the experiment is stopped; instances that FIS leaves stopped are star
 
 def offered(kind: str, undoing: str, proof: str) -> dict[str, Any]:
     intent = INTENTS[kind]
-    return {"mechanism": f"{intent.verdict}: {intent.how}", "undoing": undoing, "proof": proof, "needs": NEEDS}
+    differs = intent.how if intent.verdict == "approximate" else ""
+    said = {"mechanism": f"{intent.verdict}: {intent.how}", "undoing": undoing, "proof": proof}
+    return {**said, "differs": differs, "needs": NEEDS}
 
 
 @PROVIDER.carries_out(NodeStop, **offered("node.stop", STARTED, DEAD))

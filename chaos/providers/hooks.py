@@ -172,7 +172,12 @@ for _kind, _make in (
     (NetworkRefuse, on_links),
 ):
     PROVIDER.carries_out(
-        _kind, mechanism=MECHANISM, undoing=UNDOING, needs=(f"{HOOK}{_kind.kind}",), proof=EFFECTS[_kind]
+        _kind,
+        mechanism=MECHANISM,
+        undoing=UNDOING,
+        needs=(f"{HOOK}{_kind.kind}",),
+        proof=EFFECTS[_kind],
+        differs="what that program does is its owners' to say",
     )(_make)
 
 

@@ -182,6 +182,7 @@ def restart(fault: NodeRestart, aim: Aim) -> Means:
 @PROVIDER.carries_out(
     ZonePowerLoss,
     mechanism="SIGKILL of all nodes by the programs on their hosts, at once; what is in the hosts' memory stays",
+    differs="what was not fsynced is in the hosts' memory, and is not lost",
     undoing="the nodes are started as their owners do, group after group in the order given",
     needs=NEEDS,
 )

@@ -21,7 +21,7 @@ class TargetKind(ABC):
     ``keeps_data``: its nodes' data lies in our state folder. ``order``: names of providers that it wants first, where
     two offer the same. ``accepts``: grades of proofs below ``path`` that count on it (``effect``; ``reported`` never
     does). ``made``: there are labs of this kind; False: it is only found. ``refused``: kinds of fault that it does not
-    take from any provider, with the reason.
+    take from any provider, with the reason. ``never``: capabilities that none of them has, on whatever machine.
     """
 
     name: ClassVar[str]
@@ -32,6 +32,7 @@ class TargetKind(ABC):
     accepts: ClassVar[tuple[str, ...]] = ()
     made: ClassVar[bool] = True
     refused: ClassVar[Mapping[str, str]] = {}
+    never: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def lab(self) -> type[BaseLab]:

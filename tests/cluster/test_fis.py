@@ -197,6 +197,17 @@ def test_completed_without_having_done_anything_is_inconclusive(playground: Loca
 
 
 @pytest.mark.full
+def test_plain_moto_as_the_endpoint_is_refused_before_a_run_begins(there: There) -> None:
+    """It says of every experiment that it is completed; what it makes of one is in test_fis_plain_moto.py."""
+    there.file.write_text(there.file.read_text().replace(there.stands.url, there.moto))
+    code, output = there.run(STOP)
+    assert code == 2 and "get_safety_lever" in " ".join(output.split()) and not there.out.exists(), output
+    code, output = cli("fis", "preflight", "--on", there.file)
+    assert code == 2 and "REFUSED  safety lever" in output, output
+    assert set(there.states().values()) == {"running"}
+
+
+@pytest.mark.full
 def test_another_instance_than_was_asked_for_is_no_proof(playground: LocalLab, tmp_path: Path) -> None:
     def astray(setup: Setup) -> Setup:
         (other,) = setup.resources.find("aws:ec2:instance", tags={mirror.NODE: "b-data", mirror.LAB: playground.id})

@@ -17,9 +17,10 @@ from functools import cached_property
 from typing import Any
 
 from chaos.aws.clients import Clients, paged, said
-from chaos.base.errors import ChaosError, FaultError, LabError
+from chaos.aws.eks import cluster_of
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.text import listed, one_line
-from chaos.definitions.fis import FisFile
+from chaos.definitions.fis import INSTEAD_OF_PODS, PODS, FisFile
 
 RUN, FAULT, TARGET, SCALE = (f"opensearch-chaos:{name}" for name in ("run", "fault", "target", "time-scale"))
 """Tags of what we make."""
@@ -128,7 +129,8 @@ class Fis:
     def instances(self, ask: Ask, nodes: Iterable[str]) -> dict[str, Instance]:
         """The instance of each of these nodes, as the cluster and EC2 say now.
 
-        Raises FaultError for a node that has none, or more than one, and for an instance that is two nodes' own.
+        Raises FaultError for a node that has none, or more than one, and for an instance that is two nodes' own, and
+        InvalidInput for one that is a node of EKS.
         """
         wanted = sorted(nodes)
         places = self._places(ask, wanted)
@@ -140,8 +142,11 @@ class Fis:
                 ids = f": {', '.join(each['InstanceId'] for each in mine)}" if mine else ""
                 raise FaultError(
                     f"{len(mine) or 'no'} instances of EC2 are {node} by {self.file.instances.says}{ids}",
-                    remedy="correct fis.instances in the target's file, or the tags of the instances",
+                    remedy="correct fis.instances in the target's file, or the tags of the instances; a pod has none",
                 )
+            if cluster := cluster_of(mine[0].get("Tags", [])):
+                its = f"{mine[0]['InstanceId']} of {node} is a node of the cluster {cluster} of Kubernetes"
+                raise InvalidInput(f"{its}, and {PODS}", remedy=INSTEAD_OF_PODS)
             made[node] = self._instance(node, mine[0])
         owners: dict[str, str] = {}
         for each in made.values():

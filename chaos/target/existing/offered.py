@@ -23,6 +23,8 @@ NOT_YET = {
     "cluster_manager.admin_storm": "what it takes from requests of others is not watched",
 }
 """Kinds that REST could carry out there, and why they are not."""
+NEVER = frozenset(each for each in CAPABILITIES if each not in (LINKS, HOSTS, FIS) and not each.startswith(HOOK))
+"""Capabilities that no file gives, whatever it names."""
 
 
 def by(file: ExistingFile) -> Callable[[str], str | None]:

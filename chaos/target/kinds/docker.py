@@ -14,6 +14,7 @@ from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.definitions import Topology
 from chaos.target.kind import TargetKind
 from chaos.target.parts import Parts
+from chaos.target.protocol import NO_OWNERS
 
 if TYPE_CHECKING:
     from chaos.target.labs.base import BaseLab
@@ -51,6 +52,7 @@ class Docker(TargetKind):
     name = "docker"
     says = "containers of a Docker engine"
     keeps_data = False
+    never = frozenset((*NO_OWNERS, "closes"))  # its relay ends connections itself
 
     def lab(self) -> type[BaseLab]:
         need_package()

@@ -27,6 +27,7 @@ class Existing(TargetKind):
     accepts = ("effect",)  # of hooks nobody but the neighbours can tell
     made = False
     refused = offered.NOT_YET
+    never = offered.NEVER
 
     def lab(self) -> type[BaseLab]:
         from chaos.target.existing.target import ExistingTarget

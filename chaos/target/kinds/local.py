@@ -11,6 +11,7 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions import Topology
 from chaos.target.kind import TargetKind
 from chaos.target.parts import Parts
+from chaos.target.protocol import NO_OWNERS
 
 if TYPE_CHECKING:
     from chaos.target.labs.base import BaseLab
@@ -21,6 +22,7 @@ class Local(TargetKind):
 
     name = "local"
     says = "processes in network namespaces of this machine (needs root)"
+    never = frozenset(NO_OWNERS)
 
     def lab(self) -> type[BaseLab]:
         from chaos.target.labs.local import LocalLab

@@ -260,6 +260,60 @@ def test_an_experiment_that_somebody_stops_is_noticed(there: There) -> None:
     assert there.well()
 
 
+def test_a_lever_that_is_engaged_meanwhile_ends_it_and_is_told_and_nothing_begins_after(there: There) -> None:
+    drafted = there.begin(stop_instances([NODE]))
+    lever = there.fis.clients.client("fis")
+    lever.update_safety_lever_state(id="default", state={"status": "engaged", "reason": "a holiday"})
+    try:
+        (made,) = there.fis.experiments(there.run)
+        there.fis._await(made["id"], 30, lambda word: word.over, "to end")
+        there.fis._words.clear()
+        word = there.fis.word(there.run, FAULT)
+        assert word.over and not word.running and "safety lever was engaged" in word.says
+        assert "is over, and we did not stop it" in str(there.fis.ended_early())
+        there.end(drafted)
+        (says,) = there.fis.not_ready(nobody, [NODE])
+        assert "the safety lever is engaged: FIS would end every experiment (a holiday)" in says
+        there.anew()
+        again = there.drafted(stop_instances([NODE]))
+        there.fis.make_template(there.run, FAULT, again.template)
+        with pytest.raises(FaultError, match="did not come to run: cancelled"):
+            there.fis.start(there.run, FAULT, again.expected)
+        there.end(again)
+    finally:
+        lever.update_safety_lever_state(id="default", state={"status": "disengaged", "reason": "it is over"})
+    assert there.well()
+
+
+NOBODY = {"resourceType": "aws:ec2:instance", "resourceTags": {"chaos": "forbidden"}, "selectionMode": "ALL"}
+FEW = {"resourceType": "aws:ec2:instance", "resourceTags": {mirror.NODE: NODE}, "selectionMode": "PERCENT(50)"}
+SKIP = {"accountTargeting": "single-account", "emptyTargetResolutionMode": "skip"}
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "says"),
+    [
+        (FEW, {}, "failed .*PERCENT.50. of 1 resources is none of them"),
+        (FEW, {"experimentOptions": SKIP}, "failed .*PERCENT.50. of 1 resources is none of them"),
+        (NOBODY, {}, "failed .*resolves to no resource"),
+        (NOBODY, {"experimentOptions": SKIP}, "skipped"),
+    ],
+    ids=["percent of few", "percent, skip", "nobody", "nobody, skip"],
+)
+def test_an_experiment_that_hits_nobody_never_comes_to_run(
+    there: There, target: dict[str, Any], more: dict[str, Any], says: str
+) -> None:
+    """Templates of ours name resources, all of them, and fail without them; these are as others write them."""
+    drafted = there.drafted(stop_instances([NODE]))
+    (name,) = drafted.template["targets"]
+    there.fis.make_template(there.run, FAULT, {**drafted.template, "targets": {name: target}, **more})
+    with pytest.raises(FaultError, match=f"did not come to run: .*{says}"):
+        there.fis.start(there.run, FAULT, drafted.expected)
+    assert not there.fis.word(there.run, FAULT, fresh=0.0).running and not there.lab.dead
+    there.end(drafted)
+    assert there.well()
+
+
 def test_a_node_without_its_own_instance_is_refused(there: There) -> None:
     with pytest.raises(FaultError, match="no instances of EC2 are d-data"):
         there.fis.instances(nobody, ["d-data"])
