@@ -90,7 +90,8 @@ def hitting(team: Team) -> Program:
 
 
 def runs(team: Team) -> Path:
-    return team.days()[-1].parent / "runs"
+    newest: Path = team.days()[-1]
+    return newest.parent / "runs"
 
 
 def ledger(team: Team) -> Path:
