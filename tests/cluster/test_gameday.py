@@ -138,46 +138,50 @@ def hanging(boxed: Boxed) -> Iterator[None]:
 
 
 class Team:
-    """An office with a game day's files, two people who may approve, a Prometheus, an Alertmanager and a chat."""
+    """An office with a game day's files, two people who may approve, a Prometheus, an Alertmanager and a chat.
 
-    def __init__(self, boxed: Boxed) -> None:
-        self.boxed, self.home = boxed, boxed.box.home(1)
+    ``name``: of its game day."""
+
+    def __init__(self, boxed: Boxed, office: int = 1, name: str = "staging") -> None:
+        self.boxed, self.office, self.name, self.home = boxed, office, name, boxed.box.home(office)
         self.folder = self.home / "experiments" / "gamedays"
-        self.file = Path("experiments/gamedays/staging.yaml")
+        self.file = Path(f"experiments/gamedays/{name}.yaml")
         self.chat = self.home / "chat.jsonl"
         self.stop = self.home / "run" / "stop"
         self.programs: list[Program] = []
 
     def furnish(self, **changes: Any) -> None:
-        target = self.boxed.box.file
-        day = {**DAY, **changes, "target": f"../../{target.relative_to(self.home)}"}
-        day["stop"] = {"file": str(self.stop)}
-        day["textfile"] = str(self.home / "run" / "day.prom")
+        ours = {"name": self.name, "stop": {"file": str(self.stop)}, "textfile": str(self.home / "run" / "day.prom")}
+        day = {**DAY, **ours, **changes, "target": f"../../{self.boxed.target}"}
         self.does("mkdir", "-p", "experiments/gamedays", "run", "monitoring")  # they are the office's own
         for name, phases in EXPERIMENTS.items():
-            give(self.folder / f"{name}.yaml", HEAD.replace("NAME", name) + phases + TAIL, 1)
-        give(self.folder / "freezes.yaml", "freezes: [{from: 2099-12-18, to: 2099-12-31, why: end of year}]\n", 1)
+            give(self.folder / f"{name}.yaml", HEAD.replace("NAME", name) + phases + TAIL, self.office)
+        give(
+            self.folder / "freezes.yaml",
+            "freezes: [{from: 2099-12-18, to: 2099-12-31, why: end of year}]\n",
+            self.office,
+        )
         text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in day.items() if value is not None)
-        give(self.home / self.file, text, 1)
+        give(self.home / self.file, text, self.office)
         for name, text in (("prometheus.yaml", PROMETHEUS), ("rules.yaml", RULES), ("am.yaml", ALERTMANAGER)):
-            give(self.home / "monitoring" / name, text, 1)
+            give(self.home / "monitoring" / name, text, self.office)
         signers = ""
         for who in ("ann", "bob"):
             self.does("sh", "-c", f"test -f {who}.key || ssh-keygen -q -t ed25519 -N '' -C {who} -f {who}.key")
             signers += f"{who}@example.com {' '.join((self.home / f'{who}.key.pub').read_text().split()[:2])}\n"
-        give(self.folder / "allowed_signers", signers, 1)
+        give(self.folder / "allowed_signers", signers, self.office)
 
     def does(self, *command: str | Path, timeout: float = 120) -> str:
-        code, output = self.boxed.inside(*command).end(timeout)
+        code, output = self.boxed.inside(*command, office=self.office).end(timeout)
         assert code == 0, output
         return output
 
     def chaos(self, *arguments: str | Path, timeout: float = 300) -> tuple[int, str]:
-        return self.boxed.chaos("gameday", *arguments, timeout=timeout)
+        return self.boxed.chaos("gameday", *arguments, office=self.office, timeout=timeout)
 
     def run(self, *command: str | Path) -> Program:
         """A program that outlives a test; no Ctrl-C ends it."""
-        made = self.boxed.inside(*command)
+        made = self.boxed.inside(*command, office=self.office)
         made.started.remove(made)
         self.programs.append(made)
         return made
@@ -201,7 +205,7 @@ class Team:
         asks = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9090/api/v1/query?query=shop_nodes').read().decode())"
 
         def scraped() -> bool:
-            code, output = self.boxed.inside("python", "-c", asks).end(60)
+            code, output = self.boxed.inside("python", "-c", asks, office=self.office).end(60)
             return code == 0 and '"6"' in output
 
         if not wait_until(scraped, 120, every=1.0):
@@ -219,7 +223,7 @@ class Team:
         return [json.loads(line) for line in self.chat.read_text().splitlines()] if self.chat.exists() else []
 
     def days(self) -> list[Path]:
-        return sorted((self.home / "gamedays" / "staging").glob("*/record.jsonl"))
+        return sorted((self.home / "gamedays" / self.name).glob("*/record.jsonl"))
 
     def lines(self) -> list[dict[str, Any]]:
         return record.read(self.days()[-1])
@@ -241,7 +245,7 @@ def team(boxed: Boxed) -> Iterator[Team]:
 @pytest.fixture
 def consent(boxed: Boxed) -> Iterator[None]:
     """Of the cluster's operators, for this test."""
-    body = {"gamedays": ["staging"], "until": "2099-01-01", "by": "team-platform"}
+    body = {"gamedays": ["staging", "second"], "until": "2099-01-01", "by": "team-platform"}
     with boxed.owned() as lab:
         administer(lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         assert await_green(lab, 300)[0]

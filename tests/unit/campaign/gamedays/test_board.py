@@ -13,6 +13,7 @@ from documents import INDEX, WithDocuments
 from chaos.base.errors import LabError
 from chaos.campaign.gamedays import board
 from chaos.campaign.gamedays.board import ABORT_SECONDS, CONSENT, LOCK, TTL_SECONDS, Board, Held, Lock
+from chaos.opensearch import views
 from chaos.run.noted import Notes
 
 
@@ -134,7 +135,10 @@ def test_an_answer_that_was_lost_loses_no_lock(cluster: WithDocuments) -> None:
     assert one.held() is None
 
 
-def test_who_cannot_renew_it_ends_before_anybody_can_take_it(cluster: WithDocuments) -> None:
+def test_who_cannot_renew_it_ends_before_anybody_can_take_it(
+    cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "REJECTED_SECONDS", 0.0)  # what a full cluster rejects is asked again for so long
     clock = Clock()
     one = lock(cluster, clock)
     one.take(wait=clock.wait)

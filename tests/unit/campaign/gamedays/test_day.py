@@ -216,7 +216,11 @@ def test_fired_twice_it_is_held_once(firing: Firing) -> None:
     assert "already held" in firing.lines("day.end")[0]["says"] and len(firing.teller.told) == 3
 
 
-def test_fired_by_two_machines_at_once_it_is_held_once(tmp_path: Path, firing: Firing) -> None:
+def test_fired_by_two_machines_at_once_it_is_held_once(
+    tmp_path: Path, firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(board, "LOOK_SECONDS", 0.05)
     other = Firing(tmp_path / "other", firing.cluster, preflight={"stable": "1ms"})
     other.day = other.hands.day = firing.day
     entered, go_on = threading.Event(), threading.Event()
@@ -279,7 +283,8 @@ REFUSED: list[tuple[str, Callable[[Firing], object], str]] = [
 
 def guarded(firing: Firing, program: str) -> None:
     guard = {"counts": "outcome", "program": {"run": [program]}}
-    firing.day = firing.hands.day = a_day(firing.folder / "guarded", window=OPEN, guards={"users": guard})
+    made = a_day(firing.folder / "guarded", window=OPEN, guards={"users": guard}, preflight={"stable": "1ms"})
+    firing.day = firing.hands.day = made
 
 
 @pytest.mark.parametrize(("what", "make", "gate"), REFUSED, ids=[each[0] for each in REFUSED])
