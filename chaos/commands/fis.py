@@ -191,6 +191,7 @@ STOPS = (("aws:ec2:stop-instances",), ())
 KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
 CUTS = (("aws:network:disrupt-connectivity",), ())
 DELAYS = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Latency-Sources",))
+LOSES = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Packet-Loss-Sources",))
 ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "node.stop": STOPS,
     "zone.power_loss": STOPS,
@@ -200,6 +201,8 @@ ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "zone.partition": CUTS,
     "network.latency": DELAYS,
     "zone.slowness": DELAYS,
+    "network.drop": LOSES,
+    "network.loss": LOSES,
 }
 """Kind of fault → actions of FIS, and documents of Systems Manager, that it is made of."""
 

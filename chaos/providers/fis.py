@@ -25,7 +25,7 @@ from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kind import Kind
 from chaos.faults.kinds.cluster_manager import QuorumLoss
-from chaos.faults.kinds.network import NetworkLatency, OnLinks
+from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, OnLinks
 from chaos.faults.kinds.node import NodeKill, NodeStop
 from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss, ZoneSlowness
 from chaos.faults.moves import Move, Reversible, operation, said
@@ -50,7 +50,7 @@ DOCUMENT_SECONDS = 120.0
 """Within which a document's effect is there, and after a cancel gone: it may install packages first."""
 NETWORK = tuple(sorted(document.name for document in DOCUMENTS.values() if document.network))
 """Documents of which no two may run on an instance at once (FIS User Guide, Systems Manager documents)."""
-DELAYS = "AWSFIS-Run-Network-Latency-Sources"
+DELAYS, LOSES = "AWSFIS-Run-Network-Latency-Sources", "AWSFIS-Run-Network-Packet-Loss-Sources"
 LATER = "(the run's)"
 """What a plan cannot know of a move."""
 Verdict = Literal["exact", "approximate", "impossible", "not offered yet"]
@@ -113,8 +113,16 @@ INTENTS: Mapping[str, Intent] = {
         "AWSFIS-Run-Network-Latency-Sources on instances of nodes, by the addresses of their peers; links of clients "
         "cannot be had",
     ),
-    "network.drop": Intent("not offered yet", "AWSFIS-Run-Network-Packet-Loss-Sources with 100 %: exact"),
-    "network.loss": Intent("not offered yet", "AWSFIS-Run-Network-Packet-Loss-Sources: exact"),
+    "network.drop": Intent(
+        "exact",
+        "AWSFIS-Run-Network-Packet-Loss-Sources with 100 % on instances of nodes, by the addresses of their peers; "
+        "links of clients cannot be had",
+    ),
+    "network.loss": Intent(
+        "exact",
+        "AWSFIS-Run-Network-Packet-Loss-Sources on instances of nodes, by the addresses of their peers, in whole "
+        "percents; links of clients cannot be had",
+    ),
     "network.refuse": Intent("impossible", "FIS drops packets and refuses none"),
     "network.reset": Intent("impossible", "FIS drops packets and resets no connection"),
     "network.hang": Intent("impossible", "FIS drops packets below TCP"),
@@ -475,6 +483,25 @@ def slowness(fault: ZoneSlowness, aim: Aim) -> Means:
     links = between_nodes(aim)
     made = means(aim, impair(links, DELAYS, **delays(fault.delay, fault.jitter)), None, patience=DOCUMENT_SECONDS)
     return replace(made, links=links)
+
+
+SILENT = "nodes that are asked for each other over these links get no answer, and over others they do, while FIS says "
+SILENT += "that its experiment runs; later they get it as before"
+OFTEN_LATE = "what nodes get from each other over these links is late as often as this loss makes it, and over others "
+OFTEN_LATE += "hardly ever, while FIS says that its experiment runs; later it is late no more"
+
+
+@PROVIDER.carries_out(NetworkDrop, **offered("network.drop", CANCELLED, SILENT))
+def drop(fault: NetworkDrop, aim: Aim) -> Means:
+    return on_links(fault, aim, LOSES, LossPercent="100")
+
+
+@PROVIDER.carries_out(NetworkLoss, **offered("network.loss", CANCELLED, OFTEN_LATE))
+def loss(fault: NetworkLoss, aim: Aim) -> Means:
+    percent = round(fault.share * 100)
+    if abs(fault.share * 100 - percent) > 1e-6:
+        raise Lacking(f"FIS loses whole percents, and not {fault.share.text}", remedy=f"share: {percent}%")
+    return on_links(fault, aim, LOSES, LossPercent=str(percent))
 
 
 # ---- what is believed ---------------------------------------------------------------------------------------

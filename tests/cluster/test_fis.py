@@ -133,6 +133,9 @@ ZONE_C = {"c-cm", "c-data"}
         pytest.param("zone.partition: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
         ("network.latency: {links: to zone c, delay: 300ms}", set(), set()),
         pytest.param("zone.slowness: {zone: c, delay: 200ms}", set(), set(), marks=pytest.mark.full),
+        pytest.param(
+            "network.drop: {links: between node a-data and node b-data}", set(), set(), marks=pytest.mark.full
+        ),
     ],
 )
 def test_what_is_asked_for_happens_is_proven_and_is_gone(
@@ -169,8 +172,11 @@ STOP = "node.stop: {target: node c-data}"
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "why"),
-    [("network.latency: {links: to zone c, delay: 300ms, jitter: 20ms}", "JitterMilliseconds 0")],
-    ids=["jitter"],
+    [
+        ("network.latency: {links: to zone c, delay: 300ms, jitter: 20ms}", "JitterMilliseconds 0"),
+        ("network.loss: {links: to zone c, share: 20%}", "a lab loses all packets of a link or none, and not 20 %"),
+    ],
+    ids=["jitter", "loss"],
 )
 def test_what_has_no_counterpart_in_a_lab_fails_at_the_endpoint_and_is_never_green(
     there: There, fault: str, why: str

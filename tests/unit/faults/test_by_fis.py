@@ -26,6 +26,7 @@ from chaos.providers import fis as provider
 from chaos.providers.fis import (
     DELAYS,
     INTENTS,
+    LOSES,
     PROVIDER,
     chunks,
     delays,
@@ -38,6 +39,7 @@ from chaos.providers.fis import (
 from chaos.registry import PROVIDERS
 from chaos.target.existing.fis import Fis, Instance, Word
 from chaos.target.existing.passages import TheirWiring
+from chaos.target.existing.target import ExistingTarget
 
 KINDS = PROVIDERS.kinds
 NODES = tuple(f"n-{number}" for number in range(7))
@@ -110,6 +112,8 @@ DRAFTS = {
     "zone.partition": disrupt(NODES, "availability-zone"),
     "network.latency": impair(AROUND, DELAYS, **LATE),
     "zone.slowness": impair(AROUND, DELAYS, **LATE),
+    "network.drop": impair(AROUND, LOSES, LossPercent="100"),
+    "network.loss": impair(AROUND, LOSES, LossPercent="15"),
 }
 
 
@@ -201,6 +205,13 @@ def test_a_peer_without_an_address_is_refused() -> None:
         impair(AROUND, DELAYS, **LATE)(FILE, Nowhere(FILE, "staging"), Lab())  # type: ignore[arg-type]
 
 
+class Target(ExistingTarget):
+    """One whose FIS is the test's."""
+
+    def __init__(self, fis: Fis) -> None:
+        self.fis, self.run, self.topology = fis, "run-1", fakes.topology()
+
+
 def offered(kind: str, **given: Any) -> Fault:
     params = KINDS[kind].model_validate(given)
     topology = fakes.topology()
@@ -219,11 +230,30 @@ def test_a_slow_zone_is_slow_between_nodes_and_its_clients_are_not_looked_at() -
 
 
 @pytest.mark.parametrize(
+    ("kind", "given", "percent"),
+    [("network.drop", {}, "100"), ("network.loss", {"share": "7%"}, "7"), ("network.loss", {"share": "58%"}, "58")],
+)
+def test_what_is_lost_is_what_was_asked(kind: str, given: dict[str, Any], percent: str) -> None:
+    fault = offered(kind, links="to zone c", **given)
+    assert fault.mechanism.startswith("exact: ") and len(fault.links) == 8
+    lab = Target(Known(FILE, "staging"))
+    assert fault.read is not None
+    template, start = fault.read(lab)
+    (action,) = template.move.arguments["template"]["actions"].values()
+    asked = json.loads(action["parameters"]["documentParameters"])
+    assert (asked["LossPercent"], asked["TrafficType"]) == (percent, "ingress")
+    assert start.inverse is not None
+    assert start.inverse.arguments["snapshot"]["commands"][0]["parameters"] == asked
+
+
+@pytest.mark.parametrize(
     ("kind", "given", "says"),
     [
         ("network.latency", {"links": "from clients of zone a to zone c", "delay": "1s"}, "of zone a meet"),
         ("network.latency", {"links": "to zone c", "delay": "1s", "flap": {"down": "2s", "up": "2s"}}, "nothing flaps"),
         ("zone.slowness", {"zone": "c", "delay": "1s", "flap": {"down": "2s", "up": "2s"}}, "nothing flaps"),
+        ("network.drop", {"links": "around everything in zone c"}, "of zone a, b and c meet"),
+        ("network.loss", {"links": "to zone c", "share": "12.5%"}, "whole percents, and not 12.5%; share: 12%"),
     ],
 )
 def test_what_nothing_would_show_or_fis_has_not_is_refused(kind: str, given: dict[str, Any], says: str) -> None:

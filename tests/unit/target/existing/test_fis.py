@@ -21,7 +21,7 @@ from chaos.definitions.fis import FisFile
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.fis_endpoint.standing import Standing
-from chaos.providers.fis import DELAYS, Drafted, delays, disrupt, impair, kill_process, stop_instances
+from chaos.providers.fis import DELAYS, LOSES, Drafted, delays, disrupt, impair, kill_process, stop_instances
 from chaos.target.existing.fis import OVER, Fis
 from chaos.target.labs.processes import wait_until
 
@@ -199,12 +199,30 @@ def test_an_agent_that_is_not_online_is_told_before_anything_is_made(there: Ther
     assert there.well()
 
 
-def test_a_delay_that_varies_has_no_counterpart_in_a_lab_and_is_never_begun(there: There) -> None:
-    drafted = there.drafted(impair(TO_C, DELAYS, **delays(Duration(0.3), Duration(0.02))))
+@pytest.mark.parametrize("links", [TO_C, AROUND_C], ids=["to", "around"])
+def test_of_exactly_the_links_that_are_asked_for_all_packets_vanish(
+    there: There, links: frozenset[tuple[str, str]]
+) -> None:
+    drafted = there.begin(impair(links, LOSES, LossPercent="100"))
+    assert there.lab.blocked == links and not there.lab.toxic and there.fis.word(there.run, FAULT).running
+    there.end(drafted)
+    assert there.well()
+
+
+@pytest.mark.parametrize(
+    ("draft", "why"),
+    [
+        (impair(TO_C, DELAYS, **delays(Duration(0.3), Duration(0.02))), "JitterMilliseconds 0"),
+        (impair(TO_C, LOSES, LossPercent="15"), "not 15 %"),
+    ],
+    ids=["jitter", "loss"],
+)
+def test_what_has_no_counterpart_in_a_lab_is_never_begun(there: There, draft: Any, why: str) -> None:
+    drafted = there.drafted(draft)
     there.fis.make_template(there.run, FAULT, drafted.template)
-    with pytest.raises(FaultError, match=r"did not come to run: failed .*JitterMilliseconds 0"):
+    with pytest.raises(FaultError, match=f"did not come to run: failed .*{why}"):
         there.fis.start(there.run, FAULT, drafted.expected)
-    assert not there.lab.toxic
+    assert not there.lab.toxic and not there.lab.blocked
     there.end(drafted)
     assert there.well()
 
