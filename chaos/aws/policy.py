@@ -16,7 +16,8 @@ from chaos.aws.catalogue import DOCUMENTS
 VERSION = "2012-10-17"
 TAG = ("chaos", "allowed")
 """What an instance or subnet must have to be touched."""
-STOP, SEND, CUT = "aws:ec2:stop-instances", "aws:ssm:send-command", "aws:network:disrupt-connectivity"
+STOP, REBOOT = "aws:ec2:stop-instances", "aws:ec2:reboot-instances"
+SEND, CUT = "aws:ssm:send-command", "aws:network:disrupt-connectivity"
 SHELL = "AWS-RunShellScript"
 
 
@@ -63,6 +64,8 @@ def experiment_role(wanted: Wanted) -> dict[str, Any]:
         statements.append(
             _allow("EncryptedVolumes", ["kms:CreateGrant"], condition={"Bool": {"kms:GrantIsForAWSResource": "true"}})
         )
+    if REBOOT in wanted.actions:
+        statements.append(_allow("Reboot", ["ec2:RebootInstances"], [instances], _tagged()))
     if SEND in wanted.actions:
         documents = [wanted.arn("ssm", f"document/{name}", account=False) for name in sorted(wanted.documents)]
         statements += [
@@ -132,7 +135,8 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             ],
         ),
     ]
-    if STOP in wanted.actions or SHELL in wanted.documents:
+    starts = REBOOT in wanted.actions or SHELL in wanted.documents
+    if STOP in wanted.actions or starts:
         statements.append(_allow("StartWhatIsLeftStopped", ["ec2:StartInstances"], [instances], _tagged()))
     if CUT in wanted.actions:
         acl, subnet = wanted.arn("ec2", "network-acl/*"), wanted.arn("ec2", "subnet/*")
@@ -142,13 +146,13 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             _allow("WithAnyAcl", ["ec2:ReplaceNetworkAclAssociation"], [acl]),
             _allow("DeleteClones", ["ec2:DeleteNetworkAcl"], [acl], made),
         ]
-    if SHELL in wanted.documents:
+    if starts:
         shell = wanted.arn("ssm", f"document/{SHELL}", account=False)
         statements += [
             _allow("StartTheService", ["ssm:SendCommand"], [shell]),
             _allow("OnTheseInstances", ["ssm:SendCommand"], [instances], _tagged("ssm:resourceTag")),
         ]
-    if SEND in wanted.actions:
+    if SEND in wanted.actions or starts:
         reads = [f"ssm:{each}" for each in ("ListCommands", "ListCommandInvocations", "DescribeInstanceInformation")]
         statements.append(_allow("Commands", [*reads, "ssm:CancelCommand"]))
     return _policy(*statements)

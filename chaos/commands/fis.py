@@ -189,6 +189,7 @@ def fis_policy(
 
 STOPS = (("aws:ec2:stop-instances",), ())
 KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
+REBOOTS = (("aws:ec2:reboot-instances", "aws:fis:wait"), ())
 CUTS = (("aws:network:disrupt-connectivity",), ())
 DELAYS = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Latency-Sources",))
 LOSES = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Packet-Loss-Sources",))
@@ -196,6 +197,7 @@ ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "node.stop": STOPS,
     "zone.power_loss": STOPS,
     "node.kill": KILLS,
+    "node.restart": REBOOTS,
     "cluster_manager.quorum_loss": KILLS,
     "zone.isolation": CUTS,
     "zone.partition": CUTS,

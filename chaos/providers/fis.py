@@ -20,13 +20,13 @@ from chaos.base.errors import ChaosError, FaultError, Lacking
 from chaos.base.text import listed
 from chaos.base.units import Duration
 from chaos.definitions.fis import LONGEST, FisFile
-from chaos.faults.effects import CutOff, NodeEffects
+from chaos.faults.effects import CutOff, NodeEffects, Restarted
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kind import Kind
 from chaos.faults.kinds.cluster_manager import QuorumLoss
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, OnLinks
-from chaos.faults.kinds.node import NodeKill, NodeStop
+from chaos.faults.kinds.node import NodeKill, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss, ZoneSlowness
 from chaos.faults.moves import Move, Reversible, operation, said
 from chaos.faults.offers import Aim, Means, Provider
@@ -75,7 +75,11 @@ INTENTS: Mapping[str, Intent] = {
         "aws:ssm:send-command with AWSFIS-Run-Kill-Process java SIGKILL: every JVM of the instance dies, and a unit of "
         "systemd that restarts would start it at once, so that nothing is proven",
     ),
-    "node.restart": Intent("not offered yet", "aws:ec2:reboot-instances: the whole machine, with cold caches"),
+    "node.restart": Intent(
+        "approximate",
+        "aws:ec2:reboot-instances: whole machines, with cold caches, and all of them at once: how: kill, and rolling "
+        "over several nodes, cannot be had",
+    ),
     "node.pause": Intent("impossible", "no document of AWS sends SIGSTOP; it needs a document of your own"),
     "node.loss": Intent("impossible", "aws:ec2:terminate-instances has no undo of ours or of FIS's"),
     "node.upgrade": Intent("impossible", "no action installs another version"),
@@ -264,17 +268,43 @@ def kill_process(nodes: Sequence[str], signal: str) -> Draft:
 
         killing = {"ProcessName": "java", "Signal": signal}
         actions = {f"kill-{name}": command("AWSFIS-Run-Kill-Process", killing, name) for name in targets}
-        # an experiment may last 12 h with all its actions (Quotas for AWS FIS)
-        lasting = min(round(file.longest), round(LONGEST) - 2 * COMMAND_SECONDS)
-        waiting = {"actionId": "aws:fis:wait", "parameters": {"duration": iso(lasting)}}
         starting = {"commands": [f"systemctl start {file.unit}"]}
-        actions["wait"] = {**waiting, "startAfter": sorted(actions)}
+        actions["wait"] = waiting(file, sorted(actions))
         actions |= {f"start-{name}": {**command(SHELL, starting, name), "startAfter": ["wait"]} for name in targets}
         services = sorted(each.id for each in found.values())
         states = {each.id: each.state for each in found.values()}
         return drafted(targets, actions, {"services": services, "instances": states})
 
     return make
+
+
+def reboot(nodes: Sequence[str]) -> Draft:
+    """Rebooted in order, all at once. The experiment goes on for ``longest``, so that it says what became of it until
+    it is stopped."""
+
+    def make(file: FisFile, fis: Fis, lab: ExistingTarget) -> Drafted:
+        found = running(fis, lab, nodes)
+        targets = chunks("nodes", "aws:ec2:instance", (each.arn for each in found.values()))
+        actions: dict[str, Any] = {
+            f"reboot-{name}": {
+                "actionId": "aws:ec2:reboot-instances",
+                "parameters": {},
+                "targets": {"Instances": name},
+            }
+            for name in targets
+        }
+        actions["wait"] = waiting(file, sorted(actions))
+        services = sorted(each.id for each in found.values())
+        return drafted(targets, actions, {"services": services, "instances": dict.fromkeys(services, "running")})
+
+    return make
+
+
+def waiting(file: FisFile, after: list[str]) -> dict[str, Any]:
+    """The action that lasts ``longest`` once these are over; less where an experiment could not last so long with all
+    its actions (Quotas for AWS FIS: 12 h)."""
+    lasting = min(round(file.longest), round(LONGEST) - 2 * COMMAND_SECONDS)
+    return {"actionId": "aws:fis:wait", "parameters": {"duration": iso(lasting)}, "startAfter": after}
 
 
 def send(file: FisFile, document: str, parameters: Mapping[str, Any], target: str, seconds: int) -> dict[str, Any]:
@@ -420,6 +450,23 @@ def quorum_loss(fault: QuorumLoss, aim: Aim) -> Means:
     if fault.how == "pause":
         raise Lacking(INTENTS["node.pause"].how, remedy="how: kill")
     return means(aim, kill_process(aim.nodes, "SIGKILL"), NodeEffects(aim.nodes))
+
+
+BOOTED = "the experiment is stopped; Systems Manager starts the unit of OpenSearch on the instances, should it not run"
+ANOTHER = "each node says another start of its process, the others have it as a member under another ephemeral id, and "
+ANOTHER += "it sees a whole and green cluster, while FIS says that its experiment runs"
+
+
+@PROVIDER.carries_out(NodeRestart, **offered("node.restart", BOOTED, ANOTHER))
+def restart(fault: NodeRestart, aim: Aim) -> Means:
+    if fault.how == "kill":
+        raise Lacking("EC2 asks operating systems to reboot in order", remedy="how: orderly")
+    if fault.rolling and len(aim.nodes) > 1:
+        raise Lacking(
+            "FIS reboots instances at once, and waits for none until the next one",
+            remedy="rolling: false, or one node at a time",
+        )
+    return means(aim, reboot(aim.nodes), Restarted(aim.nodes, within=float(fault.within)))
 
 
 def cut(fault: ZoneIsolation, aim: Aim, scope: str) -> Means:

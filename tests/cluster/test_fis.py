@@ -159,6 +159,18 @@ def test_what_is_asked_for_happens_is_proven_and_is_gone(
     assert command["mechanism"].startswith(INTENTS[command["fault_kind"]].verdict)
 
 
+@pytest.mark.full
+def test_a_reboot_is_proven_by_another_process_that_others_have_as_a_member(there: There) -> None:
+    code, output = there.run("node.restart: {target: node c-data}", "8s")
+    assert code in (0, 3), output
+    found = findings(there.out)
+    assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
+    assert there.stages() == {"before": True, "effect": True, "gone": True}
+    left = {event["node"] for event in events(there.out) if event["kind"] == "cluster.node_left"}
+    assert left == {"c-data"}, output
+    assert wait_until(there.well, 60)
+
+
 def never_green(there: There, code: int, output: str, outcome: str, *, clean: bool = True) -> None:
     assert code not in (0, 1), output
     found = findings(there.out)

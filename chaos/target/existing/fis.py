@@ -493,8 +493,13 @@ class Fis:
         return [each["NetworkAclId"] for each in every if _by_fis(each) and not each["Associations"]]
 
     def _start_service(self, snapshot: Mapping[str, Any]) -> None:
-        """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing."""
-        if ids := list(snapshot.get("services") or ()):
+        """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing. An
+        instance that boots is waited for."""
+        ids = list(snapshot.get("services") or ())
+        end = time.monotonic() + self._patience(BACK_SECONDS)
+        while not self.agents(ids) >= set(ids) and time.monotonic() < end:
+            time.sleep(self._every)
+        if ids:
             self.run_on(ids, f"systemctl start {self.file.unit}")
 
     def run_on(self, ids: Sequence[str], command: str) -> None:
@@ -558,6 +563,8 @@ class Fis:
 
     def agents(self, ids: Sequence[str]) -> set[str]:
         """Of these instances those whose agent of Systems Manager is online."""
+        if not ids:
+            return set()
         filters = [{"Key": "InstanceIds", "Values": list(ids)}]
         told = self._all("ssm", "describe_instance_information", "InstanceInformationList", Filters=filters)
         return {each["InstanceId"] for each in told if each.get("PingStatus") == "Online"}

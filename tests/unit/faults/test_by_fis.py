@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped import ROOT
 
-from chaos.aws import catalogue
+from chaos.aws import catalogue, policy
 from chaos.aws.shapes import Model
 from chaos.base.errors import FaultError, Lacking
 from chaos.base.units import Duration
@@ -34,6 +34,7 @@ from chaos.providers.fis import (
     ends,
     impair,
     kill_process,
+    reboot,
     stop_instances,
 )
 from chaos.registry import PROVIDERS
@@ -108,6 +109,7 @@ DRAFTS = {
     "zone.power_loss": stop_instances(NODES),
     "node.kill": kill_process(NODES, "SIGKILL"),
     "cluster_manager.quorum_loss": kill_process(NODES, "SIGKILL"),
+    "node.restart": reboot(NODES),
     "zone.isolation": disrupt(NODES, "all"),
     "zone.partition": disrupt(NODES, "availability-zone"),
     "network.latency": impair(AROUND, DELAYS, **LATE),
@@ -152,6 +154,38 @@ def test_a_killed_process_is_started_by_fis_itself_after_the_longest_time() -> N
     start = actions["start-nodes-0"]
     assert start["startAfter"] == ["wait"]
     assert start["parameters"]["documentParameters"] == '{"commands":["systemctl\\u0020start\\u0020opensearch"]}'
+
+
+def test_a_reboot_is_of_one_node_or_of_all_at_once_and_in_order() -> None:
+    possible: tuple[dict[str, Any], ...] = ({"target": "node c-data"}, {"target": "zone c", "rolling": False})
+    for asked in possible:
+        fault = offered("node.restart", **asked)
+        assert fault.mechanism.startswith("approximate: ") and fault.evidence().effect_deadline == 180.0
+    for remedy, more in (
+        ("how: orderly", {"target": "node c-data", "how": "kill"}),
+        ("rolling: false", {"target": "zone c"}),
+    ):
+        with pytest.raises(Lacking, match=remedy):
+            offered("node.restart", **more)
+
+
+def policies(*kinds: str) -> dict[str, set[str]]:
+    """Whose role → all that it may do for these kinds."""
+    both = [ACTIONS[kind] for kind in kinds]
+    actions, documents = {a for each, _ in both for a in each}, {d for _, each in both for d in each}
+    wanted = policy.Wanted("aws", "eu-west-1", "123456789012", "staging", FILE.role, actions, documents)
+    made = {"experiment": policy.experiment_role(wanted), "runner": policy.runner_role(wanted)}
+    return {name: {do for each in one["Statement"] for do in each["Action"]} for name, one in made.items()}
+
+
+def test_roles_may_do_what_their_kinds_need_and_no_more() -> None:
+    late, reboots, stops = policies("network.latency"), policies("node.restart"), policies("node.stop")
+    sending = {"ssm:SendCommand", "ssm:ListCommands", "ssm:CancelCommand"}
+    assert sending | {"ec2:DescribeSubnets"} <= late["experiment"] and "ec2:StartInstances" not in late["runner"]
+    assert late["runner"] & {"ssm:SendCommand", "ssm:CancelCommand"} == {"ssm:CancelCommand"}
+    assert "ec2:RebootInstances" in reboots["experiment"] and not reboots["experiment"] & sending
+    assert {"ssm:SendCommand", "ec2:StartInstances", "ssm:ListCommandInvocations"} <= reboots["runner"]
+    assert not any(action.startswith("ssm:") for role in stops.values() for action in role)
 
 
 # ---- links ------------------------------------------------------------------------------------------------

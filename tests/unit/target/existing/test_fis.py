@@ -21,7 +21,7 @@ from chaos.definitions.fis import FisFile
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.fis_endpoint.standing import Standing
-from chaos.providers.fis import DELAYS, LOSES, Drafted, delays, disrupt, impair, kill_process, stop_instances
+from chaos.providers.fis import DELAYS, LOSES, Drafted, delays, disrupt, impair, kill_process, reboot, stop_instances
 from chaos.target.existing.fis import OVER, Fis
 from chaos.target.labs.processes import wait_until
 
@@ -134,6 +134,16 @@ def test_it_is_made_and_all_is_as_before(there: There, draft: Any, dead: set[str
     there.end(drafted)
     assert there.well() and there.fis.word(there.run, FAULT).over and there.fis.ended_early() is None
     there.end(drafted)  # once more does no harm
+    assert there.well()
+
+
+def test_a_reboot_is_over_at_once_and_its_experiment_goes_on(there: There) -> None:
+    there.lab.calls.clear()
+    drafted = there.begin(reboot([NODE, "c-cm"]))
+    assert sorted(there.lab.calls) == [("start", "c-cm"), ("start", NODE), ("stop", "c-cm"), ("stop", NODE)]
+    assert there.fis.word(there.run, FAULT).running and there.fis.ended_early() is None and not there.lab.dead
+    there.lab.stop_node(NODE)  # its unit does not start it at a boot
+    there.end(drafted)
     assert there.well()
 
 
