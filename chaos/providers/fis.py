@@ -85,7 +85,9 @@ INTENTS: Mapping[str, Intent] = {
     "node.upgrade": Intent("impossible", "no action installs another version"),
     "node.heap_pressure": Intent("impossible", "no action reaches into a JVM"),
     "node.cpu_starvation": Intent(
-        "not offered yet", "AWSFIS-Run-CPU-Stress competes for processors and caps nobody: approximate at best"
+        "not offered yet",
+        "AWSFIS-Run-CPU-Stress competes for processors and caps nobody (approximate at best), and nothing competes so "
+        "in a lab, so nothing of it could be tried",
     ),
     "node.page_cache_squeeze": Intent("impossible", "AWSFIS-Run-Memory-Stress takes memory, and sets no limit"),
     "node.out_of_memory": Intent("impossible", "AWSFIS-Run-Memory-Stress lets the kernel choose whom it kills"),
@@ -133,9 +135,20 @@ INTENTS: Mapping[str, Intent] = {
     "network.slicer": Intent("impossible", "FIS touches no stream"),
     "network.slow_close": Intent("impossible", "FIS touches no stream"),
     "network.bandwidth": Intent("impossible", "no action limits a rate"),
-    "disk.full": Intent("not offered yet", "AWSFIS-Run-Disk-Fill fills the root volume only"),
-    "disk.slow": Intent("not offered yet", "aws:ebs:volume-io-latency delays, and limits no rate: approximate"),
-    "disk.stall": Intent("not offered yet", "aws:ebs:pause-volume-io stops reads too: approximate"),
+    "disk.full": Intent(
+        "not offered yet",
+        "AWSFIS-Run-Disk-Fill fills the root volume only, and a lab's hosts have none, so nothing of it could be tried",
+    ),
+    "disk.slow": Intent(
+        "not offered yet",
+        "aws:ebs:volume-io-latency delays each read and write and limits no rate (approximate), and a lab limits the "
+        "rate of a disk's writes alone, so nothing of it could be tried",
+    ),
+    "disk.stall": Intent(
+        "not offered yet",
+        "aws:ebs:pause-volume-io stops reads too (approximate), and a lab stops a disk's writes alone, so nothing of "
+        "it could be tried",
+    ),
     "disk.read_only": Intent("impossible", "no action makes a volume read-only"),
     "disk.errors": Intent("impossible", "a paused volume makes I/O errors only beyond nvme_core.io_timeout"),
     "disk.power_loss": Intent("impossible", "no action loses what was not fsynced"),
