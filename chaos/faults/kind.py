@@ -61,7 +61,7 @@ class Kind(FaultParams):
             evidence=lambda: means.evidence(self.evidence(hit, means)),
             needs=(*offer.needs, *means.needs),
             colour=self.colour,
-            claims=self.claims(scene),
+            claims=self.claims(scene) | means.claims,
             in_order=means.in_order,
             pulse=Pulse.of(self.flapping),
             worker=means.worker,

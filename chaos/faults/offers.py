@@ -42,7 +42,8 @@ class Means:
     ``worker`` starts after the moves and ends before their undo. ``read``: see :class:`chaos.faults.fault.Fault`.
     ``evidence``: what must be seen where the kind's own, which it is given, cannot be looked at or is not enough.
     ``silences``: nodes that nobody outside reaches meanwhile, we neither, though the kind hits links alone.
-    ``links``: those that are hit, where the provider cannot hit all that the kind means; None: all.
+    ``links``: those that are hit, where the provider cannot hit all that the kind means; None: all. ``claims``: what it
+    holds beside what the kind does.
     """
 
     moves: tuple[Reversible, ...]
@@ -53,6 +54,7 @@ class Means:
     evidence: Callable[[Evidence], Evidence] = lambda own: own
     silences: tuple[str, ...] = ()
     links: frozenset[Link] | None = None
+    claims: frozenset[str] = frozenset()
 
 
 Make = Callable[[Any, Aim], Means]

@@ -524,7 +524,15 @@ def on_links(fault: OnLinks, aim: Aim, document: str, **parameters: str) -> Mean
             f"{listed(clients)} meet",
             remedy="choose links between nodes, for example to zone c",
         )
-    return means(aim, impair(aim.links, document, **parameters), None, patience=DOCUMENT_SECONDS)
+    return impaired(aim, aim.links, document, parameters)
+
+
+def impaired(aim: Aim, links: frozenset[Link], document: str, parameters: Mapping[str, str]) -> Means:
+    """``links``: of the aim's those that are hit. It holds the instances on which its document runs: two faults of a
+    run never have one there at once."""
+    made = means(aim, impair(links, document, **parameters), None, patience=DOCUMENT_SECONDS)
+    held = frozenset(f"the network document of {node}" for nodes in ends(links)[1].values() for node in nodes)
+    return replace(made, links=links, claims=held)
 
 
 def delays(delay: Duration, jitter: Duration) -> dict[str, str]:
@@ -540,9 +548,7 @@ def latency(fault: NetworkLatency, aim: Aim) -> Means:
 @PROVIDER.carries_out(ZoneSlowness, **offered("zone.slowness", CANCELLED, LATE))
 def slowness(fault: ZoneSlowness, aim: Aim) -> Means:
     refuse_flap(fault)
-    links = between_nodes(aim)
-    made = means(aim, impair(links, DELAYS, **delays(fault.delay, fault.jitter)), None, patience=DOCUMENT_SECONDS)
-    return replace(made, links=links)
+    return impaired(aim, between_nodes(aim), DELAYS, delays(fault.delay, fault.jitter))
 
 
 SILENT = "nodes that are asked for each other over these links get no answer, and over others they do, while FIS says "

@@ -263,6 +263,13 @@ def test_a_slow_zone_is_slow_between_nodes_and_its_clients_are_not_looked_at() -
     assert (fault.provider, fault.grade) == ("fis", "effect") and fault.mechanism.startswith("approximate: ")
 
 
+def test_two_faults_of_a_run_never_have_a_network_document_on_one_instance() -> None:
+    late = offered("network.latency", links="from node a-data to node c-data", delay="1s")
+    lossy = offered("network.drop", links="from node a-data to node b-data")
+    elsewhere = offered("network.drop", links="from node b-data to node c-data")
+    assert late.claims & lossy.claims == {"the network document of a-data"} and not late.claims & elsewhere.claims
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "percent"),
     [("network.drop", {}, "100"), ("network.loss", {"share": "7%"}, "7"), ("network.loss", {"share": "58%"}, "58")],
