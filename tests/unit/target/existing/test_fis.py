@@ -177,6 +177,27 @@ def test_a_document_that_outlives_its_experiment_is_cancelled_and_others_are_lef
     assert there.well()
 
 
+@pytest.mark.parametrize("what", ["deny", "error", "drop", "cut"])
+@pytest.mark.parametrize("operation", ["ListCommands", "CancelCommand"])
+def test_a_command_is_cancelled_whatever_becomes_of_a_call(there: There, operation: str, what: Any) -> None:
+    drafted = there.drafted(impair(TO_C, DELAYS, **LATE))
+    (ours,) = drafted.snapshot["commands"]
+    given = {name: [value] for name, value in ours["parameters"].items()}
+    there.on("ssm").send_command(DocumentName=DELAYS, InstanceIds=ours["instances"], Parameters=given)
+    times = there.times
+    times.what, times.operations, times.left = what, frozenset({operation}), 100 if what == "deny" else 1
+    try:
+        there.end(drafted)
+    except FaultError:
+        assert what in ("deny", "cut")
+    else:
+        assert what != "deny" and there.well()
+    assert times.left < (100 if what == "deny" else 1)
+    times.left = 0
+    there.end(drafted)
+    assert there.well()
+
+
 def test_a_command_that_does_not_end_is_told(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(Fis):
         def call(self, service: str, operation: str, **given: Any) -> dict[str, Any]:
