@@ -11,10 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chaos.aws.catalogue import DOCUMENTS
+
 VERSION = "2012-10-17"
 TAG = ("chaos", "allowed")
 """What an instance or subnet must have to be touched."""
-STOP, KILL, CUT = "aws:ec2:stop-instances", "aws:ssm:send-command", "aws:network:disrupt-connectivity"
+STOP, REBOOT = "aws:ec2:stop-instances", "aws:ec2:reboot-instances"
+SEND, CUT = "aws:ssm:send-command", "aws:network:disrupt-connectivity"
+SHELL = "AWS-RunShellScript"
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,18 @@ def experiment_role(wanted: Wanted) -> dict[str, Any]:
         statements.append(
             _allow("EncryptedVolumes", ["kms:CreateGrant"], condition={"Bool": {"kms:GrantIsForAWSResource": "true"}})
         )
-    if KILL in wanted.actions:
+    if REBOOT in wanted.actions:
+        statements.append(_allow("Reboot", ["ec2:RebootInstances"], [instances], _tagged()))
+    if SEND in wanted.actions:
         documents = [wanted.arn("ssm", f"document/{name}", account=False) for name in sorted(wanted.documents)]
         statements += [
             _allow("TheseDocuments", ["ssm:SendCommand"], documents),
             _allow("TheseInstances", ["ssm:SendCommand"], [instances], _tagged("ssm:resourceTag")),
             _allow("Commands", ["ssm:ListCommands", "ssm:CancelCommand"]),
         ]
+        known = [DOCUMENTS[name].reads for name in wanted.documents if name in DOCUMENTS]
+        if reads := sorted({each for reads in known for each in reads} - {"ec2:DescribeInstances"}):
+            statements.append(_allow("LookUpSources", reads))
     if CUT in wanted.actions:
         acl, subnet, vpc = (wanted.arn("ec2", f"{each}/*") for each in ("network-acl", "subnet", "vpc"))
         new = {"StringEquals": {"aws:RequestTag/managedByFIS": "true"}}
@@ -126,7 +135,8 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             ],
         ),
     ]
-    if STOP in wanted.actions or KILL in wanted.actions:
+    starts = REBOOT in wanted.actions or SHELL in wanted.documents
+    if STOP in wanted.actions or starts:
         statements.append(_allow("StartWhatIsLeftStopped", ["ec2:StartInstances"], [instances], _tagged()))
     if CUT in wanted.actions:
         acl, subnet = wanted.arn("ec2", "network-acl/*"), wanted.arn("ec2", "subnet/*")
@@ -136,13 +146,15 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             _allow("WithAnyAcl", ["ec2:ReplaceNetworkAclAssociation"], [acl]),
             _allow("DeleteClones", ["ec2:DeleteNetworkAcl"], [acl], made),
         ]
-    if KILL in wanted.actions:
-        shell = wanted.arn("ssm", "document/AWS-RunShellScript", account=False)
+    if starts:
+        shell = wanted.arn("ssm", f"document/{SHELL}", account=False)
         statements += [
             _allow("StartTheService", ["ssm:SendCommand"], [shell]),
             _allow("OnTheseInstances", ["ssm:SendCommand"], [instances], _tagged("ssm:resourceTag")),
-            _allow("Commands", ["ssm:ListCommandInvocations", "ssm:DescribeInstanceInformation"]),
         ]
+    if SEND in wanted.actions or starts:
+        reads = [f"ssm:{each}" for each in ("ListCommands", "ListCommandInvocations", "DescribeInstanceInformation")]
+        statements.append(_allow("Commands", [*reads, "ssm:CancelCommand"]))
     return _policy(*statements)
 
 

@@ -108,13 +108,19 @@ def priced(experiment: Experiment, target: Existing) -> str | None:
         """Instances and subnets that are as many as there are nodes and zones."""
 
         def instances(self, ask: Any, nodes: Any) -> dict[str, Instance]:
-            return {each: Instance(each, each, f"arn:of:{each}", "running", "", "") for each in nodes}
+            return {each: Instance(each, each, f"arn:of:{each}", "running", "", "", (each,)) for each in nodes}
 
         def subnets(self, ask: Any, inside: Any, every: Any) -> dict[str, str]:
             return {"subnet": "arn:of:subnet"}
 
         def acls(self, subnets: Any) -> dict[str, str]:
             return {}
+
+        def agents(self, ids: Any) -> set[str]:
+            return set(ids)
+
+        def begun(self, ids: Any, documents: Any) -> list[str]:
+            return []
 
     there = ExistingTarget(target, experiment.topology)
     there.fis = Pretended(target.written.fis, target.written.name)
@@ -183,14 +189,22 @@ def fis_policy(
 
 STOPS = (("aws:ec2:stop-instances",), ())
 KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
+REBOOTS = (("aws:ec2:reboot-instances", "aws:fis:wait"), ())
 CUTS = (("aws:network:disrupt-connectivity",), ())
+DELAYS = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Latency-Sources",))
+LOSES = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Packet-Loss-Sources",))
 ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "node.stop": STOPS,
     "zone.power_loss": STOPS,
     "node.kill": KILLS,
+    "node.restart": REBOOTS,
     "cluster_manager.quorum_loss": KILLS,
     "zone.isolation": CUTS,
     "zone.partition": CUTS,
+    "network.latency": DELAYS,
+    "zone.slowness": DELAYS,
+    "network.drop": LOSES,
+    "network.loss": LOSES,
 }
 """Kind of fault → actions of FIS, and documents of Systems Manager, that it is made of."""
 
@@ -279,7 +293,7 @@ def looks(there: ExistingTarget, fis: Fis) -> Iterator[tuple[str, str, bool]]:
         "safety lever": lever,
         "alarms": alarms,
         "instances": instances,
-        "agents of Systems Manager (node.kill needs them)": agents,
+        "agents of Systems Manager (faults by its documents need them)": agents,
         "left of earlier runs": left,
     }
     for what, look in asked.items():

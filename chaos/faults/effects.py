@@ -11,7 +11,7 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import urllib3
 
@@ -23,6 +23,9 @@ from chaos.target.protocol import Lab
 T = TypeVar("T")
 
 MEMBERS = "/_cluster/state/nodes?local=true&filter_path=nodes.*.name"
+LIVES = "/_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id"
+STARTED = "/_nodes/_local/jvm?filter_path=nodes.*.jvm.start_time_in_millis"
+WHOLE = "/_cluster/health?local=true&filter_path=status,number_of_nodes,discovered_cluster_manager"
 ANSWER_SECONDS = 2.0
 """What a node that is well may take to answer on a busy machine."""
 NEIGHBOURS = 3
@@ -148,6 +151,121 @@ class CutOff(NodeEffects):
                 probes.append(_at_home(node, "silent", echo, echo.reply is Reply.SILENT))
             probes += _silence(lab, node, asked)
         return probes
+
+
+class Restarted(NodeEffects):
+    """Nodes whose processes are others than before, and that are back in a green cluster.
+
+    A node draws its ephemeral id when it starts: the others have a new process as a member under another one
+    (``DiscoveryNode`` in the server's sources). The node itself says when its JVM started. Nodes that are not named
+    are members under the ids that they had.
+    """
+
+    holds = False  # it is over when it is proven
+
+    def __init__(self, nodes: Iterable[str], *, within: float) -> None:
+        """``within``: seconds that they may take until they are back and the cluster is green."""
+        super().__init__(nodes)
+        self.effect_deadline = within
+        self._ids: dict[str, str | None] = {}
+        self._starts: dict[str, int | None] = {}
+
+    def before(self, lab: Lab) -> Look:
+        look = super().before(lab)
+        told = lives(lab, self._known)
+        self._ids = {name: _one_id(name, told) for name in sorted({*self._nodes, *self._spared})}
+        self._starts = at_once(lambda node: _started(lab, node), self._nodes)
+        probes = list(look.probes)
+        for node in self._nodes:
+            id, start = self._ids[node], self._starts[node]
+            says = f"ephemeral id {id or 'not known'}, {_since(start)}"
+            probes.append(Probe(f"process of {node}", "known", says, id is not None and start is not None, about=node))
+        return _judged(probes, "signs of life before")
+
+    def in_effect(self, lab: Lab) -> Look:
+        told = lives(lab, self._others())
+        members = {viewer: None if ids is None else frozenset(ids) for viewer, ids in told.items()}
+        starts = at_once(lambda node: _started(lab, node), self._nodes)
+        probes = self._alive(lab, members)
+        for node in self._nodes:
+            before, now = self._starts.get(node), starts[node]
+            other = before is not None and now is not None and now != before
+            probes.append(Probe(f"process of {node}", f"not {_since(before)}", _since(now), other, about=node))
+            known, id = self._ids.get(node), _one_id(node, told)
+            other = known is not None and id is not None and id != known
+            says = id or "not the same for all others"
+            probes.append(Probe(f"ephemeral id of {node}", f"another than {known}", says, other, about=node))
+            green, how = _whole(lab, node, len(lab.topology.nodes))
+            probes.append(Probe(f"{node} in its own view", "in a whole and green cluster", how, green, about=node))
+        controls = self._controls(lab, members)
+        for node in (name for name in self._spared if name not in self._held):
+            known, id = self._ids.get(node), _one_id(node, told)
+            what = f"untouched: ephemeral id of {node}"
+            controls.append(Probe(what, str(known), str(id), known is not None and id == known, control=True))
+        shown, calm = sum(probe.ok for probe in probes), sum(probe.ok for probe in controls)
+        says = f"{shown} of {len(probes)} signs of a restart of {', '.join(self._nodes)} as others see it"
+        says += f"; {calm} of {len(controls)} signs of what it does not name are as before"
+        return Look(shown == len(probes) and calm == len(controls), says, [*probes, *controls])
+
+    def still(self, lab: Lab) -> Look | None:
+        return None
+
+
+def lives(lab: Lab, viewers: Sequence[str]) -> dict[str, dict[str, str] | None]:
+    """Whom each of these has for a member: name → ephemeral id; None where it does not say."""
+
+    def ask(viewer: str) -> dict[str, str] | None:
+        said = _asked(lab, viewer, LIVES)
+        try:
+            return {str(node["name"]): str(node["ephemeral_id"]) for node in said["nodes"].values()}
+        except UNREADABLE:
+            return None
+
+    return at_once(ask, viewers)
+
+
+def _asked(lab: Lab, node: str, path: str) -> Any:
+    """What a node answers to a GET; None where it does not answer with 200."""
+    client = lab.client(node, timeout=ANSWER_SECONDS)
+    try:
+        status, said = client.request("GET", path)
+        return said if status == 200 else None
+    except (urllib3.exceptions.HTTPError, *UNREADABLE):
+        return None
+    finally:
+        client.close()
+
+
+def _one_id(node: str, told: Mapping[str, Mapping[str, str] | None]) -> str | None:
+    """The ephemeral id that all who say something have of a node; None where they have none, or not the same."""
+    ids = {each.get(node) for each in told.values() if each is not None}
+    return ids.pop() if len(ids) == 1 else None
+
+
+def _started(lab: Lab, node: str) -> int | None:
+    """When its JVM started, as the node says (unix time, ms)."""
+    try:
+        (told,) = _asked(lab, node, STARTED)["nodes"].values()
+        return int(told["jvm"]["start_time_in_millis"])
+    except UNREADABLE:
+        return None
+
+
+def _since(start: int | None) -> str:
+    return "nobody says since when it runs" if start is None else f"one that started at {start / 1000:.3f} (unix time)"
+
+
+def _whole(lab: Lab, node: str, nodes: int) -> tuple[bool, str]:
+    """Whether a node itself sees a leader and so many nodes, and green; others may not have noticed yet that the
+    process before it is gone."""
+    said = _asked(lab, node, WHOLE)
+    try:
+        well = (
+            said["status"] == "green" and said["number_of_nodes"] >= nodes and bool(said["discovered_cluster_manager"])
+        )
+        return well, f"{said['status']}, {said['number_of_nodes']} of {nodes} nodes"
+    except UNREADABLE:
+        return False, "no answer that can be read"
 
 
 def at_once(ask: Callable[[str], T], names: Sequence[str]) -> dict[str, T]:

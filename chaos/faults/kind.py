@@ -6,6 +6,8 @@ How it is carried out is a provider's affair (:mod:`chaos.faults.offers`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import Field
 
 from chaos.definitions.selectors import LinkSelector, NodeSelector
@@ -47,18 +49,19 @@ class Kind(FaultParams):
         """The fault, ready to go, carried out as offered: moves and evidence, from data alone."""
         aim = self.aim(id, scene, wiring)
         means = offer.make(self, aim)
+        hit = aim if means.links is None else replace(aim, links=means.links)
         return Fault(
             id=id,
             kind=self.kind,
             says=self.says(aim),
             mechanism=offer.mechanism,
             targets=aim.nodes,
-            links=tuple(sorted(aim.links)),
+            links=tuple(sorted(hit.links)),
             moves=means.moves,
-            evidence=lambda: means.evidence(self.evidence(aim, means)),
+            evidence=lambda: means.evidence(self.evidence(hit, means)),
             needs=(*offer.needs, *means.needs),
             colour=self.colour,
-            claims=self.claims(scene),
+            claims=self.claims(scene) | means.claims,
             in_order=means.in_order,
             pulse=Pulse.of(self.flapping),
             worker=means.worker,

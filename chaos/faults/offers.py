@@ -42,6 +42,8 @@ class Means:
     ``worker`` starts after the moves and ends before their undo. ``read``: see :class:`chaos.faults.fault.Fault`.
     ``evidence``: what must be seen where the kind's own, which it is given, cannot be looked at or is not enough.
     ``silences``: nodes that nobody outside reaches meanwhile, we neither, though the kind hits links alone.
+    ``links``: those that are hit, where the provider cannot hit all that the kind means; None: all. ``claims``: what it
+    holds beside what the kind does.
     """
 
     moves: tuple[Reversible, ...]
@@ -51,6 +53,8 @@ class Means:
     read: Callable[[Lab], tuple[Reversible, ...]] | None = None
     evidence: Callable[[Evidence], Evidence] = lambda own: own
     silences: tuple[str, ...] = ()
+    links: frozenset[Link] | None = None
+    claims: frozenset[str] = frozenset()
 
 
 Make = Callable[[Any, Aim], Means]
@@ -121,14 +125,16 @@ class Providers:
         self.all, self.kinds = tuple(sorted(providers, key=lambda each: each.of_others)), dict(kinds)
 
     def of(self, kind: str, order: Sequence[str] = ()) -> list[Offer]:
-        """The offers of a kind; those of the kind that it is made of too, where it is made of one.
+        """The offers of a kind; those of the kind that it is made of too, where it is made of one, by providers that
+        have no offer of their own for it.
 
         ``order``: of a target, names of providers that it wants first.
         """
         known = self.kinds[kind]
         found = [each.offers[kind] for each in self.all if kind in each.offers]
         if known.made_of is not None:
-            found += [_through(offer, kind) for offer in self.of(known.made_of)]
+            own = {offer.provider for offer in found}
+            found += [_through(offer, kind) for offer in self.of(known.made_of) if offer.provider not in own]
         last = len(order)
         found.sort(
             key=lambda offer: (

@@ -11,20 +11,23 @@ FIS User Guide (Actions reference, Systems Manager documents).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from chaos.aws.catalogue import document_parameters, iso
+from chaos.aws.catalogue import DOCUMENTS, MARGIN, document_parameters, iso
 from chaos.base.errors import ChaosError, FaultError, Lacking
 from chaos.base.text import listed
+from chaos.base.units import Duration
 from chaos.definitions.fis import LONGEST, FisFile
-from chaos.faults.effects import CutOff, NodeEffects
+from chaos.faults.effects import CutOff, NodeEffects, Restarted
 from chaos.faults.evidence import Evidence, Look, Probe
-from chaos.faults.fault import Grade
+from chaos.faults.fault import Grade, Link
+from chaos.faults.kind import Kind
 from chaos.faults.kinds.cluster_manager import QuorumLoss
-from chaos.faults.kinds.node import NodeKill, NodeStop
-from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss
+from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, OnLinks
+from chaos.faults.kinds.node import NodeKill, NodeRestart, NodeStop
+from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss, ZoneSlowness
 from chaos.faults.moves import Move, Reversible, operation, said
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.probes import Pair
@@ -39,8 +42,15 @@ MOST_ARNS = 5
 """Resources of one target of a template by their ARNs (API reference: resourceArns)."""
 DROPPED_SECONDS = 15.0
 """That an experiment is waited for once its template is gone: its own undo has had its time by then."""
+MOST_AT_ONCE = 10
+"""Actions of an experiment that run in parallel (Quotas for AWS FIS)."""
 COMMAND_SECONDS = 120
 """For a document that is over at once."""
+DOCUMENT_SECONDS = 120.0
+"""Within which a document's effect is there, and after a cancel gone: it may install packages first."""
+NETWORK = tuple(sorted(document.name for document in DOCUMENTS.values() if document.network))
+"""Documents of which no two may run on an instance at once (FIS User Guide, Systems Manager documents)."""
+DELAYS, LOSES = "AWSFIS-Run-Network-Latency-Sources", "AWSFIS-Run-Network-Packet-Loss-Sources"
 LATER = "(the run's)"
 """What a plan cannot know of a move."""
 Verdict = Literal["exact", "approximate", "impossible", "not offered yet"]
@@ -65,13 +75,19 @@ INTENTS: Mapping[str, Intent] = {
         "aws:ssm:send-command with AWSFIS-Run-Kill-Process java SIGKILL: every JVM of the instance dies, and a unit of "
         "systemd that restarts would start it at once, so that nothing is proven",
     ),
-    "node.restart": Intent("not offered yet", "aws:ec2:reboot-instances: the whole machine, with cold caches"),
+    "node.restart": Intent(
+        "approximate",
+        "aws:ec2:reboot-instances: whole machines, with cold caches, and all of them at once: how: kill, and rolling "
+        "over several nodes, cannot be had",
+    ),
     "node.pause": Intent("impossible", "no document of AWS sends SIGSTOP; it needs a document of your own"),
     "node.loss": Intent("impossible", "aws:ec2:terminate-instances has no undo of ours or of FIS's"),
     "node.upgrade": Intent("impossible", "no action installs another version"),
     "node.heap_pressure": Intent("impossible", "no action reaches into a JVM"),
     "node.cpu_starvation": Intent(
-        "not offered yet", "AWSFIS-Run-CPU-Stress competes for processors and caps nobody: approximate at best"
+        "not offered yet",
+        "AWSFIS-Run-CPU-Stress competes for processors and caps nobody (approximate at best), and nothing competes so "
+        "in a lab, so nothing of it could be tried",
     ),
     "node.page_cache_squeeze": Intent("impossible", "AWSFIS-Run-Memory-Stress takes memory, and sets no limit"),
     "node.out_of_memory": Intent("impossible", "AWSFIS-Run-Memory-Stress lets the kernel choose whom it kills"),
@@ -94,20 +110,45 @@ INTENTS: Mapping[str, Intent] = {
         "aws:network:disrupt-connectivity, scope availability-zone: clients in other zones of the VPC are cut off too",
     ),
     "zone.slowness": Intent(
-        "not offered yet", "AWSFIS-Run-Network-Latency-Sources on every instance of the zone, its clients apart"
+        "approximate",
+        "AWSFIS-Run-Network-Latency-Sources on the instances of its nodes and of all others, each by the addresses of "
+        "the other side: what clients get is as fast as before",
     ),
-    "network.latency": Intent("not offered yet", "AWSFIS-Run-Network-Latency-Sources, by peers' addresses: exact"),
-    "network.drop": Intent("not offered yet", "AWSFIS-Run-Network-Packet-Loss-Sources with 100 %: exact"),
-    "network.loss": Intent("not offered yet", "AWSFIS-Run-Network-Packet-Loss-Sources: exact"),
+    "network.latency": Intent(
+        "exact",
+        "AWSFIS-Run-Network-Latency-Sources on instances of nodes, by the addresses of their peers; links of clients "
+        "cannot be had",
+    ),
+    "network.drop": Intent(
+        "exact",
+        "AWSFIS-Run-Network-Packet-Loss-Sources with 100 % on instances of nodes, by the addresses of their peers; "
+        "links of clients cannot be had",
+    ),
+    "network.loss": Intent(
+        "exact",
+        "AWSFIS-Run-Network-Packet-Loss-Sources on instances of nodes, by the addresses of their peers, in whole "
+        "percents; links of clients cannot be had",
+    ),
     "network.refuse": Intent("impossible", "FIS drops packets and refuses none"),
     "network.reset": Intent("impossible", "FIS drops packets and resets no connection"),
     "network.hang": Intent("impossible", "FIS drops packets below TCP"),
     "network.slicer": Intent("impossible", "FIS touches no stream"),
     "network.slow_close": Intent("impossible", "FIS touches no stream"),
     "network.bandwidth": Intent("impossible", "no action limits a rate"),
-    "disk.full": Intent("not offered yet", "AWSFIS-Run-Disk-Fill fills the root volume only"),
-    "disk.slow": Intent("not offered yet", "aws:ebs:volume-io-latency delays, and limits no rate: approximate"),
-    "disk.stall": Intent("not offered yet", "aws:ebs:pause-volume-io stops reads too: approximate"),
+    "disk.full": Intent(
+        "not offered yet",
+        "AWSFIS-Run-Disk-Fill fills the root volume only, and a lab's hosts have none, so nothing of it could be tried",
+    ),
+    "disk.slow": Intent(
+        "not offered yet",
+        "aws:ebs:volume-io-latency delays each read and write and limits no rate (approximate), and a lab limits the "
+        "rate of a disk's writes alone, so nothing of it could be tried",
+    ),
+    "disk.stall": Intent(
+        "not offered yet",
+        "aws:ebs:pause-volume-io stops reads too (approximate), and a lab stops a disk's writes alone, so nothing of "
+        "it could be tried",
+    ),
     "disk.read_only": Intent("impossible", "no action makes a volume read-only"),
     "disk.errors": Intent("impossible", "a paused volume makes I/O errors only beyond nvme_core.io_timeout"),
     "disk.power_loss": Intent("impossible", "no action loses what was not fsynced"),
@@ -160,8 +201,11 @@ class Drafted:
 Draft = Callable[[FisFile, Fis, ExistingTarget], Drafted]
 
 
-def means(aim: Aim, draft: Draft, evidence: Evidence) -> Means:
-    """One experiment. Whom it hits is found when it is about to be written down; a plan knows the nodes alone."""
+def means(aim: Aim, draft: Draft, evidence: Evidence | None, *, patience: float = 0.0) -> Means:
+    """One experiment. Whom it hits is found when it is about to be written down; a plan knows the nodes alone.
+
+    ``evidence`` None: the kind's own. ``patience``: seconds that its effect and its end are waited for at the least.
+    """
     host = f"AWS FIS, {aim.id}"
 
     def both(run: str, drafted: Drafted) -> tuple[Reversible, ...]:
@@ -183,7 +227,7 @@ def means(aim: Aim, draft: Draft, evidence: Evidence) -> Means:
         both(LATER, Drafted({}, {"nodes": list(aim.nodes)}, {})),
         in_order=True,
         read=read,
-        evidence=lambda own: Running(evidence, aim.id),
+        evidence=lambda own: Running(own if evidence is None else evidence, aim.id, patience),
     )
 
 
@@ -232,29 +276,115 @@ def kill_process(nodes: Sequence[str], signal: str) -> Draft:
         found = running(fis, lab, nodes)
         targets = chunks("nodes", "aws:ec2:instance", (each.arn for each in found.values()))
 
-        def command(document: str, parameters: dict[str, Any], target: str, after: list[str]) -> dict[str, Any]:
-            made = {
-                "actionId": "aws:ssm:send-command",
-                "parameters": {
-                    "documentArn": f"arn:{file.partition}:ssm:{file.region}::document/{document}",
-                    "documentParameters": document_parameters(parameters),
-                    "duration": iso(COMMAND_SECONDS),
-                },
-                "targets": {"Instances": target},
-            }
-            return {**made, "startAfter": after} if after else made
+        def command(document: str, parameters: Mapping[str, Any], target: str) -> dict[str, Any]:
+            return send(file, document, parameters, target, COMMAND_SECONDS)
 
         killing = {"ProcessName": "java", "Signal": signal}
-        actions = {f"kill-{name}": command("AWSFIS-Run-Kill-Process", killing, name, []) for name in targets}
-        # an experiment may last 12 h with all its actions (Quotas for AWS FIS)
-        lasting = min(round(file.longest), round(LONGEST) - 2 * COMMAND_SECONDS)
-        waiting = {"actionId": "aws:fis:wait", "parameters": {"duration": iso(lasting)}}
+        actions = {f"kill-{name}": command("AWSFIS-Run-Kill-Process", killing, name) for name in targets}
         starting = {"commands": [f"systemctl start {file.unit}"]}
-        actions["wait"] = {**waiting, "startAfter": sorted(actions)}
-        actions |= {f"start-{name}": command(SHELL, starting, name, ["wait"]) for name in targets}
+        actions["wait"] = waiting(file, sorted(actions))
+        actions |= {f"start-{name}": {**command(SHELL, starting, name), "startAfter": ["wait"]} for name in targets}
         services = sorted(each.id for each in found.values())
         states = {each.id: each.state for each in found.values()}
         return drafted(targets, actions, {"services": services, "instances": states})
+
+    return make
+
+
+def reboot(nodes: Sequence[str]) -> Draft:
+    """Rebooted in order, all at once. The experiment goes on for ``longest``, so that it says what became of it until
+    it is stopped."""
+
+    def make(file: FisFile, fis: Fis, lab: ExistingTarget) -> Drafted:
+        found = running(fis, lab, nodes)
+        targets = chunks("nodes", "aws:ec2:instance", (each.arn for each in found.values()))
+        actions: dict[str, Any] = {
+            f"reboot-{name}": {
+                "actionId": "aws:ec2:reboot-instances",
+                "parameters": {},
+                "targets": {"Instances": name},
+            }
+            for name in targets
+        }
+        actions["wait"] = waiting(file, sorted(actions))
+        services = sorted(each.id for each in found.values())
+        return drafted(targets, actions, {"services": services, "instances": dict.fromkeys(services, "running")})
+
+    return make
+
+
+def waiting(file: FisFile, after: list[str]) -> dict[str, Any]:
+    """The action that lasts ``longest`` once these are over; less where an experiment could not last so long with all
+    its actions (Quotas for AWS FIS: 12 h)."""
+    lasting = min(round(file.longest), round(LONGEST) - 2 * COMMAND_SECONDS)
+    return {"actionId": "aws:fis:wait", "parameters": {"duration": iso(lasting)}, "startAfter": after}
+
+
+def send(file: FisFile, document: str, parameters: Mapping[str, Any], target: str, seconds: int) -> dict[str, Any]:
+    """The action that has a document of AWS's run on the instances of a target. ``seconds``: its own duration."""
+    return {
+        "actionId": "aws:ssm:send-command",
+        "parameters": {
+            "documentArn": f"arn:{file.partition}:ssm:{file.region}::document/{document}",
+            "documentParameters": document_parameters(parameters),
+            "duration": iso(seconds),
+        },
+        "targets": {"Instances": target},
+    }
+
+
+def ends(links: Collection[Link]) -> tuple[str, dict[tuple[str, ...], list[str]]]:
+    """At which end each link is hit: the direction of its packets there, and peers → the nodes that have exactly these.
+
+    An instance has one network document at a time, which is of one direction. So it is the same one everywhere: the
+    one that needs fewer instances.
+    """
+    found: dict[str, dict[str, set[str]]] = {"egress": {}, "ingress": {}}
+    for a, b in links:
+        found["egress"].setdefault(a, set()).add(b)
+        found["ingress"].setdefault(b, set()).add(a)
+    traffic = min(found, key=lambda each: len(found[each]))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for node, peers in sorted(found[traffic].items()):
+        groups.setdefault(tuple(sorted(peers)), []).append(node)
+    return traffic, groups
+
+
+def impair(links: Collection[Link], document: str, **parameters: str) -> Draft:
+    """A network document with ``Sources`` on instances of nodes, which the packets of exactly these links meet.
+
+    It ends after ``longest`` by itself. The action lasts longer than it, so that FIS cancels it where it is stopped.
+    """
+
+    def make(file: FisFile, fis: Fis, lab: ExistingTarget) -> Drafted:
+        found = running(fis, lab, sorted({node for link in links for node in link}))
+        traffic, groups = ends(links)
+        ids = [found[node].id for nodes in groups.values() for node in nodes]
+        if deaf := sorted(set(ids) - fis.agents(ids)):
+            raise FaultError(f"the agent of Systems Manager is not online on {', '.join(deaf)}")
+        if begun := fis.begun(ids, NETWORK):
+            raise FaultError(f"no two network documents of FIS's may run on an instance: {', '.join(begun)} does")
+        lasting = min(round(file.longest), round(LONGEST) - MARGIN)
+        targets: dict[str, Any] = {}
+        actions: dict[str, Any] = {}
+        commands = []
+        for number, (peers, nodes) in enumerate(groups.items()):
+            if silent := [peer for peer in peers if not found[peer].addresses]:
+                raise FaultError(f"EC2 does not say which private addresses {listed(silent)} have")
+            sources = ",".join(dict.fromkeys(address for peer in peers for address in found[peer].addresses))
+            given = {"DurationSeconds": str(lasting), "Sources": sources, "TrafficType": traffic, "FlowsPercent": "100"}
+            given |= parameters
+            mine = chunks(f"nodes-{number}", "aws:ec2:instance", (found[node].arn for node in nodes))
+            targets |= mine
+            actions |= {f"impair-{name}": send(file, document, given, name, lasting + MARGIN) for name in mine}
+            instances = [found[node].id for node in nodes]
+            commands.append({"document": document, "parameters": given, "instances": instances})
+        if len(actions) > MOST_AT_ONCE:
+            raise FaultError(
+                f"it takes {len(actions)} actions at once, and FIS runs {MOST_AT_ONCE}",
+                remedy="choose links of fewer nodes",
+            )
+        return drafted(targets, actions, {"commands": commands})
 
     return make
 
@@ -303,6 +433,12 @@ def offered(kind: str, undoing: str, proof: str) -> dict[str, Any]:
     return {**said, "differs": differs, "needs": NEEDS}
 
 
+def refuse_flap(fault: Kind) -> None:
+    """Raises Lacking where it is to come and go."""
+    if fault.flapping is not None:
+        raise Lacking("FIS's actions last a minute at least, so nothing flaps by them", remedy="leave flap out")
+
+
 @PROVIDER.carries_out(NodeStop, **offered("node.stop", STARTED, DEAD))
 def stop(fault: NodeStop, aim: Aim) -> Means:
     return means(aim, stop_instances(aim.nodes), NodeEffects(aim.nodes))
@@ -320,8 +456,7 @@ SERVICE = "the experiment is stopped, and Systems Manager starts the unit of Ope
 
 @PROVIDER.carries_out(NodeKill, **offered("node.kill", SERVICE, DEAD))
 def kill(fault: NodeKill, aim: Aim) -> Means:
-    if fault.flap is not None:
-        raise Lacking("FIS's actions last a minute at least, so nothing flaps by them", remedy="leave flap out")
+    refuse_flap(fault)
     return means(aim, kill_process(aim.nodes, "SIGKILL"), NodeEffects(aim.nodes))
 
 
@@ -332,9 +467,25 @@ def quorum_loss(fault: QuorumLoss, aim: Aim) -> Means:
     return means(aim, kill_process(aim.nodes, "SIGKILL"), NodeEffects(aim.nodes))
 
 
+BOOTED = "the experiment is stopped; Systems Manager starts the unit of OpenSearch on the instances, should it not run"
+ANOTHER = "each node says another start of its process, the others have it as a member under another ephemeral id, and "
+ANOTHER += "it sees a whole and green cluster, while FIS says that its experiment runs"
+
+
+@PROVIDER.carries_out(NodeRestart, **offered("node.restart", BOOTED, ANOTHER))
+def restart(fault: NodeRestart, aim: Aim) -> Means:
+    if fault.how == "kill":
+        raise Lacking("EC2 asks operating systems to reboot in order", remedy="how: orderly")
+    if fault.rolling and len(aim.nodes) > 1:
+        raise Lacking(
+            "FIS reboots instances at once, and waits for none until the next one",
+            remedy="rolling: false, or one node at a time",
+        )
+    return means(aim, reboot(aim.nodes), Restarted(aim.nodes, within=float(fault.within)))
+
+
 def cut(fault: ZoneIsolation, aim: Aim, scope: str) -> Means:
-    if fault.flap is not None:
-        raise Lacking("FIS's actions last a minute at least, so nothing flaps by them", remedy="leave flap out")
+    refuse_flap(fault)
     inside = [node.name for node in aim.scene.topology.nodes if node.zone == fault.zone]
     return replace(means(aim, disrupt(inside, scope), CutOff(inside)), silences=tuple(inside))
 
@@ -352,6 +503,75 @@ def partition(fault: ZonePartition, aim: Aim) -> Means:
     return cut(fault, aim, "availability-zone")
 
 
+# ---- links ------------------------------------------------------------------------------------------------
+
+CANCELLED = "the experiment is stopped; commands of Systems Manager that outlive it are cancelled, and waited for"
+LATE = "what nodes get from each other over these links takes as much longer as asked, and over others it does not, "
+LATE += "while FIS says that its experiment runs; later it takes what it took before"
+
+
+def between_nodes(aim: Aim) -> frozenset[Link]:
+    """Its links of which both ends are nodes."""
+    return frozenset(link for link in aim.links if all(aim.wiring[end].kind == "node" for end in link))
+
+
+def on_links(fault: OnLinks, aim: Aim, document: str, **parameters: str) -> Means:
+    """A network document for exactly these links. Raises Lacking where a client is at one of them: it is no instance
+    that FIS knows, and nothing would show what it meets."""
+    refuse_flap(fault)
+    hosts = {aim.wiring[end] for link in aim.links for end in link}
+    if clients := sorted(host.zone for host in hosts if host.kind == "client"):
+        raise Lacking(
+            f"FIS's documents run on the instances of nodes, and nothing would show what clients of zone "
+            f"{listed(clients)} meet",
+            remedy="choose links between nodes, for example to zone c",
+        )
+    return impaired(aim, aim.links, document, parameters)
+
+
+def impaired(aim: Aim, links: frozenset[Link], document: str, parameters: Mapping[str, str]) -> Means:
+    """``links``: of the aim's those that are hit. It holds the instances on which its document runs: two faults of a
+    run never have one there at once."""
+    made = means(aim, impair(links, document, **parameters), None, patience=DOCUMENT_SECONDS)
+    held = frozenset(f"the network document of {node}" for nodes in ends(links)[1].values() for node in nodes)
+    return replace(made, links=links, claims=held)
+
+
+def delays(delay: Duration, jitter: Duration) -> dict[str, str]:
+    """Parameters of a delay, in whole milliseconds. AWS takes 10 ms of jitter where none are given."""
+    return {"DelayMilliseconds": f"{delay * 1000:.0f}", "JitterMilliseconds": f"{jitter * 1000:.0f}"}
+
+
+@PROVIDER.carries_out(NetworkLatency, **offered("network.latency", CANCELLED, LATE))
+def latency(fault: NetworkLatency, aim: Aim) -> Means:
+    return on_links(fault, aim, DELAYS, **delays(fault.delay, fault.jitter))
+
+
+@PROVIDER.carries_out(ZoneSlowness, **offered("zone.slowness", CANCELLED, LATE))
+def slowness(fault: ZoneSlowness, aim: Aim) -> Means:
+    refuse_flap(fault)
+    return impaired(aim, between_nodes(aim), DELAYS, delays(fault.delay, fault.jitter))
+
+
+SILENT = "nodes that are asked for each other over these links get no answer, and over others they do, while FIS says "
+SILENT += "that its experiment runs; later they get it as before"
+OFTEN_LATE = "what nodes get from each other over these links is late as often as this loss makes it, and over others "
+OFTEN_LATE += "hardly ever, while FIS says that its experiment runs; later it is late no more"
+
+
+@PROVIDER.carries_out(NetworkDrop, **offered("network.drop", CANCELLED, SILENT))
+def drop(fault: NetworkDrop, aim: Aim) -> Means:
+    return on_links(fault, aim, LOSES, LossPercent="100")
+
+
+@PROVIDER.carries_out(NetworkLoss, **offered("network.loss", CANCELLED, OFTEN_LATE))
+def loss(fault: NetworkLoss, aim: Aim) -> Means:
+    percent = round(fault.share * 100)
+    if abs(fault.share * 100 - percent) > 1e-6:
+        raise Lacking(f"FIS loses whole percents, and not {fault.share.text}", remedy=f"share: {percent}%")
+    return on_links(fault, aim, LOSES, LossPercent=str(percent))
+
+
 # ---- what is believed ---------------------------------------------------------------------------------------
 
 
@@ -359,12 +579,13 @@ class Running:
     """The evidence ``own``, and beside it what FIS says of the experiment: proven is what both show.
 
     FIS's word alone proves nothing. Against it nothing is proven either: an experiment that is over, or an action that
-    failed or was skipped, is no fault of ours, whatever is seen.
+    failed or was skipped, is no fault of ours, whatever is seen. ``patience``: seconds of each deadline at the least.
     """
 
-    def __init__(self, own: Evidence, fault: str) -> None:
+    def __init__(self, own: Evidence, fault: str, patience: float = 0.0) -> None:
         self._own, self._fault = own, fault
-        self.effect_deadline, self.gone_deadline = own.effect_deadline, own.gone_deadline
+        self.effect_deadline = max(own.effect_deadline, patience)
+        self.gone_deadline = max(own.gone_deadline, patience)
         self.held_deadline, self.holds = own.held_deadline, own.holds
 
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:

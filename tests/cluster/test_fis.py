@@ -27,7 +27,7 @@ from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.opening import Setup
 from chaos.fis_endpoint.standing import Standing
 from chaos.opensearch.views import administer, await_green
-from chaos.providers.fis import disrupt, stop_instances
+from chaos.providers.fis import INTENTS, disrupt, stop_instances
 from chaos.target.existing.fis import OVER, Fis
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
@@ -133,6 +133,11 @@ ZONE_C = {"c-cm", "c-data"}
         pytest.param("zone.power_loss: {zone: c}", ZONE_C, ZONE_C, marks=pytest.mark.full),
         pytest.param("zone.isolation: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
         pytest.param("zone.partition: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
+        ("network.latency: {links: to zone c, delay: 300ms}", set(), set()),
+        pytest.param("zone.slowness: {zone: c, delay: 200ms}", set(), set(), marks=pytest.mark.full),
+        pytest.param(
+            "network.drop: {links: between node a-data and node b-data}", set(), set(), marks=pytest.mark.full
+        ),
     ],
 )
 def test_what_is_asked_for_happens_is_proven_and_is_gone(
@@ -153,7 +158,19 @@ def test_what_is_asked_for_happens_is_proven_and_is_gone(
     assert wait_until(there.well, 60)
     (command,) = [event for event in events(there.out) if event["kind"] == "fault.command"]
     assert (command["provider"], command["grade"]) == ("fis", "effect")
-    assert command["mechanism"].startswith("approximate: ")
+    assert command["mechanism"].startswith(INTENTS[command["fault_kind"]].verdict)
+
+
+@pytest.mark.full
+def test_a_reboot_is_proven_by_another_process_that_others_have_as_a_member(there: There) -> None:
+    code, output = there.run("node.restart: {target: node c-data}", "8s")
+    assert code in (0, 3), output
+    found = findings(there.out)
+    assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
+    assert there.stages() == {"before": True, "effect": True, "gone": True}
+    left = {event["node"] for event in events(there.out) if event["kind"] == "cluster.node_left"}
+    assert left == {"c-data"}, output
+    assert wait_until(there.well, 60)
 
 
 def never_green(there: There, code: int, output: str, outcome: str, *, clean: bool = True) -> None:
@@ -186,6 +203,37 @@ def test_a_minute_of_fis_is_a_minute_where_nothing_is_scaled(playground: LocalLa
         code, output = cli("recover", "--on", there.file)
         assert code == 0, output
         mended(playground)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("network.latency: {links: to zone c, delay: 300ms, jitter: 20ms}", "JitterMilliseconds 0"),
+        ("network.loss: {links: to zone c, share: 20%}", "a lab loses all packets of a link or none, and not 20 %"),
+    ],
+    ids=["jitter", "loss"],
+)
+def test_what_has_no_counterpart_in_a_lab_fails_at_the_endpoint_and_is_never_green(
+    there: There, fault: str, why: str
+) -> None:
+    code, output = there.run(fault)
+    never_green(there, code, output, "error")
+    assert "did not come to run: failed" in " ".join(output.split()) and why in " ".join(output.split()), output
+    assert wait_until(there.well, 60)
+
+
+@pytest.mark.full
+def test_a_document_that_its_action_leaves_behind_is_cancelled(playground: LocalLab, tmp_path: Path) -> None:
+    """FIS ends its action and leaves the document to itself: the undo cancels the command, and proves its end."""
+    with stood(playground, tmp_path, lambda setup: replace(setup, hands=IdleHands(setup.hands, begins=True))) as there:
+        code, output = there.run("network.latency: {links: to zone c, delay: 300ms}")
+        assert code in (0, 3), output
+        found = findings(there.out)
+        assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
+        assert there.stages() == {"before": True, "effect": True, "held": True, "gone": True}
+        commands = there.fis._all("ssm", "list_commands", "Commands")
+        assert {each["Status"] for each in commands} == {"Cancelled"} and there.well()
 
 
 @pytest.mark.full

@@ -37,6 +37,11 @@ class Seen(FakeLab):
         self.lost: set[str] = set()
         self.cut: set[tuple[str, str]] = set()
         self.slow: set[str] = set()
+        self.starts: dict[str, int] = {}
+        """Node → how often its process was started anew."""
+        self.known: dict[tuple[str, str], int] = {}
+        """(who says it, of whom) → which of its processes it has for a member; default the newest."""
+        self.status = "green"
 
     @property
     def names(self) -> list[str]:
@@ -51,6 +56,11 @@ class Seen(FakeLab):
 
     def administration(self, node: str) -> Any:
         return _Door(self, node)
+
+    def again(self, *nodes: str) -> None:
+        """They are started anew, and everybody knows it."""
+        for node in nodes:
+            self.starts[node] = self.starts.get(node, 0) + 1
 
     def kill(self, *nodes: str) -> None:
         """As dead ones are."""
@@ -68,15 +78,24 @@ class _Client:
             raise refused from ConnectionRefusedError(111, "Connection refused")
         if node in lab.deaf:
             raise urllib3.exceptions.ReadTimeoutError(None, path, "no answer")  # type: ignore[arg-type]
+        if path == effects.STARTED:
+            return 200, {"nodes": {"x": {"jvm": {"start_time_in_millis": 1000 + lab.starts.get(node, 0)}}}}
+        if path == effects.WHOLE:
+            there = len(set(lab.names) - lab.lost)
+            return 200, {"status": lab.status, "number_of_nodes": there, "discovered_cluster_manager": True}
         if path.startswith("/_nodes/_local/"):
             return 200, {"nodes": {"x": {"name": node}}}
         if path.startswith("/_nodes/"):
             other = path.split("/")[2]
             there = other not in lab.deaf | lab.shut and (node, other) not in lab.cut
             return 200, {"nodes": {"x": {"name": other}} if there else {}}
-        assert path == effects.MEMBERS, path
+        assert path in (effects.MEMBERS, effects.LIVES), path
         if node in lab.slow:
             return 503, {"error": "no cluster manager"}
+        if path == effects.LIVES:
+            ids = {name: lab.known.get((node, name), lab.starts.get(name, 0)) for name in lab.names}
+            nodes = {name: {"name": name, "ephemeral_id": f"{name}-{id}"} for name, id in ids.items()}
+            return 200, {"nodes": {name: each for name, each in nodes.items() if name not in lab.lost}}
         return 200, {"nodes": {name: {"name": name} for name in lab.names if name not in lab.lost}}
 
     def close(self) -> None:

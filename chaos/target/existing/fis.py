@@ -43,6 +43,9 @@ LOCAL_SECONDS = 120.0
 """Each of these two of a stand-in, whose instances are processes."""
 COMMAND_SECONDS = 120.0
 SHELL = "AWS-RunShellScript"
+COMMAND_OVER = ("Success", "Cancelled", "Failed", "TimedOut")
+"""States in which a command stays (Systems Manager API, CommandStatus)."""
+COMMAND_BEGUN = ("Pending", "InProgress")
 WHERE_NODES_ARE = "/_nodes?filter_path=nodes.*.name,nodes.*.ip,nodes.*.attributes"
 
 Ask = Callable[[str], tuple[int, Any]]
@@ -60,6 +63,8 @@ class Instance:
     subnet: str
     zone: str
     """The name of its availability zone."""
+    addresses: tuple[str, ...] = ()
+    """Private IPv4 addresses of all its network interfaces."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,11 @@ class Fis:
         file = self.file
         arn = f"arn:{file.partition}:ec2:{file.region}:{file.account}:instance/{id}"
         zone = (described.get("Placement") or {}).get("AvailabilityZone", "")
-        return Instance(node, id, arn, described["State"]["Name"], described.get("SubnetId", ""), zone)
+        cards = [card.get("PrivateIpAddresses") or [] for card in described.get("NetworkInterfaces") or []]
+        addresses = {each["PrivateIpAddress"] for card in cards for each in card}
+        addresses |= {described["PrivateIpAddress"]} if described.get("PrivateIpAddress") else set()
+        state, subnet = described["State"]["Name"], described.get("SubnetId", "")
+        return Instance(node, id, arn, state, subnet, zone, tuple(sorted(addresses)))
 
     def subnets(self, ask: Ask, inside: Sequence[str], every: Sequence[str]) -> dict[str, str]:
         """Subnet → its ARN, of those in which the nodes ``inside`` are. Raises FaultError where another node of the
@@ -422,7 +431,7 @@ class Fis:
             except ChaosError as error:
                 failed.append(error.message)
         self._words.pop((run, fault), None)
-        for restore in (self._start_instances, self._associate, self._start_service):
+        for restore in (self._start_instances, self._associate, self._end_commands, self._start_service):
             try:
                 restore(snapshot)
             except ChaosError as error:
@@ -515,8 +524,13 @@ class Fis:
         return [each["NetworkAclId"] for each in every if _by_fis(each) and not each["Associations"]]
 
     def _start_service(self, snapshot: Mapping[str, Any]) -> None:
-        """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing."""
-        if ids := list(snapshot.get("services") or ()):
+        """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing. An
+        instance that boots is waited for."""
+        ids = list(snapshot.get("services") or ())
+        end = time.monotonic() + self._patience(BACK_SECONDS)
+        while not self.agents(ids) >= set(ids) and time.monotonic() < end:
+            time.sleep(self._every)
+        if ids:
             self.run_on(ids, f"systemctl start {self.file.unit}")
 
     def run_on(self, ids: Sequence[str], command: str) -> None:
@@ -537,8 +551,51 @@ class Fis:
                 raise FaultError(f"`{command}` did not come through: {', '.join(bad) or waiting}")
             time.sleep(self.every)
 
+    def _end_commands(self, snapshot: Mapping[str, Any]) -> None:
+        """No command of the snapshot's (document, parameters, instances) goes on: a document may outlive the action
+        that sent it. Each that does is cancelled, and waited for. Raises FaultError for one that does not end."""
+        asked: set[str] = set()
+        end = time.monotonic() + COMMAND_SECONDS
+        while going := self._going(snapshot):
+            for id in sorted(set(going) - asked):
+                self.call("ssm", "cancel_command", CommandId=id)
+            asked |= set(going)
+            if time.monotonic() >= end:
+                late = ", ".join(f"{document} ({id})" for id, document in sorted(going.items()))
+                raise FaultError(f"cancelled, and not over after {COMMAND_SECONDS:g} s: {late}")
+            time.sleep(self._every)
+
+    def _going(self, snapshot: Mapping[str, Any]) -> dict[str, str]:
+        """Command → its document, of those of the snapshot's that are not over."""
+        found = {}
+        for wanted in snapshot.get("commands") or ():
+            for instance in wanted["instances"]:
+                filters = [{"key": "DocumentName", "value": wanted["document"]}]
+                for each in self._all("ssm", "list_commands", "Commands", InstanceId=instance, Filters=filters):
+                    given = each.get("Parameters") or {}
+                    if each["Status"] not in COMMAND_OVER and all(
+                        given.get(name) == [value] for name, value in wanted["parameters"].items()
+                    ):
+                        found[each["CommandId"]] = wanted["document"]
+        return found
+
+    def begun(self, ids: Sequence[str], documents: Iterable[str]) -> list[str]:
+        """Which of these documents runs on which of these instances now, in words."""
+        known = set(documents)
+        return [
+            f"{each['DocumentName']} on {id}"
+            for id in ids
+            for status in COMMAND_BEGUN
+            for each in self._all(
+                "ssm", "list_commands", "Commands", InstanceId=id, Filters=[{"key": "Status", "value": status}]
+            )
+            if each["DocumentName"].rpartition("document/")[2] in known
+        ]
+
     def agents(self, ids: Sequence[str]) -> set[str]:
         """Of these instances those whose agent of Systems Manager is online."""
+        if not ids:
+            return set()
         filters = [{"Key": "InstanceIds", "Values": list(ids)}]
         told = self._all("ssm", "describe_instance_information", "InstanceInformationList", Filters=filters)
         return {each["InstanceId"] for each in told if each.get("PingStatus") == "Online"}

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
+import fakes
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from shipped import ROOT
 
-from chaos.aws import catalogue
+from chaos.aws import catalogue, policy
 from chaos.aws.shapes import Model
+from chaos.base.errors import FaultError, Lacking
+from chaos.base.units import Duration
 from chaos.commands.fis import ACTIONS, BEGIN, END, table
 from chaos.definitions.fis import FisFile
-from chaos.faults.evidence import Look, Probe
+from chaos.definitions.steps import Scene
+from chaos.faults.evidence import LinkEvidence, Look, Probe
+from chaos.faults.fault import Fault
+from chaos.faults.kind import built
 from chaos.providers import fis as provider
-from chaos.providers.fis import INTENTS, PROVIDER, chunks, disrupt, kill_process, stop_instances
+from chaos.providers.fis import (
+    DELAYS,
+    INTENTS,
+    LOSES,
+    PROVIDER,
+    chunks,
+    delays,
+    disrupt,
+    ends,
+    impair,
+    kill_process,
+    reboot,
+    stop_instances,
+)
 from chaos.registry import PROVIDERS
 from chaos.target.existing.fis import Fis, Instance, Word
+from chaos.target.existing.passages import TheirWiring
+from chaos.target.existing.target import ExistingTarget
 
 KINDS = PROVIDERS.kinds
 NODES = tuple(f"n-{number}" for number in range(7))
@@ -38,12 +63,18 @@ class Known(Fis):
     def instances(self, ask: Any, nodes: Any) -> dict[str, Instance]:
         return {
             node: Instance(node, f"i-{i:017x}", f"arn:aws:ec2:eu-west-1:123456789012:instance/i-{i:017x}",
-                           self.state, f"subnet-{i // 3:017x}", "eu-west-1a")
+                           self.state, f"subnet-{i // 3:017x}", "eu-west-1a", (f"10.0.0.{i}",))
             for i, node in enumerate(sorted(nodes))
         }  # fmt: skip
 
     def acls(self, subnets: Any) -> dict[str, str]:
         return {subnet: "acl-00000000000000001" for subnet in subnets}
+
+    def agents(self, ids: Any) -> set[str]:
+        return set(ids)
+
+    def begun(self, ids: Any, documents: Any) -> list[str]:
+        return []
 
 
 class Lab:
@@ -71,11 +102,24 @@ def test_the_documented_table_is_the_providers() -> None:
     assert text[text.index(BEGIN) : text.index(END) + len(END)] == table()
 
 
-@pytest.mark.parametrize(
-    "draft",
-    [stop_instances(NODES), kill_process(NODES, "SIGKILL"), disrupt(NODES, "all"), disrupt(NODES, "availability-zone")],
-    ids=["stop", "kill", "all", "zone"],
-)
+AROUND = frozenset(link for b in NODES[2:] for a in NODES[:2] for link in ((a, b), (b, a)))
+LATE = delays(Duration(0.2), Duration(0.02))
+DRAFTS = {
+    "node.stop": stop_instances(NODES),
+    "zone.power_loss": stop_instances(NODES),
+    "node.kill": kill_process(NODES, "SIGKILL"),
+    "cluster_manager.quorum_loss": kill_process(NODES, "SIGKILL"),
+    "node.restart": reboot(NODES),
+    "zone.isolation": disrupt(NODES, "all"),
+    "zone.partition": disrupt(NODES, "availability-zone"),
+    "network.latency": impair(AROUND, DELAYS, **LATE),
+    "zone.slowness": impair(AROUND, DELAYS, **LATE),
+    "network.drop": impair(AROUND, LOSES, LossPercent="100"),
+    "network.loss": impair(AROUND, LOSES, LossPercent="15"),
+}
+
+
+@pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS)
 def test_each_template_is_one_that_fis_takes(draft: Any) -> None:
     request = made(draft)
     assert Model("fis").problems_of_input("CreateExperimentTemplate", request) == []
@@ -90,15 +134,7 @@ def test_each_template_is_one_that_fis_takes(draft: Any) -> None:
 
 @pytest.mark.parametrize("kind", sorted(ACTIONS))
 def test_policies_are_of_the_actions_and_documents_that_each_kind_is_made_of(kind: str) -> None:
-    drafts = {
-        "node.stop": stop_instances(NODES),
-        "zone.power_loss": stop_instances(NODES),
-        "node.kill": kill_process(NODES, "SIGKILL"),
-        "cluster_manager.quorum_loss": kill_process(NODES, "SIGKILL"),
-        "zone.isolation": disrupt(NODES, "all"),
-        "zone.partition": disrupt(NODES, "availability-zone"),
-    }
-    made_of = made(drafts[kind])["actions"].values()
+    made_of = made(DRAFTS[kind])["actions"].values()
     arns = [each["parameters"]["documentArn"] for each in made_of if "documentArn" in each["parameters"]]
     actions, documents = ACTIONS[kind]
     assert set(actions) == {each["actionId"] for each in made_of}
@@ -120,12 +156,158 @@ def test_a_killed_process_is_started_by_fis_itself_after_the_longest_time() -> N
     assert start["parameters"]["documentParameters"] == '{"commands":["systemctl\\u0020start\\u0020opensearch"]}'
 
 
+def test_a_reboot_is_of_one_node_or_of_all_at_once_and_in_order() -> None:
+    possible: tuple[dict[str, Any], ...] = ({"target": "node c-data"}, {"target": "zone c", "rolling": False})
+    for asked in possible:
+        fault = offered("node.restart", **asked)
+        assert fault.mechanism.startswith("approximate: ") and fault.evidence().effect_deadline == 180.0
+    for remedy, more in (
+        ("how: orderly", {"target": "node c-data", "how": "kill"}),
+        ("rolling: false", {"target": "zone c"}),
+    ):
+        with pytest.raises(Lacking, match=remedy):
+            offered("node.restart", **more)
+
+
+def policies(*kinds: str) -> dict[str, set[str]]:
+    """Whose role → all that it may do for these kinds."""
+    both = [ACTIONS[kind] for kind in kinds]
+    actions, documents = {a for each, _ in both for a in each}, {d for _, each in both for d in each}
+    wanted = policy.Wanted("aws", "eu-west-1", "123456789012", "staging", FILE.role, actions, documents)
+    made = {"experiment": policy.experiment_role(wanted), "runner": policy.runner_role(wanted)}
+    return {name: {do for each in one["Statement"] for do in each["Action"]} for name, one in made.items()}
+
+
+def test_roles_may_do_what_their_kinds_need_and_no_more() -> None:
+    late, reboots, stops = policies("network.latency"), policies("node.restart"), policies("node.stop")
+    sending = {"ssm:SendCommand", "ssm:ListCommands", "ssm:CancelCommand"}
+    assert sending | {"ec2:DescribeSubnets"} <= late["experiment"] and "ec2:StartInstances" not in late["runner"]
+    assert late["runner"] & {"ssm:SendCommand", "ssm:CancelCommand"} == {"ssm:CancelCommand"}
+    assert "ec2:RebootInstances" in reboots["experiment"] and not reboots["experiment"] & sending
+    assert {"ssm:SendCommand", "ec2:StartInstances", "ssm:ListCommandInvocations"} <= reboots["runner"]
+    assert not any(action.startswith("ssm:") for role in stops.values() for action in role)
+
+
+# ---- links ------------------------------------------------------------------------------------------------
+
+
+@given(links=st.frozensets(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef")), min_size=1))
+def test_each_link_is_hit_at_one_end_once_and_no_instance_has_two_documents(
+    links: frozenset[tuple[str, str]],
+) -> None:
+    traffic, groups = ends(links)
+    nodes = [node for group in groups.values() for node in group]
+    assert len(nodes) == len(set(nodes)) == min(len({a for a, _ in links}), len({b for _, b in links}))
+    hit = [(node, peer) for peers, group in groups.items() for node in group for peer in peers]
+    assert sorted(links) == sorted(hit if traffic == "egress" else [(b, a) for a, b in hit])
+
+
+def test_a_document_is_of_the_peers_addresses_and_ends_before_its_action() -> None:
+    request = made(impair(AROUND, DELAYS, **LATE))
+    both = [
+        ({"10.0.0.0", "10.0.0.1"}, [f"i-{number:017x}" for number in range(2, 7)]),
+        ({f"10.0.0.{number}" for number in range(2, 7)}, ["i-00000000000000000", "i-00000000000000001"]),
+    ]
+    found = []
+    for action in request["actions"].values():
+        given = json.loads(action["parameters"]["documentParameters"])
+        arns = request["targets"][action["targets"]["Instances"]]["resourceArns"]
+        found.append((set(given.pop("Sources").split(",")), [arn.rpartition("/")[2] for arn in arns]))
+        assert given == {
+            "DurationSeconds": "600",
+            "TrafficType": "egress",
+            "FlowsPercent": "100",
+            "DelayMilliseconds": "200",
+            "JitterMilliseconds": "20",
+        }
+        assert action["parameters"]["duration"] == "PT12M"
+    assert sorted(found, key=lambda each: len(each[0])) == both
+
+
+def test_more_actions_at_once_than_fis_runs_are_refused() -> None:
+    every = frozenset((a, b) for a in map(str, range(12)) for b in map(str, range(12)) if a != b)
+    with pytest.raises(FaultError, match="12 actions at once, and FIS runs 10"):
+        made(impair(every, DELAYS, **LATE))
+
+
+def test_a_peer_without_an_address_is_refused() -> None:
+    class Nowhere(Known):
+        def instances(self, ask: Any, nodes: Any) -> dict[str, Instance]:
+            return {name: replace(each, addresses=()) for name, each in super().instances(ask, nodes).items()}
+
+    with pytest.raises(FaultError, match="does not say which private addresses n-2, n-3, n-4, n-5 and n-6"):
+        impair(AROUND, DELAYS, **LATE)(FILE, Nowhere(FILE, "staging"), Lab())  # type: ignore[arg-type]
+
+
+class Target(ExistingTarget):
+    """One whose FIS is the test's."""
+
+    def __init__(self, fis: Fis) -> None:
+        self.fis, self.run, self.topology = fis, "run-1", fakes.topology()
+
+
+def offered(kind: str, **given: Any) -> Fault:
+    params = KINDS[kind].model_validate(given)
+    topology = fakes.topology()
+    wiring = TheirWiring.of("there", topology.nodes, topology.zones)
+    return built(params, "f1", Scene.of(topology, 1, "f1"), wiring, PROVIDER.offers[kind])
+
+
+def test_a_slow_zone_is_slow_between_nodes_and_its_clients_are_not_looked_at() -> None:
+    fault = offered("zone.slowness", zone="c", delay="200ms")
+    assert len(fault.links) == 16 and not any("client" in end for link in fault.links for end in link)
+    evidence = fault.evidence()
+    assert isinstance(evidence, provider.Running) and isinstance(evidence._own, LinkEvidence)
+    assert set(evidence._own.touched) == set(fault.links)
+    assert evidence.effect_deadline == evidence.gone_deadline == 120.0
+    assert (fault.provider, fault.grade) == ("fis", "effect") and fault.mechanism.startswith("approximate: ")
+
+
+def test_two_faults_of_a_run_never_have_a_network_document_on_one_instance() -> None:
+    late = offered("network.latency", links="from node a-data to node c-data", delay="1s")
+    lossy = offered("network.drop", links="from node a-data to node b-data")
+    elsewhere = offered("network.drop", links="from node b-data to node c-data")
+    assert late.claims & lossy.claims == {"the network document of a-data"} and not late.claims & elsewhere.claims
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "percent"),
+    [("network.drop", {}, "100"), ("network.loss", {"share": "7%"}, "7"), ("network.loss", {"share": "58%"}, "58")],
+)
+def test_what_is_lost_is_what_was_asked(kind: str, given: dict[str, Any], percent: str) -> None:
+    fault = offered(kind, links="to zone c", **given)
+    assert fault.mechanism.startswith("exact: ") and len(fault.links) == 8
+    lab = Target(Known(FILE, "staging"))
+    assert fault.read is not None
+    template, start = fault.read(lab)
+    (action,) = template.move.arguments["template"]["actions"].values()
+    asked = json.loads(action["parameters"]["documentParameters"])
+    assert (asked["LossPercent"], asked["TrafficType"]) == (percent, "ingress")
+    assert start.inverse is not None
+    assert start.inverse.arguments["snapshot"]["commands"][0]["parameters"] == asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        ("network.latency", {"links": "from clients of zone a to zone c", "delay": "1s"}, "of zone a meet"),
+        ("network.latency", {"links": "to zone c", "delay": "1s", "flap": {"down": "2s", "up": "2s"}}, "nothing flaps"),
+        ("zone.slowness", {"zone": "c", "delay": "1s", "flap": {"down": "2s", "up": "2s"}}, "nothing flaps"),
+        ("network.drop", {"links": "around everything in zone c"}, "of zone a, b and c meet"),
+        ("network.loss", {"links": "to zone c", "share": "12.5%"}, "whole percents, and not 12.5%; share: 12%"),
+    ],
+)
+def test_what_nothing_would_show_or_fis_has_not_is_refused(kind: str, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(Lacking, match=says):
+        offered(kind, **given)
+
+
 def test_an_instance_that_does_not_run_is_refused() -> None:
     class Stopped(Known):
         state = "stopped"
 
     with pytest.raises(Exception, match="is stopped: expected running"):
-        stop_instances(NODES[:1])(FILE, Stopped(FILE, "staging"), Lab())
+        stop_instances(NODES[:1])(FILE, Stopped(FILE, "staging"), Lab())  # type: ignore[arg-type]
 
 
 # ---- what is believed ---------------------------------------------------------------------------------------

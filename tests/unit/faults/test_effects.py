@@ -9,7 +9,7 @@ import pytest
 from seen import Seen
 
 from chaos.faults import effects
-from chaos.faults.effects import CutOff, NodeEffects, not_back
+from chaos.faults.effects import CutOff, NodeEffects, Restarted, not_back
 from chaos.faults.evidence import Look
 
 KILLED, OTHERS = "c-data", ("a-cm", "b-cm", "c-cm", "a-data", "b-data")
@@ -216,3 +216,72 @@ def test_it_may_answer_us_as_long_as_it_reaches_nobody_outside(lab: Any) -> None
 )
 def test_what_is_dead_or_half_cut_or_more_than_that_is_not_cut_off(lab: Any, change: Callable[[Any], object]) -> None:
     assert not cut_off(lab, change).proven
+
+
+# ---- a restart --------------------------------------------------------------------------------------------
+
+
+def restarted(lab: Any, change: Callable[[Any], object]) -> Look:
+    evidence = Restarted([KILLED], within=7.0)
+    assert evidence.before(lab).proven and evidence.effect_deadline == 7.0 and not evidence.holds
+    change(lab)
+    return evidence.in_effect(lab)
+
+
+def test_another_process_that_is_back_is_a_restart(lab: Any) -> None:
+    look = restarted(lab, lambda lab: lab.again(KILLED))
+    assert look.proven and odd(look) == []
+    assert len([probe for probe in look.probes if probe.control]) == 2 * len(OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("change", "signs"),
+    [
+        (lambda lab: None, {"process of c-data", "ephemeral id of c-data"}),
+        (
+            lambda lab: (lab.again(KILLED), lab.kill(KILLED)),
+            {
+                "c-data at its own address",
+                "c-data as others have it",
+                "process of c-data",
+                "ephemeral id of c-data",
+                "c-data in its own view",
+            },
+        ),
+        # it is back, and somebody takes it for the process before
+        (lambda lab: (lab.again(KILLED), lab.known.update({("a-cm", KILLED): 0})), {"ephemeral id of c-data"}),
+        (lambda lab: (lab.again(KILLED), lab.__dict__.update(status="yellow")), {"c-data in its own view"}),
+        (lambda lab: (lab.again(KILLED), lab.lost.add("b-cm")), {"c-data in its own view", "untouched: b-cm",
+                                                                 "untouched: ephemeral id of b-cm"}),
+        (lambda lab: lab.again(KILLED, "b-data"), {"untouched: ephemeral id of b-data"}),
+        (lambda lab: lab.again("b-data"), {"process of c-data", "ephemeral id of c-data",
+                                            "untouched: ephemeral id of b-data"}),
+        (
+            lambda lab: (lab.again(KILLED), lab.slow.update(OTHERS)),
+            {"c-data as others have it", "ephemeral id of c-data"}
+            | {f"untouched: {what}{name}" for name in OTHERS for what in ("", "ephemeral id of ")},
+        ),
+    ],
+    ids=["nothing", "dead", "an old view", "not green", "another is lost", "one more", "another", "nobody says"],
+)  # fmt: skip
+def test_less_or_more_than_a_restart_is_not_proven(lab: Any, change: Callable[[Any], object], signs: set[str]) -> None:
+    look = restarted(lab, change)
+    assert not look.proven and set(odd(look)) == signs
+
+
+def test_a_process_of_which_nobody_knows_which_it_was_proves_nothing(lab: Any) -> None:
+    lab.known = {("a-cm", KILLED): 5}
+    evidence = Restarted([KILLED], within=7.0)
+    assert not evidence.before(lab).proven
+    lab.again(KILLED)
+    lab.known = {}
+    assert not evidence.in_effect(lab).proven
+
+
+def test_a_restart_is_gone_when_the_node_lives(lab: Any) -> None:
+    evidence = Restarted([KILLED], within=7.0)
+    assert evidence.before(lab).proven and evidence.still(lab) is None
+    lab.kill(KILLED)
+    assert not evidence.gone(lab).proven
+    lab.kill()
+    assert evidence.gone(lab).proven

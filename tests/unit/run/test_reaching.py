@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import InvalidInput, Lacking
+from chaos.commands.fis import priced
 from chaos.commands.planning_on import planned, show
 from chaos.definitions import Topology
 from chaos.definitions.existing import RUNGS, Existing, load_existing
@@ -253,8 +254,9 @@ def test_what_could_not_be_seen_to_hold_with_its_zone_out_is_refused(
 
 def test_where_the_file_names_no_toxiproxies_that_is_told_once(tmp_path: Path) -> None:
     made = plan(tmp_path, LATE)
-    assert refused(made) == ["faults: no provider"] * 2  # a reason each
-    assert "names no Toxiproxies" in made.refused[0][1].says and "names no hosts" in made.refused[1][1].says
+    assert refused(made) == ["faults: no provider"] * 3  # a reason each
+    reasons = ("names no Toxiproxies", "names no hosts", "says nothing of AWS FIS")
+    assert all(why in row.says for why, (_, row) in zip(reasons, made.refused, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -750,3 +752,55 @@ def test_what_rest_could_do_and_nobody_may_do_there_yet_is_refused_by_name(tmp_p
     assert step["provider"] is None and "moves" not in step
     offers = offers_for(made.experiment, PROVIDERS, kind="existing")
     assert offers.reasons("cluster_manager.task_storm") and not offers.reasons("settings.change")
+
+
+# ---- by AWS FIS -------------------------------------------------------------------------------------------
+
+FIS = """fis:
+  region: eu-west-1
+  account: "123456789012"
+  role: arn:aws:iam::123456789012:role/chaos
+  longest: 10m
+"""
+
+
+def by_fis(folder: Path, fault: str) -> Any:
+    return plan(folder, f"  hit: {{inject: {{{fault}}}, for: 5s}}", more=f"rung: zone\nuntil: 2027-01-31\n{FIS}")
+
+
+@pytest.mark.parametrize(
+    ("fault", "minutes", "hit"),
+    [
+        ("network.latency: {links: to zone c, delay: 1s}", 12, {"c-cm", "c-data"}),
+        ("network.drop: {links: between node a-data and node c-data}", 24, None),
+        ("network.loss: {links: to zone c, share: 20%}", 12, {"c-cm", "c-data"}),
+        ("zone.slowness: {zone: c, delay: 1s}", 24, {"c-cm", "c-data"}),
+        ("node.restart: {target: node c-data}", 11, {"c-data"}),
+    ],
+)
+def test_what_fis_makes_is_planned_with_whom_it_hits_and_its_price(
+    tmp_path: Path, fault: str, minutes: int, hit: set[str] | None
+) -> None:
+    made = by_fis(tmp_path, fault)
+    assert made.refused == []
+    (step,) = [each for each in made.steps if each.get("fault")]
+    assert (step["provider"], step["grade"]) == ("fis", "effect")
+    assert not any("client" in link for link in step["links"])
+    assert hit is None or set(made.reached[0].hit) == hit
+    known = load_existing(tmp_path / "staging.yaml")
+    experiment = load_experiment(tmp_path / "asked.yaml")
+    assert f"{minutes} action-minutes" in str(priced(experiment, known))
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("network.latency: {links: from clients of zone a to zone c, delay: 1s}", "what clients of zone a meet"),
+        ("network.loss: {links: to zone c, share: 12.5%}", "FIS loses whole percents, and not 12.5%"),
+        ("node.restart: {target: zone c}", "FIS reboots instances at once"),
+        ("node.restart: {target: node c-data, how: kill}", "EC2 asks operating systems to reboot in order"),
+    ],
+)
+def test_what_fis_cannot_make_or_nobody_could_see_has_no_plan(tmp_path: Path, fault: str, says: str) -> None:
+    with pytest.raises(Lacking, match=says):
+        by_fis(tmp_path, fault)

@@ -16,11 +16,12 @@ from fishands import TinyLab, needs_moto
 from fistamper import Times, tampering
 
 from chaos.base.errors import ChaosError, FaultError
+from chaos.base.units import Duration
 from chaos.definitions.fis import FisFile
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.fis_endpoint.standing import Standing
-from chaos.providers.fis import Drafted, disrupt, kill_process, stop_instances
+from chaos.providers.fis import DELAYS, LOSES, Drafted, delays, disrupt, impair, kill_process, reboot, stop_instances
 from chaos.target.existing.fis import OVER, Fis
 from chaos.target.labs.processes import wait_until
 
@@ -69,7 +70,12 @@ class There:
 
     def well(self) -> bool:
         states = {each.state for each in mirror.Mirror(self.lab.id, self.stands.moto).instances().values()}
-        return states == {"running"} and not self.lab.dead and not self.lab.blocked and self.fis.left() == []
+        whole = not self.lab.dead and not self.lab.blocked and not self.lab.toxic
+        return states == {"running"} and whole and self.fis.left() == []
+
+    def on(self, service: str) -> Any:
+        """A client of a service by way of the endpoint."""
+        return client(service, self.stands.url)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +109,10 @@ def there(stood: There) -> There:
 
 
 ZONE_C = ["c-cm", "c-data"]
+OTHERS = ["a-cm", "a-data", "b-cm", "b-data"]
+TO_C = frozenset((other, node) for other in OTHERS for node in ZONE_C)
+AROUND_C = TO_C | {(b, a) for a, b in TO_C}
+LATE = delays(Duration(0.3), Duration(0))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +134,127 @@ def test_it_is_made_and_all_is_as_before(there: There, draft: Any, dead: set[str
     there.end(drafted)
     assert there.well() and there.fis.word(there.run, FAULT).over and there.fis.ended_early() is None
     there.end(drafted)  # once more does no harm
+    assert there.well()
+
+
+def test_a_reboot_is_over_at_once_and_its_experiment_goes_on(there: There) -> None:
+    there.lab.calls.clear()
+    drafted = there.begin(reboot([NODE, "c-cm"]))
+    assert sorted(there.lab.calls) == [("start", "c-cm"), ("start", NODE), ("stop", "c-cm"), ("stop", NODE)]
+    assert there.fis.word(there.run, FAULT).running and there.fis.ended_early() is None and not there.lab.dead
+    there.lab.stop_node(NODE)  # its unit does not start it at a boot
+    there.end(drafted)
+    assert there.well()
+
+
+@pytest.mark.parametrize("links", [TO_C, AROUND_C, frozenset({(NODE, "a-cm")})], ids=["to", "around", "one"])
+def test_exactly_the_links_that_are_asked_for_are_late(there: There, links: frozenset[tuple[str, str]]) -> None:
+    drafted = there.begin(impair(links, DELAYS, **LATE))
+    wiring = there.lab.wiring
+    assert wait_until(there.lab.toxic.__len__, 30)
+    assert there.lab.toxic == {(each.host, each.proxy) for a, b in links for each in wiring.toxified(a, b)}
+    streams = {(e[1], e[2], e[3].rsplit("-", 1)[1]) for e in there.lab.effects if e[0] == "toxic"}
+    assert streams == {(each.host, each.proxy, each.stream) for a, b in links for each in wiring.toxified(a, b)}
+    assert there.fis.word(there.run, FAULT).running and not there.lab.blocked
+    there.end(drafted)
+    assert there.well()
+
+
+def test_a_document_that_outlives_its_experiment_is_cancelled_and_others_are_left(there: There) -> None:
+    drafted = there.drafted(impair(TO_C, DELAYS, **LATE))
+    (ours,) = drafted.snapshot["commands"]
+    parameters = {name: [value] for name, value in ours["parameters"].items()}
+    sent = [
+        there.on("ssm").send_command(DocumentName=DELAYS, InstanceIds=[id], Parameters=given)["Command"]["CommandId"]
+        for id, given in zip(ours["instances"], (parameters, {**parameters, "DelayMilliseconds": ["50"]}), strict=True)
+    ]
+    assert wait_until(lambda: len(there.lab.toxic) == 16, 30)
+    there.end(drafted)
+    told = {each["CommandId"]: each["Status"] for each in there.fis._all("ssm", "list_commands", "Commands")}
+    assert [told[id] for id in sent] == ["Cancelled", "InProgress"]
+    assert {toxic for _, toxic in there.lab.toxic} and not there.well()
+    there.fis.call("ssm", "cancel_command", CommandId=sent[1])
+    assert there.well()
+
+
+@pytest.mark.parametrize("what", ["deny", "error", "drop", "cut"])
+@pytest.mark.parametrize("operation", ["ListCommands", "CancelCommand"])
+def test_a_command_is_cancelled_whatever_becomes_of_a_call(there: There, operation: str, what: Any) -> None:
+    drafted = there.drafted(impair(TO_C, DELAYS, **LATE))
+    (ours,) = drafted.snapshot["commands"]
+    given = {name: [value] for name, value in ours["parameters"].items()}
+    there.on("ssm").send_command(DocumentName=DELAYS, InstanceIds=ours["instances"], Parameters=given)
+    times = there.times
+    times.what, times.operations, times.left = what, frozenset({operation}), 100 if what == "deny" else 1
+    try:
+        there.end(drafted)
+    except FaultError:
+        assert what in ("deny", "cut")
+    else:
+        assert what != "deny" and there.well()
+    assert times.left < (100 if what == "deny" else 1)
+    times.left = 0
+    there.end(drafted)
+    assert there.well()
+
+
+def test_a_command_that_does_not_end_is_told(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deaf(Fis):
+        def call(self, service: str, operation: str, **given: Any) -> dict[str, Any]:
+            return {} if operation == "cancel_command" else super().call(service, operation, **given)
+
+    monkeypatch.setattr("chaos.target.existing.fis.COMMAND_SECONDS", 0.0)
+    drafted = there.drafted(impair(TO_C, DELAYS, **LATE))
+    (ours,) = drafted.snapshot["commands"]
+    given = {name: [value] for name, value in ours["parameters"].items()}
+    sent = there.on("ssm").send_command(DocumentName=DELAYS, InstanceIds=ours["instances"], Parameters=given)
+    with pytest.raises(FaultError, match=f"not over after 0 s: {DELAYS}"):
+        Deaf(there.file, "staging").end(there.run, FAULT, drafted.snapshot)
+    there.fis.call("ssm", "cancel_command", CommandId=sent["Command"]["CommandId"])
+    assert there.well()
+
+
+def test_a_second_network_document_on_an_instance_is_refused(there: There) -> None:
+    drafted = there.begin(impair(TO_C, DELAYS, **LATE))
+    with pytest.raises(FaultError, match=f"no two network documents .*: {DELAYS} on i-"):
+        there.drafted(impair({("a-cm", NODE), ("b-cm", NODE)}, DELAYS, **LATE))
+    there.end(drafted)
+    assert there.well()
+
+
+def test_an_agent_that_is_not_online_is_told_before_anything_is_made(there: There) -> None:
+    cut = there.begin(disrupt(ZONE_C, "all"))
+    with pytest.raises(FaultError, match="the agent of Systems Manager is not online on i-"):
+        there.drafted(impair(TO_C, DELAYS, **LATE))
+    there.end(cut)
+    assert there.well()
+
+
+@pytest.mark.parametrize("links", [TO_C, AROUND_C], ids=["to", "around"])
+def test_of_exactly_the_links_that_are_asked_for_all_packets_vanish(
+    there: There, links: frozenset[tuple[str, str]]
+) -> None:
+    drafted = there.begin(impair(links, LOSES, LossPercent="100"))
+    assert there.lab.blocked == links and not there.lab.toxic and there.fis.word(there.run, FAULT).running
+    there.end(drafted)
+    assert there.well()
+
+
+@pytest.mark.parametrize(
+    ("draft", "why"),
+    [
+        (impair(TO_C, DELAYS, **delays(Duration(0.3), Duration(0.02))), "JitterMilliseconds 0"),
+        (impair(TO_C, LOSES, LossPercent="15"), "not 15 %"),
+    ],
+    ids=["jitter", "loss"],
+)
+def test_what_has_no_counterpart_in_a_lab_is_never_begun(there: There, draft: Any, why: str) -> None:
+    drafted = there.drafted(draft)
+    there.fis.make_template(there.run, FAULT, drafted.template)
+    with pytest.raises(FaultError, match=f"did not come to run: failed .*{why}"):
+        there.fis.start(there.run, FAULT, drafted.expected)
+    assert not there.lab.toxic and not there.lab.blocked
+    there.end(drafted)
     assert there.well()
 
 
