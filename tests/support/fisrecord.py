@@ -35,7 +35,7 @@ from fakes import ROOT, topology
 from fishands import TinyLab
 
 from chaos.aws.clients import Clients
-from chaos.base.errors import Lacking
+from chaos.base.errors import FaultError, Lacking
 from chaos.definitions.existing import Existing, ExistingFile
 from chaos.definitions.fis import FisFile
 from chaos.definitions.steps import Scene
@@ -342,14 +342,13 @@ def offered() -> list[str]:
     return [kind for kind in FAULTS if any(offer.provider == "fis" for offer in PROVIDERS.of(kind))]
 
 
-def begun(there: ExistingTarget, kind: str) -> list[Any]:
-    """Inject; what was done, with how it is taken back."""
+def begun(there: ExistingTarget, kind: str, found: list[Any]) -> None:
+    """Inject; ``found``: what is about to be done, with how it is taken back."""
     made = fault(kind, there)
     assert made.read is not None
-    found = list(made.read(there))
-    for both in found:
+    for both in made.read(there):
+        found.append(both)
         both.move.apply(there)
-    return found
 
 
 def undone(there: ExistingTarget, found: list[Any]) -> None:
@@ -365,9 +364,14 @@ def looked(there: ExistingTarget) -> Any:
 
 
 def life(kind: str, teller: Teller) -> Any:
+    """From nothing to nothing; of what the lab behind the endpoint has no counterpart for, how it fails."""
     there = teller.there()
-    found = begun(there, kind)
-    during = looked(there)
+    found = list[Any]()
+    try:
+        begun(there, kind, found)
+        during = looked(there)
+    except FaultError as error:
+        during = str(error)
     undone(there, found)
     return [during, looked(there)]
 
@@ -395,7 +399,8 @@ def export(teller: Teller) -> Any:
 def restored(kind: str, does: Callable[[World, dict[str, Any]], None], teller: Teller) -> Any:
     """FIS's end left something: what ends it once more puts it back."""
     there = teller.there()
-    found = begun(there, kind)
+    found = list[Any]()
+    begun(there, kind, found)
     undone(there, found)
     teller.others(does, found[1].inverse.arguments["snapshot"])
     undone(there, found)
@@ -404,7 +409,8 @@ def restored(kind: str, does: Callable[[World, dict[str, Any]], None], teller: T
 
 def by_tags(teller: Teller) -> Any:
     """The runner is dead; another machine has what the ledger says."""
-    found = begun(teller.there(), "node.stop")
+    found = list[Any]()
+    begun(teller.there(), "node.stop", found)
     there = teller.there()
     assert there.fis is not None
     before = there.fis.left(there.run)

@@ -129,6 +129,7 @@ class NodeRestart(OnProcess):
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"target": "zone c", "how": "orderly", "rolling": True},
         {"target": "node c-data", "how": "kill"},
+        {"target": "node c-data", "how": "orderly"},
     )
     proof = "each node's process is another one than before, and it is in the cluster"
     holding = "it is over when it is proven: nothing is to hold"

@@ -529,7 +529,7 @@ class Fis:
         ids = list(snapshot.get("services") or ())
         end = time.monotonic() + self._patience(BACK_SECONDS)
         while not self.agents(ids) >= set(ids) and time.monotonic() < end:
-            time.sleep(self._every)
+            time.sleep(self.every)
         if ids:
             self.run_on(ids, f"systemctl start {self.file.unit}")
 
@@ -563,7 +563,7 @@ class Fis:
             if time.monotonic() >= end:
                 late = ", ".join(f"{document} ({id})" for id, document in sorted(going.items()))
                 raise FaultError(f"cancelled, and not over after {COMMAND_SECONDS:g} s: {late}")
-            time.sleep(self._every)
+            time.sleep(self.every)
 
     def _going(self, snapshot: Mapping[str, Any]) -> dict[str, str]:
         """Command → its document, of those of the snapshot's that are not over."""
