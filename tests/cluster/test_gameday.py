@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -326,6 +327,8 @@ WAYS = (
 )
 NAMES = tuple(EXPERIMENTS)
 ABORT_SECONDS = 120.0
+OUT_SECONDS = 20.0
+"""For which a cluster is out of reach from the stop on."""
 LONGEST_SECONDS = 120.0
 """From the begin of an experiment to the stop: most of what is before its end on a calm machine."""
 
@@ -349,6 +352,7 @@ def one_experiment(team: Team, name: str, **changes: Any) -> None:
 def stopped(boxed: Boxed, team: Team, running: Program, way: str) -> None:
     if way.startswith("out of reach"):
         assert boxed.does("cut") == (0, "")
+        threading.Timer(OUT_SECONDS, boxed.does, ("mend",)).start()
     if way.startswith("red"):
         with boxed.owned() as lab:
             where = {"index.routing.allocation.require.nowhere": "yes", "index.number_of_replicas": 0}
@@ -419,6 +423,9 @@ def test_stopped_at_a_random_moment_all_is_undone(
         assert code == 0, output
         code, output = team.chaos("run", team.file, timeout=900)
         assert code == 2 and "never ended" in output, output
+    elif way.startswith("out of reach") and code == 6:  # it gave up before the way was mended, and says so
+        code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
+        assert code == 0, output
     elif code in (0, 3):  # it was over before the stop was seen
         assert not undone and alive
     else:
