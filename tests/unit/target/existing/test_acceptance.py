@@ -48,7 +48,7 @@ def stood(folder: Any, times: Times, **changed: Any) -> Iterator[There]:
     def spoilt(setup: Setup) -> Setup:
         return replace(setup, serve=tampering(times), **{name: make(setup) for name, make in changed.items()})
 
-    with standing.standing(lab, time_scale=600.0, folder=folder, changed=spoilt) as stands:
+    with standing.standing(lab, time_scale=20.0, folder=folder, changed=spoilt) as stands:
         written = {
             "region": REGION,
             "account": ACCOUNT,
@@ -56,7 +56,7 @@ def stood(folder: Any, times: Times, **changed: Any) -> Iterator[There]:
             "instances": {"tag": mirror.NODE},
             "longest": "12h",
             "endpoint": stands.url,
-            "time_scale": "600x",
+            "time_scale": "20x",
         }
         yield There(lab, Fis(FisFile.model_validate(written), "staging"), times)
 
