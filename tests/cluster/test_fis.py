@@ -441,7 +441,7 @@ def test_acceptance_ends_in_evidence_without_a_name_of_its_owner_s(there: There)
     found = json.loads(text)
     assert all(claim["well"] for claim in found["claims"]) and len(found["claims"]) == 9
     (run,) = found["runs"]
-    assert run["as_believed"] and run["clean"] and {"in_effect", "gone"} <= {each["stage"] for each in run["faults"]}
+    assert run["as_believed"] and run["clean"] and {"effect", "gone"} <= {each["stage"] for each in run["faults"]}
     instances = mirror.Mirror(there.lab.id, there.moto).instances().values()
     own = {*(each.id for each in instances), *(each.node for each in instances), "123456789012"}
     assert [name for name in own if name in text] == []
