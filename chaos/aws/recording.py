@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,9 @@ from chaos.aws.shapes import Model
 
 WHOLE = "fis"
 """The service whose answers are kept; of others they are the account's own business."""
+
+BEGAN = "opensearch-chaos began"
+"""In what botocore hands from one event of a call to the next (seconds, monotonic)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,6 @@ class Recorder:
     """Notes the answers of a target's clients, from :meth:`watch` on. Thread-safe."""
 
     calls: list[Call] = field(default_factory=list)
-    _begun: dict[int, float] = field(default_factory=dict)
 
     def watch(self, clients: Clients, services: tuple[str, ...]) -> None:
         for service in services:
@@ -55,23 +56,21 @@ class Recorder:
             events.register(f"after-call.{name}", self._after)
             events.register(f"after-call-error.{name}", self._silent(service))
 
-    def _before(self, **_: Any) -> None:
-        self._begun[threading.get_ident()] = time.monotonic()
+    def _before(self, context: dict[str, Any], **_: Any) -> None:
+        context[BEGAN] = time.monotonic()
 
     def _silent(self, service: str) -> Callable[..., None]:
-        def noted(**_: Any) -> None:
-            seconds = time.monotonic() - self._begun.pop(threading.get_ident(), time.monotonic())
-            self.calls.append(Call(service, "no answer", 0, seconds, None, ()))
+        def noted(context: dict[str, Any], **_: Any) -> None:
+            self.calls.append(Call(service, "no answer", 0, time.monotonic() - context[BEGAN], None, ()))
 
         return noted
 
-    def _after(self, http_response: Any, parsed: Any, model: Any, **_: Any) -> None:
-        began = self._begun.pop(threading.get_ident(), time.monotonic())
+    def _after(self, http_response: Any, model: Any, context: dict[str, Any], **_: Any) -> None:
         service = str(model.service_model.service_name)
         answer, unlike = None, tuple[str, ...]()
         if service == WHOLE:
             answer, unlike = _read(http_response.content, model.name, http_response.status_code)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - context[BEGAN]
         self.calls.append(Call(service, model.name, int(http_response.status_code), seconds, answer, unlike))
 
 

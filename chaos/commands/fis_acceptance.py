@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from chaos.base.paths import write_json
 from chaos.base.text import plural
 from chaos.commands import fis as fis_commands
 from chaos.commands.common import out
+from chaos.commands.fis_lab import words
 
 if TYPE_CHECKING:
     from chaos.aws.price import Price
@@ -200,7 +200,7 @@ def _without_names(there: ExistingTarget, value: Any) -> Any:
 
 def _run(file: Path, on: Path, name: str, folder: Path) -> dict[str, Any]:
     """One experiment by ``run``, with its report in ``folder``."""
-    code = subprocess.call([sys.executable, "-m", "chaos", "run", str(file), "--on", str(on), "--out", str(folder)])
+    code = subprocess.call(words("run", str(file), "--on", str(on), "--out", str(folder)))
     made: dict[str, Any] = {"experiment": name, "exit_code": code, "as_believed": False}
     found = next(iter(sorted(folder.glob("*/findings.json"))), None)
     if found is None:
@@ -222,9 +222,9 @@ def _run(file: Path, on: Path, name: str, folder: Path) -> dict[str, Any]:
 
 def _looks(report: Path) -> Iterator[dict[str, Any]]:
     """Each proof of each fault: before, in effect, held, gone."""
-    events = report / "history" / "events.jsonl"
-    for line in events.read_text().splitlines() if events.exists() else ():
-        event = json.loads(line)
+    from chaos.history import History
+
+    for event in History.open(report).events:
         if event["kind"] == "fault.evidence":
             keys = ("fault", "stage", "proven", "says", "probes", "t")
             yield {key: event[key] for key in keys if key in event}

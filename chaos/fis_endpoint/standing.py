@@ -54,6 +54,20 @@ class Standing:
         """A client of moto's CloudWatch."""
         return client("cloudwatch", self.moto)
 
+    @property
+    def fis(self) -> dict[str, Any]:
+        """What that file says of AWS FIS."""
+        return {
+            "region": REGION,
+            "account": ACCOUNT,
+            "role": ROLE,
+            "instances": {"tag": mirror.NODE},
+            "longest": "2h",
+            "alarms": [self.alarm],
+            "endpoint": self.url,
+            "time_scale": self.time_scale,
+        }
+
     def target(self, name: str) -> dict[str, Any]:
         """The file of a target that is this lab on what passes for AWS."""
         who = administer(self.lab, "GET", "/")[1]
@@ -72,16 +86,7 @@ class Standing:
             "opensearch": topology.version,
             "zones": {"names": {zone: zone for zone in topology.zones}},
             "nodes": nodes,
-            "fis": {
-                "region": REGION,
-                "account": ACCOUNT,
-                "role": ROLE,
-                "instances": {"tag": mirror.NODE},
-                "longest": "2h",
-                "alarms": [self.alarm],
-                "endpoint": self.url,
-                "time_scale": self.time_scale,
-            },
+            "fis": self.fis,
             "notes": NOTES,
             "caps": {"requests": "500/s", "documents": 20000, "copies": topology.shards * (topology.replicas + 1)},
             "rung": "zone",

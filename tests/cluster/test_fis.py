@@ -28,6 +28,7 @@ from chaos.fis_endpoint.opening import Setup
 from chaos.fis_endpoint.standing import Standing
 from chaos.opensearch.views import administer, await_green
 from chaos.providers.fis import INTENTS, disrupt, stop_instances
+from chaos.target.existing import acceptance
 from chaos.target.existing.fis import OVER, Fis
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
@@ -417,6 +418,9 @@ def test_a_plan_that_asks_fis_hits_nobody(there: There) -> None:
     assert there.well() and {each["state"]["status"] for each in there.fis.experiments()} == {"completed"}
     code, output = cli("plan", file, "--fis")
     assert code == 2 and "--on" in output, output
+    there.fis.make_template("plan-dead", "f1", acceptance.WAIT)  # of one that was killed
+    code, output = cli("recover", "--on", there.file)
+    assert code == 0 and "plan-dead" in output and there.fis.left() == [], output
 
 
 def test_acceptance_says_what_it_would_do_and_what_it_costs(there: There) -> None:

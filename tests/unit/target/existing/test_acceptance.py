@@ -15,7 +15,7 @@ from fistamper import Times, elsewhere, tampering
 
 from chaos.aws.recording import Recorder
 from chaos.definitions.fis import FisFile
-from chaos.fis_endpoint import mirror, standing
+from chaos.fis_endpoint import standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION
 from chaos.fis_endpoint.opening import Setup
 from chaos.providers.fis import Draft, disrupt, kill_process, stop_instances
@@ -49,15 +49,7 @@ def stood(folder: Any, times: Times, **changed: Any) -> Iterator[There]:
         return replace(setup, serve=tampering(times), **{name: make(setup) for name, make in changed.items()})
 
     with standing.standing(lab, time_scale=20.0, folder=folder, changed=spoilt) as stands:
-        written = {
-            "region": REGION,
-            "account": ACCOUNT,
-            "role": standing.ROLE,
-            "instances": {"tag": mirror.NODE},
-            "longest": "12h",
-            "endpoint": stands.url,
-            "time_scale": "20x",
-        }
+        written = stands.fis | {"longest": "12h", "alarms": []}
         yield There(lab, Fis(FisFile.model_validate(written), "staging"), times)
 
 

@@ -87,18 +87,7 @@ def stood(tmp_path_factory: pytest.TempPathFactory) -> Iterator[There]:
     with standing.standing(
         lab, time_scale=600.0, folder=folder, changed=lambda setup: replace(setup, serve=tampering(times))
     ) as stands:
-        file = FisFile.model_validate(
-            {
-                "region": REGION,
-                "account": ACCOUNT,
-                "role": standing.ROLE,
-                "instances": {"tag": mirror.NODE},
-                "longest": "12h",
-                "alarms": [stands.alarm],
-                "endpoint": stands.url,
-                "time_scale": "600x",
-            }
-        )
+        file = FisFile.model_validate(stands.fis | {"longest": "12h"})
         yield There(lab, stands, file, times)
 
 
