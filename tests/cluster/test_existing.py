@@ -142,7 +142,8 @@ def test_an_experiment_is_planned_on_it_by_gets_alone(tiny, recorder: Recorder, 
         accepted = "accept_unavailable: [{index: orders, owner: us, until: 2099-01-01}]\n"
         file.write_text(file.read_text().replace("rung: observe", f"{accepted}rung: zone\nuntil: 2099-01-01"))
         code, output = cli("plan", DATA / "slow.yaml", "--on", file)
-        assert code == 2 and "REFUSED  4 reasons" in output and "REFUSED  phase slow" not in output, output
+        assert code == 2 and "REFUSED  5 reasons" in output and "REFUSED  phase slow" not in output, output
+        assert output.count("no provider: network.latency") == 3 and "what FIS made of it" in output, output
         assert "of orders none, which the file accepts" in output and "provider: none can do this there" in output
         uuid = json.loads(urllib.request.urlopen(recorder.url, timeout=10).read())["cluster_uuid"]
         file.write_text(file.read_text().replace(uuid, "another"))
