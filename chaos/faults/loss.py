@@ -34,11 +34,17 @@ LEAST_FLAP_SECONDS = 5.0
 """A shorter time may be over before a look at it is."""
 MOST_LATE = 0.9
 """Where more than this share of the pings is late, too few are in time to be told from a link that carries nothing."""
-LANES, ASKED_LANES = 8, 3
-"""Over how many connections a pair is asked at a time; how many at a time a node is asked about another, which has six
-connections to it for all of them."""
+LANES = 8
+"""Over how many connections a pair is asked at a time."""
 MOST_LANES = 192
 """Of all pairs together."""
+DEAR_LANES = 2
+"""The same where each ping is work for a node, which answers a request or shakes hands in TLS."""
+MOST_DEAR_LANES = 4
+"""Of all pairs together: 16 handshakes at a time made each other take 0.4 s on two cores, where one alone took 20 ms,
+and no packet was lost. So pairs are asked in turns."""
+DEAR_LOOK_SECONDS = 5.0
+"""For LOOK_SECONDS, in each turn."""
 SOON = 1 / 3
 """Where fewer packets are lost, a late ping is answered within 0.2 s / (1 - 2/3) on average: each time that TCP sends
 again it waits twice as long."""
@@ -60,13 +66,14 @@ def lanes(late: Lateness) -> int:
 
 @dataclass
 class Row:
-    """Pings over one pair, by several threads at a time. ``limit``: seconds from which on one is late; ``until``: when
-    none is begun any more (monotonic)."""
+    """Pings over one pair, by several threads at a time. ``limit``: seconds from which on one is late; ``seconds``:
+    for how long after the first one another is begun. ``dear``: each is work for a node."""
 
     pair: Pair
     count: Count
     limit: float
-    until: float
+    seconds: float
+    dear: bool = False
     odd: Counter[Reply] = field(default_factory=Counter)
     """Answers that are no sign of loss: refused, reset …"""
     _begun: list[float] = field(default_factory=list)
@@ -78,7 +85,8 @@ class Row:
         """The next ping's number; None when no more are needed."""
         with self._lock:
             now = time.monotonic()
-            if self._told(now) is not Told.OPEN or now >= self.until:
+            over = bool(self._begun) and now >= self._begun[0] + self.seconds
+            if over or self._told(now) is not Told.OPEN:
                 return None
             self._begun.append(now)
             return len(self._begun) - 1
@@ -170,13 +178,37 @@ def anew(row: Row, lab: Lab, patience: float) -> Lane:
     return lane
 
 
-def go(rows: Sequence[Sequence[Lane]]) -> None:
-    """All lanes at once, or as many as may be: of each row one, then of each a second."""
+Work = tuple[Row, list[Lane]]
+"""A row, and what asks over it."""
+
+
+def go(rows: Sequence[Work]) -> None:
+    """All rows by their lanes; first those that are not dear, then these in turns."""
+    at_once([found for row, found in rows if not row.dear])
+    for turn in turns([found for row, found in rows if row.dear]):
+        at_once(turn)
+
+
+def turns(dear: Sequence[Sequence[Lane]]) -> list[list[Sequence[Lane]]]:
+    """Rows in groups of MOST_DEAR_LANES at the most, in their order; a row is not divided."""
+    found: list[list[Sequence[Lane]]] = []
+    lanes = MOST_DEAR_LANES
+    for row in dear:
+        if lanes + len(row) > MOST_DEAR_LANES:
+            found.append([])
+            lanes = 0
+        found[-1].append(row)
+        lanes += len(row)
+    return found
+
+
+def at_once(rows: Sequence[Sequence[Lane]]) -> None:
+    """All lanes, or as many as may be: of each row one, then of each a second."""
     share = max(2, MOST_LANES // max(1, len(rows)))
-    turns = [row[k] for k in range(share) for row in rows if k < len(row)]
-    if turns:
-        with ThreadPoolExecutor(min(len(turns), MOST_LANES)) as pool:
-            for done in [pool.submit(lane) for lane in turns]:
+    every = [row[k] for k in range(share) for row in rows if k < len(row)]
+    if every:
+        with ThreadPoolExecutor(min(len(every), MOST_LANES)) as pool:
+            for done in [pool.submit(lane) for lane in every]:
                 done.result()
 
 
@@ -220,17 +252,16 @@ class LossEvidence(LinkEvidence):
     def _row(self, line: Line, *, new: bool = False) -> Row:
         fresh = self._fresh.get(line.pair, max(self._fresh.values(), default=0.0))
         base = fresh if new or isinstance(line, Greeted) else self._base(line.pair) or 0.0
-        limit = base + LATE_SECONDS
-        return Row(line.pair, Count(self.lateness(line, new=new)), limit, time.monotonic() + LOOK_SECONDS)
+        seconds = LOOK_SECONDS if line.lasts else DEAR_LOOK_SECONDS
+        return Row(line.pair, Count(self.lateness(line, new=new)), base + LATE_SECONDS, seconds, dear=not line.lasts)
 
-    def _asked(self, lab: Lab, line: Line) -> tuple[Row, list[Lane]]:
-        """A row where no connection of ours lasts."""
+    def _asked(self, lab: Lab, line: Line) -> Work:
+        """A row where no connection of ours lasts: a dear one."""
         row = self._row(line)
-        if isinstance(line, Asked):
-            return row, [anew(row, lab, row.limit + ANSWERED_SECONDS) for _ in range(ASKED_LANES)]
-        return row, [anew(row, lab, row.limit) for _ in range(LANES)]
+        patience = row.limit + ANSWERED_SECONDS if isinstance(line, Asked) else row.limit
+        return row, [anew(row, lab, patience) for _ in range(DEAR_LANES)]
 
-    def _calmly(self, lab: Lab, line: Line) -> tuple[Row, list[Lane]]:
+    def _calmly(self, lab: Lab, line: Line) -> Work:
         """A row of a pair over which nothing should be lost: one at a time is enough."""
         if not line.lasts:
             row, found = self._asked(lab, line)
@@ -241,7 +272,7 @@ class LossEvidence(LinkEvidence):
     def _calm(self, lab: Lab, pairs: Sequence[Pair], what: str, *, control: bool = False) -> list[Probe]:
         lines = [between(lab, pair) for pair in pairs]
         rows = [self._calmly(lab, line) for line in lines]
-        go([found for _, found in rows])
+        go(rows)
         for line in lines:
             line.close()
         return [self._calm_probe(row, what, control) for row, _ in rows]
@@ -292,25 +323,24 @@ class LossEvidence(LinkEvidence):
 
     def in_effect(self, lab: Lab) -> Look:
         named: list[tuple[str, Row]] = []
-        every: list[list[Lane]] = []
+        every: list[Work] = []
         for pair in self._free(self.touched):
             line = between(lab, pair)
             if not line.lasts:
-                row, found = self._asked(lab, line)
-                named.append((line.what, row))
-                every.append(found)
+                every.append(self._asked(lab, line))
+                named.append((line.what, every[-1][0]))
                 continue
             row, new = self._row(line), self._row(line, new=True)
             there = [each for each in (*self._existing, *self._more) if each.pair == pair and each.connected]
             if there or not self._holding:  # they end at some time, as connections do: the new ones tell
                 named.append((f"existing connections {pair[0]} → {pair[1]}", row))
-                every.append([over(row, each) for each in there])
+                every.append((row, [over(row, each) for each in there]))
             named.append((f"new connections {pair[0]} → {pair[1]}", new))
-            every.append([anew(new, lab, new.limit) for _ in range(LANES)])
+            every.append((new, [anew(new, lab, new.limit) for _ in range(LANES)]))
         others = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
         beside = [between(lab, pair) for pair in others]
         calmly = [self._calmly(lab, line) for line in beside]
-        go(every + [found for _, found in calmly])
+        go(every + calmly)
         for line in beside:
             line.close()
         probes = [self._probe(what, row) for what, row in named]

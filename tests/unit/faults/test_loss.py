@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,7 +19,7 @@ from chaos.faults import evidence as looks
 from chaos.faults import loss
 from chaos.faults.kinds.network import LEAST_LOSS, NetworkLoss
 from chaos.faults.lateness import Count, Lateness, Told
-from chaos.faults.loss import LANES, LossEvidence, Row, go, lanes
+from chaos.faults.loss import LANES, LossEvidence, Row, at_once, go, lanes
 from chaos.faults.offers import Means
 from chaos.faults.probes import Asked, Echo, Greeted, Line, Pair, Reply
 from chaos.registry import FAULTS
@@ -238,9 +239,41 @@ def test_after_a_while_no_answer_is_known_to_be_late() -> None:
 
 def test_every_row_has_some_lanes_however_many_rows_there_are() -> None:
     ran: list[int] = []
-    go([[partial(ran.append, k)] * LANES for k in range(200)])
+    at_once([[partial(ran.append, k)] * LANES for k in range(200)])
     assert {ran.count(k) for k in range(200)} == {2}
-    go([])
+    at_once([])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, loss.DEAR_LANES)), max_size=12))
+def test_pings_that_are_work_for_a_node_are_few_at_a_time_and_come_last(rows: list[tuple[bool, int]]) -> None:
+    seen: list[tuple[bool, int]] = []
+    lock, going = threading.Lock(), [0]
+
+    def lane(dear: bool) -> None:
+        with lock:
+            going[0] += 1
+            seen.append((dear, going[0]))
+        time.sleep(0.001)
+        with lock:
+            going[0] -= 1
+
+    go([(Row(TO, Count(Lateness(0.3, 0.3)), 1.0, 1.0, dear), [partial(lane, dear)] * most) for dear, most in rows])
+    assert len(seen) == sum(most for _, most in rows)
+    assert [dear for dear, _ in seen] == sorted(dear for dear, _ in seen)
+    assert all(together <= loss.MOST_DEAR_LANES for dear, together in seen if dear)
+
+
+def test_a_row_lasts_from_its_first_ping_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are asked in turns: one that waited for its turn has no less time."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    made = Row(TO, Count(Lateness(0.3, 0.3)), 60.0, 5.0)
+    now[0] += 50
+    assert made.begin() == 0
+    now[0] += 4.9
+    assert made.begin() == 1
+    now[0] += 0.2
+    assert made.begin() is None
 
 
 def test_lanes_are_as_many_as_late_pings_keep_busy() -> None:
