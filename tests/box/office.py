@@ -120,8 +120,11 @@ def _closed(needed: Sequence[Path]) -> list[Path]:
 
 
 def give(file: Path, text: str, number: int, mode: int = 0o600) -> None:
-    """Write a file that the office's user owns."""
+    """Write a file that the office's user owns, and with it the folders that were not there."""
+    made = [folder for folder in file.parents if not folder.exists()]
     file.parent.mkdir(parents=True, exist_ok=True)
+    for folder in made:
+        os.chown(folder, uid(number), uid(number))
     file.touch(mode=mode)
     file.write_text(text)
     os.chown(file, uid(number), uid(number))
