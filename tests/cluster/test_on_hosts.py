@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ EVERY = {
     "zone.power_loss": "c",
 }
 """Kind → whom."""
+STAGES = ["before", "effect", "held", "gone"]
 BOUND = TTL_SECONDS + EXTEND_SECONDS + 15.0
 """Seconds from the last word of a runner to the end of the host's own undo: its ttl, and what that takes."""
 MORE = {"network.loss": "share: 20%"}
@@ -118,30 +119,50 @@ def test_what_is_asked_for_happens_is_proven_and_is_gone(boxed: Boxed, before: P
     proven = [
         (each["kind"], [name for name, stage in each["stages"].items() if stage["proven"]]) for each in found["faults"]
     ]
-    assert proven == [(kind, ["before", "effect", "held", "gone"]) for kind in EVERY], output
+    assert proven == [(kind, STAGES) for kind in EVERY], output
     commands = [each for each in events(out) if each["kind"] == "fault.command"]
     assert {each["provider"] for each in commands} == {"ssh"} and {each["grade"] for each in commands} == {"path"}
     assert {each["id"]: each["counts_as"] for each in found["findings"]}["acknowledged.lost"] == "pass"
     assert active(boxed) == []
 
 
-def test_packets_that_vanish_one_way(boxed: Boxed, before: Path, out: Path):
-    text = HEAD + phases({"network.loss": "from node a-data to node c-data"}).replace("for: 6s", "for: 20s") + LAST
-    code, output = boxed.chaos(*asked(boxed, out, text), timeout=900)
-    assert code in (0, 1, 3), output
-    found = findings(out)
-    stages = {name: stage["proven"] for name, stage in found["faults"][0]["stages"].items()}
-    assert found["clean"] is True and stages == dict.fromkeys(("before", "effect", "held", "gone"), True), output
-    assert active(boxed) == []
+@contextmanager
+def without(undo: Callable[[], Any]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        undo()
 
 
-def test_what_clients_meet_is_seen_from_their_own_hosts(boxed: Boxed, before: Path, out: Path):
-    """Where the file names no Toxiproxies: through ``ssh -W`` from a host of the zone's clients."""
+@contextmanager
+def without_toxiproxies(boxed: Boxed) -> Iterator[None]:
+    """The file names none."""
     text = boxed.box.file.read_text()
     alone = re.sub(r"^toxiproxies:\n(^ .*\n)+", "", text, flags=re.M)
     assert alone != text and "toxiproxies" not in alone
     with without(lambda: give(boxed.box.file, text, 1)):
         give(boxed.box.file, alone, 1)
+        yield
+
+
+@pytest.mark.parametrize("seen", ["by greetings through a Toxiproxy", "by a node that is asked"])
+def test_packets_that_vanish_one_way(boxed: Boxed, before: Path, out: Path, seen: str):
+    text = HEAD + phases({"network.loss": "from node a-data to node c-data"}).replace("for: 6s", "for: 20s") + LAST
+    asks = seen == "by a node that is asked"
+    with without_toxiproxies(boxed) if asks else nullcontext():
+        code, output = boxed.chaos(*asked(boxed, out, text), timeout=900)
+    assert code in (0, 1, 3), output
+    found = findings(out)
+    stages = found["faults"][0]["stages"]
+    assert found["clean"] is True and active(boxed) == []
+    assert {name: stage["proven"] for name, stage in stages.items()} == dict.fromkeys(STAGES, True), (output, stages)
+    ways = {" ".join(probe["what"].split()[:2]) for probe in stages["effect"]["probes"] if not probe.get("control")}
+    assert all(("asks" in way) is asks for way in ways), ways
+
+
+def test_what_clients_meet_is_seen_from_their_own_hosts(boxed: Boxed, before: Path, out: Path):
+    """Where the file names no Toxiproxies: through ``ssh -W`` from a host of the zone's clients."""
+    with without_toxiproxies(boxed):
         kinds = {"zone.isolation": "c", "network.reset": "from node a-data to node c-data"}
         code, output = boxed.chaos(*asked(boxed, out, HEAD + phases(kinds) + LAST), timeout=900)
     assert code in (0, 1, 3), output
@@ -155,14 +176,6 @@ def test_what_clients_meet_is_seen_from_their_own_hosts(boxed: Boxed, before: Pa
 # ---- what is refused ---------------------------------------------------------------------------------------
 
 KILL = HEAD + "  dead: {for: 10m, inject: {node.kill: {target: node c-data}}}\n" + LAST
-
-
-@contextmanager
-def without(undo: Callable[[], Any]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        undo()
 
 
 def refused(boxed: Boxed, out: Path, text: str, *says: str) -> None:
