@@ -49,6 +49,7 @@ def test_honest_go_betweens_are_no_weakness(tiny, out):
     assert not [each for each in findings(out)["findings"] if each["counts_as"] == "weakness"], output
 
 
+@pytest.mark.full
 def test_a_write_that_somebody_else_acknowledged_is_lost(tiny, out):
     found = lied_to(tiny, out, "acknowledge")
     arrivals = History.open(run_folder(out)).arrivals

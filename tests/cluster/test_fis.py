@@ -129,7 +129,7 @@ ZONE_C = {"c-cm", "c-data"}
 @pytest.mark.parametrize(
     ("fault", "stopped", "gone"),
     [
-        ("node.stop: {target: node c-data}", {"c-data"}, {"c-data"}),
+        pytest.param("node.stop: {target: node c-data}", {"c-data"}, {"c-data"}, marks=pytest.mark.full),
         pytest.param("node.kill: {target: node c-data}", set(), {"c-data"}, marks=pytest.mark.full),
         pytest.param("zone.power_loss: {zone: c}", ZONE_C, ZONE_C, marks=pytest.mark.full),
         pytest.param("zone.isolation: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),

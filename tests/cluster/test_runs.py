@@ -163,6 +163,7 @@ def test_a_run_on_a_living_lab_leaves_it_clean(tiny, out):
     assert os.path.exists(run_folder(out) / "junit.xml") and os.path.exists(run_folder(out) / "audit.json")
 
 
+@pytest.mark.full
 def test_the_python_fixtures_work(out):
     """The real test in tests/chaos, run as a user would run it."""
     test = Path(__file__).parents[1] / "chaos" / "test_slow_zone.py"
