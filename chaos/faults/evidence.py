@@ -328,6 +328,10 @@ class LinkEvidence:
         self._few_now: list[Pair] = []
         self._turns = itertools.count()
 
+    def _over(self, lab: Lab, pair: Pair) -> Line:
+        """What is asked over a pair."""
+        return between(lab, pair)
+
     def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
         self._links = links | {(b, a) for a, b in links}
         self._nodes = nodes
@@ -342,7 +346,7 @@ class LinkEvidence:
         ]
 
     def _look_who_is_apart(self, lab: Lab) -> None:
-        self._apart = apart(lab, [*self.touched, *self._candidates])
+        self._apart = apart(lab, [*self.touched, *self._candidates], self._over)
 
     def _lines(self, touched: list[Pair]) -> list[Line]:
         """The connections that exist since before, of these pairs."""
@@ -363,8 +367,8 @@ class LinkEvidence:
         self.control_pairs = spread(self._free(self._candidates), CONTROLS)
         if not self.touched:
             return Look(False, "other faults hold every node behind these links: there is nothing to prove it on")
-        self._existing = [between(lab, pair) for pair in self.touched]
-        controls = [between(lab, pair) for pair in self.control_pairs]
+        self._existing = [self._over(lab, pair) for pair in self.touched]
+        controls = [self._over(lab, pair) for pair in self.control_pairs]
         self._baseline = at_rest([*self._existing, *controls], 5.0)
         for line in controls:
             line.close()
@@ -377,7 +381,7 @@ class LinkEvidence:
 
     def _controls(self, lab: Lab) -> list[Probe]:
         pairs = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
-        lines = [between(lab, pair) for pair in pairs]
+        lines = [self._over(lab, pair) for pair in pairs]
         probes = []
         for pair, echo in together(lines, 2.0, pings=5).items():
             base = self._base(pair)
@@ -397,7 +401,7 @@ class LinkEvidence:
     def in_effect(self, lab: Lab) -> Look:
         touched = self._free(self.touched)
         there = self._lines(touched)
-        lines = {pair: between(lab, pair) for pair in touched}
+        lines = {pair: self._over(lab, pair) for pair in touched}
         fresh = [line for line in lines.values() if line.lasts]
         with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
             waiting = pool.submit(together, there, self._silence, pings=3)
@@ -460,7 +464,7 @@ class LinkEvidence:
     def _glance_around(self, lab: Lab) -> None:
         """One ping over every other pair; those that it makes conspicuous are measured with the controls."""
         others = [pair for pair in self._free(self._candidates) if pair not in self.control_pairs]
-        echoes = glances(lab, spread(others, GLANCED_AT_MOST))
+        echoes = glances(lab, spread(others, GLANCED_AT_MOST), self._over)
         odd = [pair for pair, echo in echoes.items() if not self._inconspicuous(pair, echo)]
         self._suspects = list(dict.fromkeys([*self._suspects, *odd]))[-SUSPECTS:]
 
@@ -499,7 +503,7 @@ class LinkEvidence:
         probes = self.glance(lab, mine)
         if around:
             pair = around[turn % len(around)]
-            echo = glances(lab, [pair])[pair]
+            echo = glances(lab, [pair], self._over)[pair]
             if not self._inconspicuous(pair, echo):
                 self.suspect([pair])
             probes.append(self._untouched(pair, self._base(pair) or 0.0, echo, self._glance_growth))
@@ -508,7 +512,7 @@ class LinkEvidence:
 
     def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
         """A cheap look at some of the touched pairs."""
-        lines = [between(lab, pair) for pair in pairs]
+        lines = [self._over(lab, pair) for pair in pairs]
         echoes = together(lines, self._silence)
         for line in lines:
             line.close()
@@ -517,7 +521,7 @@ class LinkEvidence:
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False
         self._look_who_is_apart(lab)
-        lines = [between(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
+        lines = [self._over(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
             base = self._baseline.get((a, b))
@@ -541,13 +545,13 @@ class LinkEvidence:
         self._existing = []
 
 
-def apart(lab: Lab, pairs: Iterable[Pair]) -> frozenset[Pair]:
+def apart(lab: Lab, pairs: Iterable[Pair], made: Callable[[Lab, Pair], Line]) -> frozenset[Pair]:
     """Where nodes are asked what they get from each other: the pairs of which one is in a decommissioned zone.
 
     It is in nobody's cluster then, whatever its links do. What clients get from it can still be seen. Where the cluster
     does not say which zones are out, none is left out.
     """
-    asked = [pair for pair in pairs if isinstance(between(lab, pair), Asked)] if lab.asks else []
+    asked = [pair for pair in pairs if isinstance(made(lab, pair), Asked)] if lab.asks else []
     gone = out_of_it(lab) if asked else frozenset()
     return frozenset(pair for pair in asked if gone & set(pair))
 
@@ -582,12 +586,12 @@ def deaf_nodes(lab: Lab, nodes: Iterable[str]) -> frozenset[str]:
     return frozenset(node for node, echo in zip(asked, echoes, strict=True) if echo.reply is Reply.SILENT)
 
 
-def glances(lab: Lab, pairs: list[Pair]) -> dict[Pair, Echo]:
+def glances(lab: Lab, pairs: list[Pair], made: Callable[[Lab, Pair], Line]) -> dict[Pair, Echo]:
     """One ping over each, a few at a time: all at once they would keep each other waiting."""
 
     echoes: dict[Pair, Echo] = {}
     for first in range(0, len(pairs), CONTROLS):
-        lines = [between(lab, pair) for pair in pairs[first : first + CONTROLS]]
+        lines = [made(lab, pair) for pair in pairs[first : first + CONTROLS]]
         echoes |= together(lines, 2.0)
         for line in lines:
             line.close()

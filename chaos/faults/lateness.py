@@ -29,9 +29,9 @@ PAUSES = 0.01
 """How often a machine pauses, of the pings before which it did not: then all are late until it goes on."""
 
 
-def late_share(there: float, back: float, packets: int = 1) -> float:
-    """How many round trips of so many packets each way are late where these shares of packets are lost."""
-    return 1 - ((1 - there) * (1 - back)) ** packets
+def late_share(there: float, back: float) -> float:
+    """How many round trips of a packet each way are late where these shares of packets are lost."""
+    return 1 - (1 - there) * (1 - back)
 
 
 def odds(share: float) -> float:
@@ -58,13 +58,10 @@ class Told(StrEnum):
 
 @dataclass(frozen=True)
 class Lateness:
-    """What share of round trips a loss makes late: between ``least`` and ``most``, each between 0 and 1 without both.
-
-    ``most``: None where it is not told how many are too many.
-    """
+    """Between which shares of the round trips a loss makes late, each between 0 and 1 without both."""
 
     least: float
-    most: float | None
+    most: float
 
     @cached_property
     def less(self) -> float:
@@ -73,8 +70,8 @@ class Lateness:
 
     @cached_property
     def more(self) -> float:
-        """The smallest larger share that is told from it; 1 where none is."""
-        return 1.0 if self.most is None else at_odds(self.most, odds(self.most))
+        """The smallest larger share that is told from it."""
+        return at_odds(self.most, odds(self.most))
 
     @cached_property
     def _few(self) -> tuple[float, float]:
@@ -82,8 +79,7 @@ class Lateness:
 
     @cached_property
     def _many(self) -> tuple[float, float]:
-        most = self.least if self.most is None else self.most
-        return math.inf if self.most is None else math.log((1 - most) / (1 - self.more)), math.log(odds(most))
+        return math.log((1 - self.most) / (1 - self.more)), math.log(odds(self.most))
 
     @cached_property
     def _pauses(self) -> float:
@@ -99,7 +95,7 @@ class Lateness:
         each, step = self._few
         least = math.ceil((SURE + asked * each) / step)
         each, step = self._many
-        return least, asked if self.most is None else math.floor((asked * each - SURE) / step)
+        return least, math.floor((asked * each - SURE) / step)
 
     def calm(self, asked: int) -> int:
         """How many late ones of so many are too few for it, at the most; below 0 where none is."""
@@ -115,16 +111,16 @@ class Lateness:
         """Whether pauses of a machine would not explain it. ``moments``: runs of late pings, of so many that followed
         one that was in time: only those tell of it, since a pause makes all of a run late."""
         each, other = math.log(self.least / self._pauses), math.log((1 - self.least) / (1 - self._pauses))
-        return self.most is None or moments * each + (ready - moments) * other >= SURE
+        return moments * each + (ready - moments) * other >= SURE
 
     @property
     def expected(self) -> float:
         """How many pings it takes on average until it is told where it is so (Wald's approximation)."""
-        needed = [SURE / information(self.least, self.less)]
-        if self.most is not None:
-            needed.append(SURE / information(self.most, self.more))
-            needed.append(SURE / information(self.least, self._pauses) / (1 - self.least))
-        return max(needed)
+        return max(
+            SURE / information(self.least, self.less),
+            SURE / information(self.most, self.more),
+            SURE / information(self.least, self._pauses) / (1 - self.least),
+        )
 
     @property
     def expected_calm(self) -> int:

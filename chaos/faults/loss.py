@@ -5,6 +5,11 @@ until it is answered. So a pair is asked over several at a time, and what each p
 the pings were begun: those that are answered first are in time, and would be counted too often.
 
 A link that lets nothing through has no ping in time, which is more late than any share that can be asked.
+
+Only connections that last are asked over. A Toxiproxy makes them one after the other, and while it waits for a lost
+packet of one handshake all others wait behind it: with 20 % lost every new connection was late. So where no process of
+ours is beside a node it is asked about the other one, over the connections that it has (:class:`Asked`), even where a
+proxy on the way could be reached.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from dataclasses import dataclass, field
 
 from chaos.faults.evidence import GLANCES, LinkEvidence, Look, Probe
 from chaos.faults.lateness import Count, Lateness, Told, late_share
-from chaos.faults.probes import ENDED, Asked, Echo, Greeted, Line, Pair, Reply, between, together
+from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, together
 from chaos.target.protocol import Lab
 
 LATE_SECONDS = 0.150
@@ -38,20 +43,16 @@ LANES = 8
 """Over how many connections a pair is asked at a time."""
 MOST_LANES = 192
 """Of all pairs together."""
-DEAR_LANES = 2
-"""The same where each ping is work for a node, which answers a request or shakes hands in TLS."""
-MOST_DEAR_LANES = 4
-"""Of all pairs together: 16 handshakes at a time made each other take 0.4 s on two cores, where one alone took 20 ms,
-and no packet was lost. So pairs are asked in turns."""
-DEAR_LOOK_SECONDS = 5.0
+ASKED_LANES = 3
+"""How many at a time a node is asked about another, which has six connections to it for all of them."""
+MOST_ASKED_LANES = 6
+"""Of all pairs together: each is work for two nodes, and where there is too much of it all are late. So pairs are asked
+in turns."""
+ASKED_LOOK_SECONDS = 5.0
 """For LOOK_SECONDS, in each turn."""
 SOON = 1 / 3
 """Where fewer packets are lost, a late ping is answered within 0.2 s / (1 - 2/3) on average: each time that TCP sends
 again it waits twice as long."""
-NEW_PACKETS, NEW_TLS_PACKETS = 2, 6
-"""Each way, at the most, until a new connection has answered a ping: a handshake of TCP, and one of TLS, come first. At
-the least it is one: a relay may have made the connection, and what is lost of several packets in a row is sent again at
-once."""
 ROUNDS_BEFORE = 3
 """How often it is looked at whether pings are late by themselves: a busy machine may be unlucky once."""
 PAUSES_SPARED = 1
@@ -67,13 +68,13 @@ def lanes(late: Lateness) -> int:
 @dataclass
 class Row:
     """Pings over one pair, by several threads at a time. ``limit``: seconds from which on one is late; ``seconds``:
-    for how long after the first one another is begun. ``dear``: each is work for a node."""
+    for how long after the first one another is begun. ``asked``: a node is asked (:class:`Asked`)."""
 
     pair: Pair
     count: Count
     limit: float
     seconds: float
-    dear: bool = False
+    asked: bool = False
     odd: Counter[Reply] = field(default_factory=Counter)
     """Answers that are no sign of loss: refused, reset …"""
     _begun: list[float] = field(default_factory=list)
@@ -126,8 +127,6 @@ class Row:
     def expected(self) -> str:
         asked = self.count.asked
         least, most = self.count.lateness.bounds(asked)
-        if self.count.lateness.most is None:
-            return f"{least} or more of {asked} late"
         if least <= most:
             return f"{least} to {most} of {asked} late"
         return f"{self.count.lateness.least:.0%} late, of more pings"  # so few tell nothing
@@ -147,33 +146,17 @@ class Row:
 Lane = Callable[[], None]
 
 
-def over(row: Row, line: Line, *, opens: bool = False) -> Lane:
-    """Pings over a connection that lasts, one after the other. ``opens``: it may be made for it, by a first ping."""
+def over(row: Row, line: Line) -> Lane:
+    """Pings over one connection, the one after the other; it is made, by a first ping, where it is not there."""
 
     def lane() -> None:
-        if not line.connected and not opens:
-            return  # it has ended
-        if (not line.connected or line.owes) and line.ping(ANSWERED_SECONDS).seconds is None:
+        if line.lasts and (not line.connected or line.owes) and line.ping(ANSWERED_SECONDS).seconds is None:
             return
-        while (number := row.begin()) is not None:
+        while not row.odd and (number := row.begin()) is not None:
             echo = line.ping(row.limit + ANSWERED_SECONDS)
             row.end(number, echo)
-            if echo.seconds is None:
+            if line.lasts and echo.seconds is None:
                 return
-
-    return lane
-
-
-def anew(row: Row, lab: Lab, patience: float) -> Lane:
-    """Pings over a connection that is made for each; ``patience``: seconds for which an answer is waited for."""
-
-    def lane() -> None:
-        line = between(lab, row.pair)
-        while not row.odd and (number := row.begin()) is not None:
-            row.end(number, line.ping(patience))
-            if line.lasts:
-                line.close()
-        line.close()
 
     return lane
 
@@ -183,18 +166,18 @@ Work = tuple[Row, list[Lane]]
 
 
 def go(rows: Sequence[Work]) -> None:
-    """All rows by their lanes; first those that are not dear, then these in turns."""
-    at_once([found for row, found in rows if not row.dear])
-    for turn in turns([found for row, found in rows if row.dear]):
+    """All rows by their lanes; last those where nodes are asked, in turns."""
+    at_once([found for row, found in rows if not row.asked])
+    for turn in turns([found for row, found in rows if row.asked]):
         at_once(turn)
 
 
-def turns(dear: Sequence[Sequence[Lane]]) -> list[list[Sequence[Lane]]]:
-    """Rows in groups of MOST_DEAR_LANES at the most, in their order; a row is not divided."""
+def turns(rows: Sequence[Sequence[Lane]]) -> list[list[Sequence[Lane]]]:
+    """Rows in groups of MOST_ASKED_LANES at the most, in their order; a row is not divided."""
     found: list[list[Sequence[Lane]]] = []
-    lanes = MOST_DEAR_LANES
-    for row in dear:
-        if lanes + len(row) > MOST_DEAR_LANES:
+    lanes = MOST_ASKED_LANES
+    for row in rows:
+        if lanes + len(row) > MOST_ASKED_LANES:
             found.append([])
             lanes = 0
         found[-1].append(row)
@@ -225,57 +208,42 @@ class LossEvidence(LinkEvidence):
         self._least = min(shares.values())
         self._more: list[Line] = []
         """Connections that exist since before, beside the first of each pair."""
-        self._fresh: dict[Pair, float] = {}
-        """Seconds until a new connection had answered a ping, before."""
+
+    def _over(self, lab: Lab, pair: Pair) -> Line:
+        if lab.asks and lab.wiring[pair[0]].kind == "node":
+            return Asked(lab, pair)
+        return super()._over(lab, pair)
 
     # ---- what is expected -----------------------------------------------------------------------
 
-    def late(self, pair: Pair, packets: int = 1) -> float:
+    def late(self, pair: Pair) -> float:
         """What share of round trips is late there; of a pair that is not touched, as if it were the least so."""
         there, back = self._shares.get(pair, 0.0), self._shares.get(pair[::-1], 0.0)
-        return late_share(there or (0.0 if back else self._least), back, packets)
+        return late_share(there or (0.0 if back else self._least), back)
 
-    def lateness(self, line: Line, *, new: bool = False) -> Lateness:
-        """``new``: of connections that are made for each ping."""
+    def lateness(self, line: Line) -> Lateness:
         least = self.late(line.pair)
         if isinstance(line, Asked):  # other requests may have waited for a lost packet, and it behind them
             return Lateness(least, max(least, MOST_LATE))
-        if isinstance(line, Greeted):
-            return Lateness(least, max(least, min(MOST_LATE, self.late(line.pair, NEW_TLS_PACKETS))))
-        if not new:
-            return Lateness(least, least)
-        most = self.late(line.pair, NEW_TLS_PACKETS if line.secured else NEW_PACKETS)
-        return Lateness(least, most if most <= MOST_LATE else None)  # then those that exist tell that it is no silence
+        return Lateness(least, least)
 
     # ---- rows -----------------------------------------------------------------------------------
 
-    def _row(self, line: Line, *, new: bool = False) -> Row:
-        fresh = self._fresh.get(line.pair, max(self._fresh.values(), default=0.0))
-        base = fresh if new or isinstance(line, Greeted) else self._base(line.pair) or 0.0
-        seconds = LOOK_SECONDS if line.lasts else DEAR_LOOK_SECONDS
-        return Row(line.pair, Count(self.lateness(line, new=new)), base + LATE_SECONDS, seconds, dear=not line.lasts)
+    def _row(self, line: Line, lines: Sequence[Line]) -> Work:
+        """Over these connections at once; ``line``: one of its pair, which says of what kind they are."""
+        seconds = LOOK_SECONDS if line.lasts else ASKED_LOOK_SECONDS
+        limit = (self._base(line.pair) or 0.0) + LATE_SECONDS
+        row = Row(line.pair, Count(self.lateness(line)), limit, seconds, asked=not line.lasts)
+        return row, [over(row, each) for each in lines]
 
-    def _asked(self, lab: Lab, line: Line) -> Work:
-        """A row where no connection of ours lasts: a dear one."""
-        row = self._row(line)
-        patience = row.limit + ANSWERED_SECONDS if isinstance(line, Asked) else row.limit
-        return row, [anew(row, lab, patience) for _ in range(DEAR_LANES)]
-
-    def _calmly(self, lab: Lab, line: Line) -> Work:
-        """A row of a pair over which nothing should be lost: one at a time is enough."""
-        if not line.lasts:
-            row, found = self._asked(lab, line)
-            return row, found[:1]
-        row = self._row(line)
-        return row, [over(row, line, opens=True)]
-
-    def _calm(self, lab: Lab, pairs: Sequence[Pair], what: str, *, control: bool = False) -> list[Probe]:
-        lines = [between(lab, pair) for pair in pairs]
-        rows = [self._calmly(lab, line) for line in lines]
+    def _calm(self, lab: Lab, pairs: Sequence[Pair], what: str) -> list[Probe]:
+        """Pairs over which nothing should be lost: one connection at a time is enough."""
+        lines = [self._over(lab, pair) for pair in pairs]
+        rows = [self._row(line, [line]) for line in lines]
         go(rows)
         for line in lines:
             line.close()
-        return [self._calm_probe(row, what, control) for row, _ in rows]
+        return [self._calm_probe(row, what, False) for row, _ in rows]
 
     @staticmethod
     def _calm_probe(row: Row, what: str, control: bool) -> Probe:
@@ -290,15 +258,12 @@ class LossEvidence(LinkEvidence):
         if not look.proven:
             return look
         self._more = [
-            between(lab, line.pair)
+            self._over(lab, line.pair)
             for line in self._existing
-            if line.lasts
-            for _ in range(lanes(self.lateness(line)) - 1)
+            for _ in range((lanes(self.lateness(line)) if line.lasts else ASKED_LANES) - 1)
         ]
-        together(self._more, 5.0)
+        together([line for line in self._more if line.lasts], 5.0)
         pairs = [*self.touched, *self.control_pairs]
-        with ThreadPoolExecutor(LANES) as pool:
-            self._fresh = dict(zip(pairs, pool.map(lambda pair: self._new_takes(lab, pair), pairs), strict=True))
         rows = self._calm(lab, pairs, "pings in a row")
         for _ in range(ROUNDS_BEFORE - 1):
             if all(probe.ok for probe in rows):
@@ -309,41 +274,19 @@ class LossEvidence(LinkEvidence):
             calm == len(rows), f"{look.says}; {calm} of {len(rows)} pairs are hardly ever late", look.probes + rows
         )
 
-    @staticmethod
-    def _new_takes(lab: Lab, pair: Pair) -> float:
-        """Seconds until a new connection has answered a ping, the fastest of three; 0 where none has."""
-        took = []
-        for _ in range(3):
-            line = between(lab, pair)
-            began = time.monotonic()
-            if line.ping(2.0).seconds is not None:
-                took.append(time.monotonic() - began)
-            line.close()
-        return min(took, default=0.0)
-
     def in_effect(self, lab: Lab) -> Look:
-        named: list[tuple[str, Row]] = []
-        every: list[Work] = []
+        touched: list[tuple[str, Work]] = []
         for pair in self._free(self.touched):
-            line = between(lab, pair)
-            if not line.lasts:
-                every.append(self._asked(lab, line))
-                named.append((line.what, every[-1][0]))
-                continue
-            row, new = self._row(line), self._row(line, new=True)
-            there = [each for each in (*self._existing, *self._more) if each.pair == pair and each.connected]
-            if there or not self._holding:  # they end at some time, as connections do: the new ones tell
-                named.append((f"existing connections {pair[0]} → {pair[1]}", row))
-                every.append((row, [over(row, each) for each in there]))
-            named.append((f"new connections {pair[0]} → {pair[1]}", new))
-            every.append((new, [anew(new, lab, new.limit) for _ in range(LANES)]))
+            there = [each for each in (*self._existing, *self._more) if each.pair == pair]
+            what = f"existing connections {pair[0]} → {pair[1]}" if there[0].lasts else there[0].what
+            touched.append((what, self._row(there[0], there)))
         others = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
-        beside = [between(lab, pair) for pair in others]
-        calmly = [self._calmly(lab, line) for line in beside]
-        go(every + calmly)
+        beside = [self._over(lab, pair) for pair in others]
+        calmly = [self._row(line, [line]) for line in beside]
+        go([work for _, work in touched] + calmly)
         for line in beside:
             line.close()
-        probes = [self._probe(what, row) for what, row in named]
+        probes = [self._probe(what, row) for what, (row, _) in touched]
         controls = [self._calm_probe(row, "untouched: pings in a row", True) for row, _ in calmly]
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
         return Look(
@@ -364,8 +307,8 @@ class LossEvidence(LinkEvidence):
         return [probe for probe in found if probe is not None]
 
     def _glanced(self, lab: Lab, pair: Pair) -> Probe | None:
-        line = between(lab, pair)
-        row = self._row(line)
+        line = self._over(lab, pair)
+        row, _ = self._row(line, [])
         most, late, asked = row.count.lateness.expected_calm, 0, 0
         end = time.monotonic() + GLANCE_SECONDS
         fair = not line.lasts

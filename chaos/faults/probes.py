@@ -109,11 +109,6 @@ class Line:
         """Whether earlier pings are unanswered: the next one waits for their answers too."""
         return self._unanswered > 0
 
-    @property
-    def secured(self) -> bool:
-        """Whether a connection of it begins with a handshake of TLS."""
-        return self._lab.access.tls
-
     def open(self, timeout: float) -> Echo | None:
         """Connect; None when that worked."""
         address = (self._lab.wiring[self.pair[1]].loopback, self._lab.wiring.port(self.pair[0]))

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import itertools
 import socket
-import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,12 +21,10 @@ import urllib3
 from fakes import FakeLab
 from hostkit import CONTROL, NEAR, PEER, Host, needs_a_host
 
-from chaos.base.access import Access
 from chaos.faults import evidence as looks
 from chaos.faults.evidence import Look
 from chaos.faults.loss import LossEvidence
 from chaos.faults.probes import PING
-from chaos.target import security
 from chaos.target.wiring import Wiring
 
 pytestmark = [needs_a_host, pytest.mark.full]
@@ -135,40 +131,6 @@ class AskedLab(WiredLab):
         return SimpleNamespace(request=asked.request, close=lambda: None)
 
 
-class GreetedLab(WiredLab):
-    """c-data speaks TLS and takes none but its own; what is asked is the first flight of its handshake."""
-
-    asks, access = True, Access(tls=True)
-    port = 9400
-
-    def __init__(self, host: Host, folder: Path) -> None:
-        super().__init__(host)
-        security.make(folder, self.wiring)
-        secret = folder / security.FOLDER
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(secret / "ca.pem"))
-        context.load_cert_chain(secret / "c-data" / "node.pem", secret / "c-data" / "node-key.pem")
-        context.verify_mode = ssl.CERT_REQUIRED
-        self._listener = host.near.socket()
-        self._listener.bind((NEAR, self.port))
-        self._listener.listen(64)
-        threading.Thread(target=self._serve, args=(context,), daemon=True).start()
-
-    def _serve(self, context: ssl.SSLContext) -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=self._greet, args=(context, self._listener.accept()[0]), daemon=True).start()
-
-    @staticmethod
-    def _greet(context: ssl.SSLContext, accepted: socket.socket) -> None:
-        accepted.settimeout(5.0)
-        with accepted, suppress(OSError), context.wrap_socket(accepted, server_side=True) as secured:
-            secured.recv(1)
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-
 @pytest.fixture(scope="module")
 def _host() -> Iterator[Host]:
     host = Host()
@@ -263,16 +225,6 @@ def test_a_node_that_is_asked_shows_it(host: Host, monkeypatch: pytest.MonkeyPat
     finally:
         for channel in (each for node in lab.nodes.values() for each in node.channels):
             channel.close()
-
-
-def test_greetings_show_it(host: Host, tmp_path: Path) -> None:
-    host.config["nodes"]["es-1"]["ports"] = [9200, 9300, GreetedLab.port]
-    host.configure()
-    lab = GreetedLab(host, tmp_path)
-    try:
-        loses(host, lab, evidence(0.3))
-    finally:
-        lab.close()
 
 
 @pytest.mark.parametrize(

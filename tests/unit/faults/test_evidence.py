@@ -67,7 +67,7 @@ def test_an_answer_is_the_nodes_own_six_bytes(lab: SocketLab) -> None:
 
 def test_silence_is_no_answer_and_a_late_echo_does_not_pass_for_a_new_one(lab: SocketLab) -> None:
     line, far = opened(lab)
-    assert line.connected and not line.owes and not line.secured
+    assert line.connected and not line.owes
     assert line.ping(0.02) == Echo(Reply.SILENT)
     far.sendall(PING)  # the first ping's echo, late
     assert line.ping(0.02) == Echo(Reply.SILENT) and line.owes

@@ -13,6 +13,7 @@ from fakes import FakeLab
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.base.access import Access
 from chaos.base.errors import InvalidInput
 from chaos.definitions.steps import Scene
 from chaos.faults import evidence as looks
@@ -21,7 +22,7 @@ from chaos.faults.kinds.network import LEAST_LOSS, NetworkLoss
 from chaos.faults.lateness import Count, Lateness, Told
 from chaos.faults.loss import LANES, LossEvidence, Row, at_once, go, lanes
 from chaos.faults.offers import Means
-from chaos.faults.probes import Asked, Echo, Greeted, Line, Pair, Reply
+from chaos.faults.probes import Asked, Echo, Line, Pair, Reply
 from chaos.registry import FAULTS
 
 TO, BACK, BESIDE = ("a-data", "c-data"), ("c-data", "a-data"), ("a-data", "b-data")
@@ -82,20 +83,7 @@ class DrawnAsked(Asked):
         return
 
 
-class DrawnGreeted(Greeted):
-    """Its first flights are several packets."""
-
-    link: Link
-
-    def ping(self, timeout: float) -> Echo:
-        echoes = [self.link.passes(self.pair, timeout) for _ in range(2)]
-        return next((echo for echo in echoes if echo.seconds is None), echoes[0])
-
-    def close(self) -> None:
-        return
-
-
-@pytest.fixture(params=[Drawn, DrawnAsked, DrawnGreeted])
+@pytest.fixture(params=[Drawn, DrawnAsked])
 def link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
     made = Link()
 
@@ -104,11 +92,11 @@ def link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         line.link = made  # type: ignore[attr-defined]
         return line
 
-    for module in (loss, looks):
-        monkeypatch.setattr(module, "between", between)
+    monkeypatch.setattr(looks, "between", between)
     monkeypatch.setattr(loss, "LATE_SECONDS", LATE)
     monkeypatch.setattr(loss, "ANSWERED_SECONDS", 0.4)
-    monkeypatch.setattr(loss, "LOOK_SECONDS", 2.0)
+    for seconds in ("LOOK_SECONDS", "ASKED_LOOK_SECONDS"):
+        monkeypatch.setattr(loss, seconds, 2.0)
     yield made
 
 
@@ -163,26 +151,31 @@ def test_cheap_looks_ask_until_one_is_late(link: Link) -> None:
 
 
 def test_a_link_that_is_late_by_itself_is_said_before(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss, "LOOK_SECONDS", 0.4)
+    for seconds in ("LOOK_SECONDS", "ASKED_LOOK_SECONDS"):
+        monkeypatch.setattr(loss, seconds, 0.4)
     link.lost[TO] = 0.3
     assert not fault().before(FakeLab()).proven
 
 
 @pytest.mark.parametrize("link", [Drawn], indirect=True)
-def test_existing_connections_that_ended_are_left_out_once_it_is_proven(link: Link) -> None:
+def test_existing_connections_that_ended_are_made_again(link: Link) -> None:
     lab, evidence = FakeLab(), fault()
     assert evidence.before(lab).proven
     link.lost[TO] = 0.3
     for line in (*evidence._existing, *evidence._more):
         line.close()
-    first = evidence.in_effect(lab)
-    assert not first.proven and "0 of 0 late" in said(first)
-    evidence._holding = True
     look = evidence.in_effect(lab)
-    assert look.proven and [probe.what for probe in look.probes if not probe.control] == [
-        "new connections a-data → c-data"
-    ]
+    assert look.proven, said(look)
+    assert [each.what for each in look.probes if not each.control] == ["existing connections a-data → c-data"]
     evidence.close()
+
+
+def test_where_no_process_of_ours_is_beside_a_node_it_is_asked_whatever_proxy_there_is() -> None:
+    """A Toxiproxy makes one connection after the other: while one waits for a lost packet, all are late."""
+    lab, evidence = FakeLab(), fault()
+    lab.asks, lab.access = True, Access(tls=True)
+    assert lab.wiring.reached(*TO) and isinstance(evidence._over(lab, TO), Asked)
+    assert type(evidence._over(lab, ("client-a", "c-data"))) is Line
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------
@@ -244,23 +237,23 @@ def test_every_row_has_some_lanes_however_many_rows_there_are() -> None:
     at_once([])
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(1, loss.DEAR_LANES)), max_size=12))
-def test_pings_that_are_work_for_a_node_are_few_at_a_time_and_come_last(rows: list[tuple[bool, int]]) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, loss.ASKED_LANES)), max_size=12))
+def test_nodes_are_asked_a_few_times_at_once_and_last(rows: list[tuple[bool, int]]) -> None:
     seen: list[tuple[bool, int]] = []
     lock, going = threading.Lock(), [0]
 
-    def lane(dear: bool) -> None:
+    def lane(asked: bool) -> None:
         with lock:
             going[0] += 1
-            seen.append((dear, going[0]))
+            seen.append((asked, going[0]))
         time.sleep(0.001)
         with lock:
             going[0] -= 1
 
-    go([(Row(TO, Count(Lateness(0.3, 0.3)), 1.0, 1.0, dear), [partial(lane, dear)] * most) for dear, most in rows])
+    go([(Row(TO, Count(Lateness(0.3, 0.3)), 1.0, 1.0, asked), [partial(lane, asked)] * most) for asked, most in rows])
     assert len(seen) == sum(most for _, most in rows)
-    assert [dear for dear, _ in seen] == sorted(dear for dear, _ in seen)
-    assert all(together <= loss.MOST_DEAR_LANES for dear, together in seen if dear)
+    assert [asked for asked, _ in seen] == sorted(asked for asked, _ in seen)
+    assert all(together <= loss.MOST_ASKED_LANES for asked, together in seen if asked)
 
 
 def test_a_row_lasts_from_its_first_ping_on(monkeypatch: pytest.MonkeyPatch) -> None:
