@@ -147,14 +147,14 @@ def test_pairs_with_a_decommissioned_zone_are_left_out_where_nodes_are_asked(
     lab: Any = AskedLab(node)
     pairs = [("a-data", "c-data"), ("c-data", "a-data"), ("a-data", "b-data"), ("client-a", "c-data")]
     monkeypatch.setattr(evidence, "decommission_status", lambda *_, **__: {"c": "SUCCESSFUL"})
-    assert apart(lab, pairs) == {("a-data", "c-data"), ("c-data", "a-data")}
-    assert apart(FakeLab(), pairs) == frozenset()  # type: ignore[arg-type]
+    assert apart(lab, pairs, between) == {("a-data", "c-data"), ("c-data", "a-data")}
+    assert apart(FakeLab(), pairs, between) == frozenset()  # type: ignore[arg-type]
 
     def nobody(*_: Any, **__: Any) -> dict[str, str]:
         raise LabError("no node answers")
 
     monkeypatch.setattr(evidence, "decommission_status", nobody)
-    assert apart(lab, pairs) == frozenset()  # then what cannot be asked is not proven
+    assert apart(lab, pairs, between) == frozenset()  # then what cannot be asked is not proven
 
 
 def test_where_every_touched_pair_is_apart_nothing_is_proven(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
