@@ -21,7 +21,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import cast
 
+from chaos.base.errors import ChaosError
 from chaos.faults.evidence import GLANCES, LinkEvidence, Look, Probe
 from chaos.faults.lateness import Count, Lateness, Told, late_share
 from chaos.faults.probes import ENDED, Asked, Echo, Line, Pair, Reply, together
@@ -195,8 +197,40 @@ def at_once(rows: Sequence[Sequence[Lane]]) -> None:
                 done.result()
 
 
+@dataclass(frozen=True)
+class Packets:
+    """Those that met a loss on one host, and how many of them it lost. ``where``: for the report."""
+
+    where: str
+    share: float
+    met: int
+    lost: int
+
+    def since(self, before: Packets) -> Probe:
+        """What was lost from then on, told as that of pings is."""
+        met, lost = self.met - before.met, self.lost - before.lost
+        least, most = Lateness(self.share, self.share).bounds(met)
+        expected = f"{least} to {most} of {met} lost" if least <= most else f"{self.share:.0%} lost, of more packets"
+        return Probe(f"packets {self.where}", expected, f"{lost} of {met} lost", least <= lost <= most)
+
+
+def since(before: list[Packets] | Probe, now: list[Packets] | Probe) -> list[Probe]:
+    """What was lost in between, on each host; where it could not be counted, that."""
+    if isinstance(before, Probe) or isinstance(now, Probe):
+        return [before if isinstance(before, Probe) else cast(Probe, now)]
+    return [later.since(then) for then, later in zip(before, now, strict=True)]
+
+
+Counting = Callable[[Lab], list[Packets]]
+
+
 class LossEvidence(LinkEvidence):
-    """``shares``: what is lost of the packets, by directed link."""
+    """``shares``: what is lost of the packets, by directed link.
+
+    ``counting``: where hosts tell how many packets met the loss and how many it lost, that shows the share. Pings of
+    nodes that are asked need not show it then, only that some are late: what else goes over a node's connections lets
+    TCP know at once that a packet before it was lost, so under load few wait until it sends again by itself.
+    """
 
     effect_deadline = 20.0
     gone_deadline = 30.0
@@ -208,6 +242,7 @@ class LossEvidence(LinkEvidence):
         self._least = min(shares.values())
         self._more: list[Line] = []
         """Connections that exist since before, beside the first of each pair."""
+        self.counting: Counting | None = None
 
     def _over(self, lab: Lab, pair: Pair) -> Line:
         if lab.asks and lab.wiring[pair[0]].kind == "node":
@@ -280,6 +315,7 @@ class LossEvidence(LinkEvidence):
             there = [each for each in (*self._existing, *self._more) if each.pair == pair]
             what = f"existing connections {pair[0]} → {pair[1]}" if there[0].lasts else there[0].what
             touched.append((what, self._row(there[0], there)))
+        before = self._counted(lab)
         others = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
         beside = [self._over(lab, pair) for pair in others]
         calmly = [self._row(line, [line]) for line in beside]
@@ -287,18 +323,29 @@ class LossEvidence(LinkEvidence):
         for line in beside:
             line.close()
         probes = [self._probe(what, row) for what, (row, _) in touched]
+        probes += since(before, self._counted(lab))
         controls = [self._calm_probe(row, "untouched: pings in a row", True) for row, _ in calmly]
         shown, calm = sum(p.ok for p in probes), sum(p.ok for p in controls)
+        what = "of pings are late" if self.counting is None else "of pings and of packets are late or lost"
         return Look(
             bool(probes) and shown == len(probes) and calm == len(controls),
-            f"{shown} of {len(probes)} rows of pings are late as asked; "
+            f"{shown} of {len(probes)} rows {what} as asked; "
             f"{calm} of {len(controls)} untouched pairs are hardly ever late",
             probes + controls,
         )
 
-    @staticmethod
-    def _probe(what: str, row: Row) -> Probe:
-        return Probe(what, row.expected, row.measured, row.shows, about=f"{row.pair[0]} → {row.pair[1]}")
+    def _counted(self, lab: Lab) -> list[Packets] | Probe:
+        """By the hosts; a probe that shows nothing where one cannot be asked."""
+        try:
+            return [] if self.counting is None else self.counting(lab)
+        except ChaosError as error:
+            return Probe("packets on hosts", "counted", error.message, False)
+
+    def _probe(self, what: str, row: Row) -> Probe:
+        expected, shows = row.expected, row.shows
+        if row.asked and self.counting is not None:
+            expected, shows = "some late, some in time", 0 < row.count.late < row.count.asked and not row.odd
+        return Probe(what, expected, row.measured, shows, about=f"{row.pair[0]} → {row.pair[1]}")
 
     def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
         """Pings one after the other until one is late, and no more than it takes to tell that none is."""

@@ -547,6 +547,7 @@ def measure_table(step: Data) -> Data:
     listed = json.loads(run("nft", "-j", "list", "table", "inet", step["table"]))["nftables"]
     packets = {"hit": 0, "spared": 0}
     for rule in (each["rule"] for each in listed if "rule" in each):
+        packets.setdefault(rule["comment"], 0)
         packets[rule["comment"]] += sum(part["counter"]["packets"] for part in rule["expr"] if "counter" in part)
     return {"there": True, **packets}
 
@@ -933,8 +934,10 @@ def rules(ask: Data, spared: list[tuple[str, int]]) -> str:
             ports += [f"{but}tcp {far_port} {braces(remote)}"] if remote else []
         for family, peers in by_family(ask["peers"]):
             for each in ports:
-                words = [family, far, braces(peers), each, which, verdict, 'comment "hit"']
-                lines.append("    " + " ".join(word for word in words if word))
+                these = " ".join(word for word in (family, far, braces(peers), each, which) if word)
+                if ask["intent"] == "network.loss":  # of how many the share is drawn
+                    lines.append(f'    {these} counter comment "met"')
+                lines.append(f'    {these} {verdict} comment "hit"')
         lines.append("  }")
     return "\n".join([f"table inet oschaos_{ask['name']} {{", *lines, "}", ""])
 

@@ -7,13 +7,14 @@ lives. What is asked of a host is in docs/hosts.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import sleep
 from typing import Any, cast
 
 from chaos.base.errors import ChaosError, FaultError, Lacking
+from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kinds.cluster_manager import QuorumLoss
 from chaos.faults.kinds.disk import DiskFull
@@ -21,8 +22,10 @@ from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss,
 from chaos.faults.kinds.node import NodeKill, NodePause, NodeRestart, NodeStop
 from chaos.faults.kinds.resources import NodeCpuStarvation
 from chaos.faults.kinds.zone import ZonePowerLoss
+from chaos.faults.loss import LossEvidence, Packets
 from chaos.faults.moves import Move, Reversible, operation, said
 from chaos.faults.offers import Aim, Means, Provider
+from chaos.target.existing.hosts import Hosts
 from chaos.target.existing.target import ExistingTarget
 from chaos.target.protocol import Lab
 
@@ -108,9 +111,11 @@ def of_run(moves: Sequence[Reversible], lab: Lab) -> tuple[Reversible, ...]:
     return tuple(Reversible(cast(Move, with_run(each.move)), with_run(each.inverse)) for each in moves)
 
 
-def means(moves: Sequence[Reversible], *, in_order: bool = False) -> Means:
+def means(
+    moves: Sequence[Reversible], *, in_order: bool = False, evidence: Callable[[Evidence], Evidence] = lambda own: own
+) -> Means:
     made = tuple(moves)
-    return Means(made, in_order=in_order, read=lambda lab: of_run(made, lab))
+    return Means(made, in_order=in_order, read=lambda lab: of_run(made, lab), evidence=evidence)
 
 
 def on_each(aim: Aim, intent: str, **asked: Any) -> list[Reversible]:
@@ -293,7 +298,25 @@ def drop(fault: NetworkDrop, aim: Aim) -> Means:
     needs=NEEDS,
 )
 def loss(fault: NetworkLoss, aim: Aim) -> Means:
-    return means(on_links(aim, "network.loss", share=float(fault.share)))
+    moves = on_links(aim, "network.loss", share=float(fault.share))
+
+    def counting(own: Evidence) -> Evidence:
+        assert isinstance(own, LossEvidence)
+        own.counting = lambda lab: [counted(there(lab).hosts, each.move, float(fault.share)) for each in moves]
+        return own
+
+    return means(moves, evidence=counting)
+
+
+def counted(hosts: Hosts, begun: Move, share: float) -> Packets:
+    """What a host says of the packets that met its loss. Raises LabError where it cannot be asked, FaultError where it
+    says nothing of them."""
+    node, id = begun.arguments["node"], begun.arguments["id"]
+    told = hosts.call(node, "state", {"run": hosts.run, "id": id})
+    steps = [step for each in told["active"] for step in each["steps"] if step.get("there") and "met" in step]
+    if not steps:
+        raise FaultError(f"{hosts.of_nodes[node]} counts no packets of {id}")
+    return Packets(f"of {node}", share, *(sum(int(step[key]) for step in steps) for key in ("met", "hit")))
 
 
 @PROVIDER.carries_out(

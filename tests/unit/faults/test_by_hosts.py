@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from chaos.definitions.existing import ExistingFile
 from chaos.definitions.steps import Scene
 from chaos.faults.fault import Fault
 from chaos.faults.kind import built
+from chaos.faults.loss import LossEvidence
 from chaos.hosts import oschaos_host
 from chaos.providers import ssh
 from chaos.registry import FAULTS, PROVIDERS
@@ -195,6 +196,33 @@ def test_moves_are_of_the_run_that_has_the_hosts(monkeypatch: pytest.MonkeyPatch
     assert both.inverse is not None and both.inverse.arguments == {"node": "c-data", "run": "run-7", "id": "dark-1-0"}
     with pytest.raises(FaultError, match=r"host-c-data: node\.kill of c-data cannot be had: it is not allowed"):
         made.read(There("it is not allowed"))  # type: ignore[arg-type]
+
+
+class Counts:
+    """Hosts that tell of so many packets."""
+
+    of_nodes: ClassVar = {"a-data": "host-a"}
+    run = "r1"
+
+    def __init__(self, *steps: dict[str, Any]) -> None:
+        self._steps = list(steps)
+
+    def call(self, node: str, verb: str, given: dict[str, Any]) -> dict[str, Any]:
+        assert (node, verb, given) == ("a-data", "state", {"run": "r1", "id": "dark-1-0"})
+        return {"active": [{"steps": self._steps}] if self._steps else []}
+
+
+def test_what_a_host_counted_of_a_loss_is_read_and_what_it_did_not_count_is_said() -> None:
+    made = fault("network.loss", links="from node a-data to node c-data", share="20%")
+    begun = made.moves[0].move
+    step = {"step": "table", "there": True, "hit": 21, "met": 100, "spared": 0}
+    found = ssh.counted(Counts(step), begun, 0.2)  # type: ignore[arg-type]
+    assert (found.where, found.share, found.met, found.lost) == ("of a-data", 0.2, 100, 21)
+    for steps in ([], [{"step": "table", "there": False}], [{"step": "table", "there": True, "hit": 1}]):
+        with pytest.raises(FaultError, match="host-a counts no packets of dark-1-0"):
+            ssh.counted(Counts(*steps), begun, 0.2)  # type: ignore[arg-type]
+    looks = made.evidence()
+    assert isinstance(looks, LossEvidence) and looks.counting is not None
 
 
 def test_a_lab_is_no_target_of_hosts() -> None:

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.access import Access
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import FaultError, InvalidInput
 from chaos.definitions.steps import Scene
 from chaos.faults import evidence as looks
 from chaos.faults import loss
 from chaos.faults.kinds.network import LEAST_LOSS, NetworkLoss
 from chaos.faults.lateness import Count, Lateness, Told
-from chaos.faults.loss import LANES, LossEvidence, Row, at_once, go, lanes
+from chaos.faults.loss import LANES, LossEvidence, Packets, Row, at_once, go, lanes, since
 from chaos.faults.offers import Means
 from chaos.faults.probes import Asked, Echo, Line, Pair, Reply
 from chaos.registry import FAULTS
@@ -176,6 +176,73 @@ def test_where_no_process_of_ours_is_beside_a_node_it_is_asked_whatever_proxy_th
     lab.asks, lab.access = True, Access(tls=True)
     assert lab.wiring.reached(*TO) and isinstance(evidence._over(lab, TO), Asked)
     assert type(evidence._over(lab, ("client-a", "c-data"))) is Line
+
+
+# ---- packets that hosts counted --------------------------------------------------------------------------------
+
+
+def counted(met: int, lost: int, share: float = 0.3) -> list[Packets]:
+    return [Packets("of a-data", share, met, lost)]
+
+
+@pytest.mark.parametrize(
+    ("met", "lost", "ok"),
+    [
+        (1000, 300, True),
+        (1000, 100, False),
+        (1000, 700, False),
+        (1000, 0, False),
+        (1000, 1000, False),
+        (10, 3, False),
+        (0, 0, False),
+    ],
+)
+def test_a_share_is_told_by_packets_as_it_is_by_pings(met: int, lost: int, ok: bool) -> None:
+    """Only what came after the first reading counts."""
+    (probe,) = since(counted(50_000, 50_000), counted(50_000 + met, 50_000 + lost))
+    assert probe.ok is ok and probe.measured == f"{lost} of {met} lost", probe
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000))
+def test_packets_as_asked_are_as_many_as_pings_may_be_late(met: int, lost: int) -> None:
+    least, most = Lateness(0.3, 0.3).bounds(met)
+    (probe,) = since(counted(0, 0), counted(met, min(lost, met)))
+    assert probe.ok is (least <= min(lost, met) <= most)
+
+
+@pytest.mark.parametrize("link", [DrawnAsked], indirect=True)
+def test_where_packets_are_counted_pings_of_nodes_only_show_that_some_are_late(link: Link) -> None:
+    """Under load TCP sends most lost packets again at once."""
+    lab, evidence = FakeLab(), fault()
+    assert evidence.before(lab).proven
+    link.lost[TO] = 0.08
+    assert not evidence.in_effect(lab).proven
+    readings = iter([counted(0, 0), counted(1000, 290), counted(1000, 290), counted(2000, 290)])
+    evidence.counting = lambda _: next(readings)
+    look = evidence.in_effect(lab)
+    assert look.proven and [each.what for each in look.probes][1] == "packets of a-data", said(look)
+    assert not evidence.in_effect(lab).proven  # no more were lost meanwhile
+    readings = iter([counted(0, 0), counted(1000, 290)])
+    link.lost = {TO: None}
+    assert not evidence.in_effect(lab).proven  # all are late
+    evidence.close()
+
+
+@pytest.mark.parametrize("link", [DrawnAsked], indirect=True)
+def test_a_host_that_cannot_be_asked_shows_nothing(link: Link) -> None:
+    lab, evidence = FakeLab(), fault()
+    assert evidence.before(lab).proven
+    link.lost[TO] = 0.3
+
+    def counting(_: object) -> list[Packets]:
+        raise FaultError("host-a counts no packets of f1-0")
+
+    evidence.counting = counting
+    look = evidence.in_effect(lab)
+    assert not look.proven and [each.measured for each in look.probes if "host" in each.what] == [
+        "host-a counts no packets of f1-0"
+    ]
+    evidence.close()
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def test_our_way_in_comes_first_and_every_rule_names_peers(
     assert [name for name, _ in chains] == (["in", "out"] if direction == "both" else [direction])
     for _, text in chains:
         hook, *lines = text.splitlines()
-        kinds = ["spared" if 'comment "spared"' in line else "hit" for line in lines]
+        kinds = [re.search(r'comment "(\w+)"', line)[1].replace("met", "hit") for line in lines]  # type: ignore[index]
         assert kinds == ["spared"] * len(spared) + ["hit"] * (len(kinds) - len(spared))
         assert "priority -300" in hook and "policy accept" in hook
         named = " ".join(line for line, kind in zip(lines, kinds, strict=True) if kind == "hit")
@@ -149,6 +149,11 @@ def test_the_share_that_is_lost(share: float) -> None:
     text = program.rules(_ask(intent="network.loss", share=share), [])
     drawn = {int(each) for each in re.findall(r"random mod 1000 < (\d+) counter drop", text)}
     assert len(drawn) == 1 and abs(drawn.pop() / 1000 - share) <= 0.0005001
+    rules = [line.strip() for line in text.splitlines() if "counter" in line]
+    met, hit = rules[::2], rules[1::2]  # each packet is counted before it is drawn for, by the same match
+    assert [each.replace(' counter comment "met"', "") for each in met] == [
+        re.sub(r" numgen .*", "", each) for each in hit
+    ]
 
 
 def test_the_queues_of_a_bandwidth_and_of_a_latency() -> None:
