@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from clusterkit import Cli, await_event, cli, events, findings, in_effect, keepers_of
 from fistamper import AstrayHands, IdleHands, Times, elsewhere, tampering
@@ -370,15 +371,18 @@ def test_a_runner_killed_at_a_random_moment_leaves_nothing(there: There, seed: i
     running = there.begin(fault, "8s")
     await_event(running, there.out, lambda event: event["kind"] == kind, 300)
     time.sleep(drawn.uniform(0.0, 2.0))
-    dying = keepers_of(running.process.pid) if "keeper" in who and running.process.poll() is None else []
+    keepers = keepers_of(running.process.pid) if running.process.poll() is None else []
     began = time.monotonic()
     running.process.kill()
-    for each in dying:
+    for each in keepers if "keeper" in who else []:
         each.kill()
     running.process.wait()
 
     def nothing() -> bool:
-        return set(there.states().values()) == {"running"} and broken(there.lab) == []
+        """Now, and not later either: no experiment goes on, and nobody who would end one."""
+        going = [each for each in there.fis.experiments() if each["state"]["status"] not in OVER]
+        well = set(there.states().values()) == {"running"} and broken(there.lab) == []
+        return well and not going and psutil.wait_procs(keepers, 0)[1] == []
 
     assert wait_until(nothing, BOUND), (there.states(), broken(there.lab))
     what = f"seed {seed}, {who}, {kind} of {fault.partition(':')[0]}"
