@@ -155,6 +155,8 @@ class Team:
         ours = {"name": self.name, "stop": {"file": str(self.stop)}, "textfile": str(self.home / "run" / "day.prom")}
         day = {**DAY, **ours, **changes, "target": f"../../{self.boxed.target}"}
         self.does("mkdir", "-p", "experiments/gamedays", "run", "monitoring")  # they are the office's own
+        # which of these were used is forgotten with each test
+        self.does("rm", "-rf", "experiments/gamedays/approvals")
         for name, phases in EXPERIMENTS.items():
             give(self.folder / f"{name}.yaml", HEAD.replace("NAME", name) + phases + TAIL, self.office)
         give(
