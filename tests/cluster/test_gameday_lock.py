@@ -357,8 +357,8 @@ def test_while_the_cluster_is_red_all_is_undone_without_the_lock(
         assert wait_until(lambda: undone() or running.process.poll() is not None, 400, every=0.5)
         assert undone() and active(boxed) == []
         assert red_now(boxed), "the lock was there after all"
-    # 6: what it keeps on the cluster itself could not be taken away before that was back
-    over(boxed, team, running, 4, 6)
+    # 3: that somebody steered the cluster ended it. 6: what it keeps there could not be taken away before that was back
+    over(boxed, team, running, 3, 4, 6)
 
 
 def test_a_runner_that_is_cut_off_holds_nothing_and_hosts_undo_without_the_lock(
