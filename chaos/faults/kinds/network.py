@@ -323,9 +323,10 @@ class NetworkLoss(OnLinks):
         {"links": "between node a-data and node c-data", "share": "5%"},
     )
     proof = (
-        "over existing connections as many pings are late as this loss makes late, and some are in time; over untouched "
-        "ones hardly any is late; counted until it is told with an error of 1 in 10,000. Where hosts count the packets "
-        "that met it, as many of these were lost, told likewise, and of the pings of nodes that are asked some are late"
+        "over existing connections as many pings are late as this loss makes late, and some are in time; over "
+        "untouched ones hardly any is late; counted until it is told with an error of 1 in 10,000. Where hosts count "
+        "the packets that met it, as many of these were lost, told likewise, and of the pings of nodes that are asked "
+        "some are late"
     )
     holding = (
         "every two seconds pings over two of its pairs, in turn, until one is late, and one over an untouched pair; "

@@ -228,6 +228,22 @@ def test_where_packets_are_counted_pings_of_nodes_only_show_that_some_are_late(l
     evidence.close()
 
 
+def test_where_some_late_ones_are_enough_it_is_asked_until_there_are_some() -> None:
+    """With few late of many the count tells soon that fewer are late than asked."""
+    asked = row(Lateness(0.3, 0.3))
+    asked.some = True
+    for number in range(200):
+        assert asked.begin() == number and not asked.shows
+        asked.end(number, Echo(Reply.ANSWERED, 0.001))
+    assert asked.count.told is Told.LESS and asked.measured == "0 of 200 late"
+    number = asked.begin()
+    assert number is not None
+    asked.end(number, Echo(Reply.SILENT))
+    assert asked.begin() is None and asked.shows and asked.measured == "1 of 201 late"
+    asked.odd[Reply.RESET] += 1
+    assert not asked.shows
+
+
 @pytest.mark.parametrize("link", [DrawnAsked], indirect=True)
 def test_a_host_that_cannot_be_asked_shows_nothing(link: Link) -> None:
     lab, evidence = FakeLab(), fault()
