@@ -37,8 +37,8 @@ ANSWERED_SECONDS = 1.0
 LOOK_SECONDS = 3.5
 """After so long no ping is begun any more: with the last ones a look takes less than 5 s."""
 GLANCE_SECONDS = 1.0
-LEAST_FLAP_SECONDS = 5.0
-"""A shorter time may be over before a look at it is."""
+LEAST_FLAP_SECONDS = 15.0
+"""A shorter time may be over before a look at it is, where nodes are asked in turns."""
 MOST_LATE = 0.9
 """Where more than this share of the pings is late, too few are in time to be told from a link that carries nothing."""
 LANES = 8

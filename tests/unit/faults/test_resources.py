@@ -103,7 +103,7 @@ def test_a_lab_without_groups_refuses_with_its_reason(lab: FakeLab) -> None:
         ("network.loss", {"links": "to zone c", "share": "0%"}, "more than zero"),
         ("network.loss", {"links": "to zone c", "share": "1.9%"}, "2% or more"),
         ("network.loss", {"links": "to zone c", "share": "91%"}, "90% at most, or network.drop"),
-        ("network.loss", {"links": "to zone c", "share": "9%", "flap": {"down": "4s", "up": "4s"}}, "5s or more"),
+        ("network.loss", {"links": "to zone c", "share": "9%", "flap": {"down": "14s", "up": "4s"}}, "15s or more"),
     ],
 )
 def test_what_cannot_work_is_refused_in_words(kind: str, parameters: dict[str, Any], says: str) -> None:
