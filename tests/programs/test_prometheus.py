@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import synthetic
-from prometheuskit import PATIENCE, Monitoring, monitored, needed
+from prometheuskit import PATIENCE, Monitoring, monitored, needed, stand_still
 from unit.checks.test_slis import wanted
 
 from chaos.base.errors import InvalidInput
@@ -118,7 +118,7 @@ def test_what_a_real_one_says_to_wrong_queries_and_when_it_stands_still(monitori
     assert asked("nothing_of_that_name")[1] == "no series"
     assert asked("0 / 0")[1] == "the value is NaN" and asked("1 / 0")[1] == "the value is +Inf"
     assert asked("checkout_requests", fresh="61")[1] == "its data is older than 1m"
-    os.kill(monitoring.process.pid, signal.SIGSTOP)
+    stand_still(monitoring.process.pid)
     try:
         assert asked("checkout_requests")[1] == "no answer in time"
     finally:

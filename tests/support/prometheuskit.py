@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -33,6 +34,19 @@ alertmanager_needed = pytest.mark.skipif(
     ALERTMANAGER is None,
     reason="no Alertmanager is installed on this machine: apt-get install prometheus-alertmanager",
 )
+
+
+def stand_still(pid: int) -> None:
+    """SIGSTOP, and wait until all of its threads have stopped: until then one may still answer."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def stopped() -> bool:
+        states = [task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+        return bool(states) and set(states) == {"T"}
+
+    assert wait_until(stopped, PATIENCE, every=0.01)
+
+
 CONFIGURATION = """\
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 scrape_configs: [{{job_name: checkout, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]
