@@ -328,7 +328,7 @@ class LinkEvidence:
         self._few_now: list[Pair] = []
         self._turns = itertools.count()
 
-    def _over(self, lab: Lab, pair: Pair) -> Line:
+    def _between(self, lab: Lab, pair: Pair) -> Line:
         """What is asked over a pair."""
         return between(lab, pair)
 
@@ -346,7 +346,7 @@ class LinkEvidence:
         ]
 
     def _look_who_is_apart(self, lab: Lab) -> None:
-        self._apart = apart(lab, [*self.touched, *self._candidates], self._over)
+        self._apart = apart(lab, [*self.touched, *self._candidates], self._between)
 
     def _lines(self, touched: list[Pair]) -> list[Line]:
         """The connections that exist since before, of these pairs."""
@@ -367,8 +367,8 @@ class LinkEvidence:
         self.control_pairs = spread(self._free(self._candidates), CONTROLS)
         if not self.touched:
             return Look(False, "other faults hold every node behind these links: there is nothing to prove it on")
-        self._existing = [self._over(lab, pair) for pair in self.touched]
-        controls = [self._over(lab, pair) for pair in self.control_pairs]
+        self._existing = [self._between(lab, pair) for pair in self.touched]
+        controls = [self._between(lab, pair) for pair in self.control_pairs]
         self._baseline = at_rest([*self._existing, *controls], 5.0)
         for line in controls:
             line.close()
@@ -381,7 +381,7 @@ class LinkEvidence:
 
     def _controls(self, lab: Lab) -> list[Probe]:
         pairs = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
-        lines = [self._over(lab, pair) for pair in pairs]
+        lines = [self._between(lab, pair) for pair in pairs]
         probes = []
         for pair, echo in together(lines, 2.0, pings=5).items():
             base = self._base(pair)
@@ -401,7 +401,7 @@ class LinkEvidence:
     def in_effect(self, lab: Lab) -> Look:
         touched = self._free(self.touched)
         there = self._lines(touched)
-        lines = {pair: self._over(lab, pair) for pair in touched}
+        lines = {pair: self._between(lab, pair) for pair in touched}
         fresh = [line for line in lines.values() if line.lasts]
         with ThreadPoolExecutor(1) as pool:  # at once: a look must fit into a fault that is short
             waiting = pool.submit(together, there, self._silence, pings=3)
@@ -464,7 +464,7 @@ class LinkEvidence:
     def _glance_around(self, lab: Lab) -> None:
         """One ping over every other pair; those that it makes conspicuous are measured with the controls."""
         others = [pair for pair in self._free(self._candidates) if pair not in self.control_pairs]
-        echoes = glances(lab, spread(others, GLANCED_AT_MOST), self._over)
+        echoes = glances(lab, spread(others, GLANCED_AT_MOST), self._between)
         odd = [pair for pair, echo in echoes.items() if not self._inconspicuous(pair, echo)]
         self._suspects = list(dict.fromkeys([*self._suspects, *odd]))[-SUSPECTS:]
 
@@ -503,7 +503,7 @@ class LinkEvidence:
         probes = self.glance(lab, mine)
         if around:
             pair = around[turn % len(around)]
-            echo = glances(lab, [pair], self._over)[pair]
+            echo = glances(lab, [pair], self._between)[pair]
             if not self._inconspicuous(pair, echo):
                 self.suspect([pair])
             probes.append(self._untouched(pair, self._base(pair) or 0.0, echo, self._glance_growth))
@@ -512,7 +512,7 @@ class LinkEvidence:
 
     def glance(self, lab: Lab, pairs: list[Pair]) -> list[Probe]:
         """A cheap look at some of the touched pairs."""
-        lines = [self._over(lab, pair) for pair in pairs]
+        lines = [self._between(lab, pair) for pair in pairs]
         echoes = together(lines, self._silence)
         for line in lines:
             line.close()
@@ -521,7 +521,7 @@ class LinkEvidence:
     def gone(self, lab: Lab) -> Look:
         self._silent_nodes, self._holding = frozenset(), False
         self._look_who_is_apart(lab)
-        lines = [self._over(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
+        lines = [self._between(lab, pair) for pair in self._free([*self.touched, *self.control_pairs])]
         probes = []
         for (a, b), echo in together(lines, 2.0, pings=5).items():
             base = self._baseline.get((a, b))

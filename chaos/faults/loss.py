@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import cast
 
 from chaos.base.errors import ChaosError
 from chaos.faults.evidence import GLANCES, LinkEvidence, Look, Probe
@@ -35,7 +34,7 @@ busy machine mostly takes."""
 ANSWERED_SECONDS = 1.0
 """For how long a late ping is waited for; a connection that it still keeps busy then is not asked any more."""
 LOOK_SECONDS = 3.5
-"""After so long no ping is begun any more: with the last ones a look takes less than 5 s."""
+"""After so long no ping is begun any more."""
 GLANCE_SECONDS = 1.0
 LEAST_FLAP_SECONDS = 15.0
 """A shorter time may be over before a look at it is, where nodes are asked in turns."""
@@ -237,8 +236,10 @@ class Packets:
 
 def since(before: list[Packets] | Probe, now: list[Packets] | Probe) -> list[Probe]:
     """What was lost in between, on each host; where it could not be counted, that."""
-    if isinstance(before, Probe) or isinstance(now, Probe):
-        return [before if isinstance(before, Probe) else cast(Probe, now)]
+    if isinstance(before, Probe):
+        return [before]
+    if isinstance(now, Probe):
+        return [now]
     return [later.since(then) for then, later in zip(before, now, strict=True)]
 
 
@@ -265,10 +266,10 @@ class LossEvidence(LinkEvidence):
         """Connections that exist since before, beside the first of each pair."""
         self.counting: Counting | None = None
 
-    def _over(self, lab: Lab, pair: Pair) -> Line:
+    def _between(self, lab: Lab, pair: Pair) -> Line:
         if lab.asks and lab.wiring[pair[0]].kind == "node":
             return Asked(lab, pair)
-        return super()._over(lab, pair)
+        return super()._between(lab, pair)
 
     # ---- what is expected -----------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class LossEvidence(LinkEvidence):
 
     def _calm(self, lab: Lab, pairs: Sequence[Pair], what: str) -> list[Probe]:
         """Pairs over which nothing should be lost: one connection at a time is enough."""
-        lines = [self._over(lab, pair) for pair in pairs]
+        lines = [self._between(lab, pair) for pair in pairs]
         rows = [self._row(line, [line]) for line in lines]
         go(rows)
         for line in lines:
@@ -314,7 +315,7 @@ class LossEvidence(LinkEvidence):
         if not look.proven:
             return look
         self._more = [
-            self._over(lab, line.pair)
+            self._between(lab, line.pair)
             for line in self._existing
             for _ in range((lanes(self.lateness(line)) if line.lasts else ASKED_LANES) - 1)
         ]
@@ -340,7 +341,7 @@ class LossEvidence(LinkEvidence):
             touched.append((what, (row, found)))
         before = self._counted(lab)
         others = self._free(list(dict.fromkeys([*self.control_pairs, *self._suspects])))
-        beside = [self._over(lab, pair) for pair in others]
+        beside = [self._between(lab, pair) for pair in others]
         calmly = [self._row(line, [line]) for line in beside]
         go([work for _, work in touched] + calmly)
         for line in beside:
@@ -375,7 +376,7 @@ class LossEvidence(LinkEvidence):
         return [probe for probe in found if probe is not None]
 
     def _glanced(self, lab: Lab, pair: Pair) -> Probe | None:
-        line = self._over(lab, pair)
+        line = self._between(lab, pair)
         row, _ = self._row(line, [])
         most, late, asked = row.count.lateness.expected_calm, 0, 0
         end = time.monotonic() + GLANCE_SECONDS

@@ -174,8 +174,8 @@ def test_where_no_process_of_ours_is_beside_a_node_it_is_asked_whatever_proxy_th
     """A Toxiproxy makes one connection after the other: while one waits for a lost packet, all are late."""
     lab, evidence = FakeLab(), fault()
     lab.asks, lab.access = True, Access(tls=True)
-    assert lab.wiring.reached(*TO) and isinstance(evidence._over(lab, TO), Asked)
-    assert type(evidence._over(lab, ("client-a", "c-data"))) is Line
+    assert lab.wiring.reached(*TO) and isinstance(evidence._between(lab, TO), Asked)
+    assert type(evidence._between(lab, ("client-a", "c-data"))) is Line
 
 
 # ---- packets that hosts counted --------------------------------------------------------------------------------
