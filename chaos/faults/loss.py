@@ -59,8 +59,6 @@ ROUNDS_BEFORE = 3
 PAUSES_SPARED = 2
 """In how many moments pings may be late where nothing is lost: a machine pauses once in a while, and of eleven pairs
 that are asked 70 times each one or two meet it twice."""
-SOME = 20
-"""Pings at the least, where it is enough that some of them are late."""
 
 
 def lanes(late: Lateness) -> int:
@@ -124,7 +122,7 @@ class Row:
                 self.count.add(late)
                 self._of[late] += 1
         if self.some:
-            return self._of.total() >= SOME and self._both
+            return self._both and self._of.total() >= self.count.lateness.expected  # each is a packet that is counted
         return self.count.told is not Told.OPEN
 
     @property

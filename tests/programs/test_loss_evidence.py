@@ -23,7 +23,7 @@ from hostkit import CONTROL, NEAR, PEER, Host, needs_a_host
 
 from chaos.faults import evidence as looks
 from chaos.faults.evidence import Look
-from chaos.faults.loss import LossEvidence
+from chaos.faults.loss import LossEvidence, Packets
 from chaos.faults.probes import PING
 from chaos.target.wiring import Wiring
 
@@ -223,6 +223,40 @@ def test_a_node_that_is_asked_shows_it(host: Host, monkeypatch: pytest.MonkeyPat
     try:
         loses(host, lab, evidence(0.3))
     finally:
+        for channel in (each for node in lab.nodes.values() for each in node.channels):
+            channel.close()
+
+
+def counting(host: Host, share: float) -> Callable[[object], list[Packets]]:
+    """What the host's program says, as the provider asks for it."""
+
+    def told(_: object) -> list[Packets]:
+        (step,) = host.state()["active"][0]["steps"]
+        return [Packets("of es-1", share, step["met"], step["hit"])]
+
+    return told
+
+
+def test_packets_that_the_host_counts_show_it_and_a_rule_that_somebody_changed_does_not(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same table, under the same comments: only fewer packets are lost."""
+    monkeypatch.setattr(looks, "decommission_status", lambda *_, **__: {})
+    lab, fault = AskedLab(host), evidence(0.3)
+    try:
+        assert fault.before(lab).proven
+        host.begun("network.loss", peers=[PEER], share=0.3, direction="in")
+        fault.counting = counting(host, 0.3)
+        shown = soon(lambda: fault.in_effect(lab))
+        assert [probe.what for probe in shown.probes if not probe.control] == ["a-data asks c-data", "packets of es-1"]
+        rules = host.sh("nft", "list", "table", "inet", "oschaos_r1_f1")
+        assert "mod 1000 < 300" in rules
+        host.sh("nft", f"delete table inet oschaos_r1_f1; {rules.replace('< 300', '< 30')}")
+        look = fault.in_effect(lab)
+        packets = [probe for probe in look.probes if probe.what.startswith("packets")]
+        assert not look.proven and [probe.ok for probe in packets] == [False], seen(look)
+    finally:
+        fault.close()
         for channel in (each for node in lab.nodes.values() for each in node.channels):
             channel.close()
 
