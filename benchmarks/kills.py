@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- kills: made by benchmarks/kills.py page -->", "<!-- kills end -->"
 SAID = re.compile(r"seed (\d+), (.+), ([^,]+ of [^\s,]+): nothing of it active after ([0-9.]+) s")
 TEST = re.compile(r"::test_\w*(?:killed|stopped)_at_a_random_moment\w*\[(\d+)\]")
+ENDED = re.compile(r"exit -?\d+, ended after ([0-9.]+) s")
 VERDICT = re.compile(r"\b(PASSED|FAILED|ERROR)\b")
 Kill = dict[str, Any]
 
@@ -56,7 +57,9 @@ def read(log: str, commit: str) -> list[Kill]:
         if begun := TEST.search(line):
             seed, told = int(begun[1]), {}
         if said := SAID.search(line):
-            told = {"way": said[2], "moment": said[3], "undone_after": float(said[4])}
+            told |= {"way": said[2], "moment": said[3], "undone_after": float(said[4])}
+        if ended := ENDED.search(line):
+            told["ended_after"] = float(ended[1])
         if seed is not None and (verdict := VERDICT.search(line)):
             found.append({"seed": seed, "commit": commit, "passed": verdict[1] == "PASSED", **told})
             seed, told = None, {}
@@ -76,17 +79,21 @@ def table(kills: list[Kill], series: Series = SERIES["hosts"]) -> str:
     bad = [each for each in kills if not each["passed"]]
     open_ = sorted({each["seed"] for each in bad} - passed)
     later = sorted({each["seed"] for each in bad} & passed)
+    ended = any("ended_after" in each for each in good)
     lines = [
         f"{len(passed)} {series.what}s passed, on commits {', '.join(sorted({each['commit'] for each in good}))}. "
         + (f"Failed at first and passed later: seeds {', '.join(map(str, later))}. " if later else "")
         + (f"Failed and not passed since: seeds {', '.join(map(str, open_))}." if open_ else "None is open."),
         "",
-        f"| {series.who} | {series.what}s | seconds until nothing was active: median | longest |",
-        "|---|---|---|---|",
+        f"| {series.who} | {series.what}s | seconds until nothing was active: median | longest |"
+        + (" until its process had ended: longest |" if ended else ""),
+        "|---|---|---|---|" + ("---|" if ended else ""),
     ]
     for way in dict.fromkeys(each["way"] for each in sorted(good, key=lambda each: each["seed"])):
-        took = [each["undone_after"] for each in good if each["way"] == way]
-        lines.append(f"| {way} | {len(took)} | {median(took):.0f} | {max(took):.0f} |")
+        those = [each for each in good if each["way"] == way]
+        took = [each["undone_after"] for each in those]
+        last = f" {max(each['ended_after'] for each in those):.0f} |" if ended else ""
+        lines.append(f"| {way} | {len(took)} | {median(took):.0f} | {max(took):.0f} |{last}")
     return "\n".join(lines)
 
 

@@ -150,8 +150,9 @@ def ran(name: str, result: RunResult) -> Ran:
         str(findings["headline"]),
         guard=str(tripped["guard"]) if "guard" in tripped else None,
         says=says,
-        undone=float(abort["seconds"]) if "seconds" in abort else None,
-        undone_all=bool(abort.get("complete", True)),
+        undone=max(float(abort["seconds"]), float(abort.get("load_seconds", 0.0))) if "seconds" in abort else None,
+        undone_all=abort.get("complete") is True,
+        proven_gone=abort.get("proven") is True,
         by_signal=result.stopped,
         moments=tuple(moments(name, events, proven)),
     )

@@ -157,7 +157,8 @@ def aborted() -> Lines:
     made = opening().guards(10, 600).experiment(62, 400, 1, "data-node-kill", rung="node")
     made.experiment(425, 660, 2, "zone-black-hole", "aborted", "The run was stopped: the file staging.stop is there.")
     made.add(600, "stop", by="stop file", why="/run/oschaos/staging.stop is there").announced(601, "abort")
-    made.add(760, "undone", seconds=160.0, bound=120.0).add(762, "hold", why="it was aborted by the stop file")
+    made.add(760, "undone", seconds=160.0, bound=120.0, all=True, proven=True)
+    made.add(762, "hold", why="it was aborted by the stop file")
     made.add(770, "day.end", outcome="aborted", exit_code=4, says="stopped by the stop file")
     return made.done()
 

@@ -45,11 +45,12 @@ def test_what_failed_stays_beside_what_passed_later() -> None:
 def test_ways_and_moments_may_have_many_words() -> None:
     day = "tests/cluster/test_gameday.py::test_stopped_at_a_random_moment_all_is_undone[3]"
     said = "seed 3, SIGTERM, nobody takes it, rest and host.begin of node-kill: nothing of it active after"
-    (found,) = kills.read(f"{day} {said} 4.0 s\nPASSED\n", "abc")
+    (found,) = kills.read(f"{day} exit -9, ended after 21.5 s\n{said} 4.0 s\nPASSED\n", "abc")
     assert (found["way"], found["moment"]) == (
         "SIGTERM, nobody takes it",
         "rest and host.begin of node-kill",
     )
+    assert found["ended_after"] == 21.5 and "| 1 | 4 | 4 | 22 |" in kills.table([found])
 
 
 @pytest.mark.parametrize("of", kills.SERIES)

@@ -58,7 +58,8 @@ LOOK_SECONDS = 2.0
 @dataclass(frozen=True)
 class Ran:
     """One run of an experiment on the target. ``guard``: which ended it; ``undone``: seconds from the stop until all
-    moves were taken back, None where it was not stopped; ``moments``: when faults were in effect, by phase."""
+    moves were taken back and its load had ended, None where it was not stopped; ``undone_all``: whether all could be;
+    ``proven_gone``: whether each fault's end was seen by then; ``moments``: when faults were in effect, by phase."""
 
     exit_code: Exit
     clean: bool
@@ -68,6 +69,7 @@ class Ran:
     says: str = ""
     undone: float | None = None
     undone_all: bool = True
+    proven_gone: bool = True
     by_signal: bool = False
     moments: tuple[Moment, ...] = ()
 
@@ -484,7 +486,10 @@ class Day:
         if ran.guard is not None or ran.by_signal:
             self.stopped = ran.says or ran.headline
             self._note("stop", by=ran.guard or "signal", why=self.stopped)
-            self._note("undone", seconds=ran.undone, bound=float(self.day.written.bounds.abort), all=ran.undone_all)
+            self._note(
+                "undone", seconds=ran.undone, bound=float(self.day.written.bounds.abort), all=ran.undone_all,
+                proven=ran.proven_gone,
+            )  # fmt: skip
             return False
         return code is Exit.PASS or (code in (Exit.WEAKNESS, Exit.INCONCLUSIVE) and step.on_weakness == "go on")
 
@@ -612,6 +617,7 @@ class Day:
             return self._ended(Exit.USAGE, str(error), event="refused")
         self.stopped = str(error)
         self._note("stop", by="gate", why=self.stopped)
+        self._note("undone", nothing=True)  # no run is under way where a gate is asked
         codes = [Exit.ABORTED, *(each.code for each in self.done)]
         return self._ended(min(codes, key=SEVERITY.index), f"ended early: {self.stopped}", event="abort")
 

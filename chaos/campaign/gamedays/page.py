@@ -206,27 +206,39 @@ def _answer(kind: str, question: str, said: str, details: Sequence[str], place: 
 
 def _stoppable(lines: Lines) -> tuple[str, list[str]]:
     """What drill and real stops showed."""
-    undone = of(lines, "undone")
+    undone = [line for line in of(lines, "undone") if line.get("nothing") is not True]
     pairs = [(number(line.get("seconds")), number(line.get("bound"))) for line in undone]
     slow = [1 for seconds, bound in pairs if seconds is not None and bound is not None and seconds > bound]
-    said = [f"Undone in {_of_bound(line)}" for line in undone]
+    said = [f"{_undone(line).capitalize()}: {_of_bound(line)}" for line in undone]
     drills = of(lines, "drill")
     for drill in drills:
         said.append(f"Drill: {_of_bound(drill)}, by {word(drill.get('how'))}")
-    if of(lines, "stop") and not undone:
+    if of(lines, "stop") and not of(lines, "undone"):
         return "weakness", ["It was stopped, and no undo is on record", *said]
+    if any(line.get("all") is not True for line in undone):
+        return "weakness", ["Not all was undone at once", *said]
     if slow or any(drill.get("ok") is not True for drill in drills):
         return "weakness", ["Not within its bound", *said]
     if any(None in pair for pair in pairs):
         return "inconclusive", ["Nobody knows whether within its bound", *said]
-    if undone:
-        return "pass", ["Yes, it was stopped", *said]
+    if of(lines, "undone"):
+        return "pass", ["Yes, it was stopped", *said, *([] if undone else ["Nothing was under way then"])]
     if drills:
         return "pass", ["Yes, it was drilled", *said]
     return NONE, ["Not tried: no drill and no stop is in the record"]
 
 
+def _undone(line: Line) -> str:
+    if line.get("nothing") is True:
+        return "nothing was under way"
+    if line.get("all") is not True:
+        return "not all undone"
+    return "all undone, and proven" if line.get("proven") is True else "all undone, its end not yet proven"
+
+
 def _of_bound(line: Line) -> str:
+    if line.get("nothing") is True:
+        return "nothing to undo"
     seconds, bound = number(line.get("seconds")), number(line.get("bound"))
     took = text.seconds(seconds) if seconds is not None else "a time that is not in the record"
     return f"{took} of {text.seconds(bound)}" if bound is not None else f"{took}; its bound is not in the record"
@@ -311,7 +323,7 @@ def _stops(lines: Lines) -> list[dict[str, str]]:
                 {"clock": _clock(at(line)), "what": f"stopped by {word(line.get('by'))}", "says": word(line.get("why"))}
             )
         else:
-            made.append({"clock": _clock(at(line)), "what": "all undone", "says": _of_bound(line)})
+            made.append({"clock": _clock(at(line)), "what": _undone(line), "says": _of_bound(line)})
     return made
 
 
@@ -523,7 +535,8 @@ def described(line: Line) -> tuple[str, str, str]:
     if kind == "stop":
         return f"stopped by {word(line.get('by'))}", word(line.get("why")), "aborted"
     if kind == "undone":
-        return "all undone", _of_bound(line), NONE
+        left = line.get("all") is not True and line.get("nothing") is not True
+        return _undone(line), _of_bound(line), "weakness" if left else NONE
     if kind == "hold":
         return "a hold was left", word(line.get("why")), "aborted"
     if kind == "approval":

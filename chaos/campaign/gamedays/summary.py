@@ -257,7 +257,13 @@ def _to_do(lines: Lines, runs: Runs) -> Iterator[Todo]:
     if stops and not undone:
         yield Todo("See whether all is undone", "it was stopped, and no undo is on record")
     for line in undone:
+        if line.get("nothing") is True:
+            continue
         seconds, bound = number(line.get("seconds")), number(line.get("bound"))
+        if line.get("all") is not True:
+            yield Todo("See whether all is undone", "when the run was stopped, not all could be taken back at once")
+        elif line.get("proven") is not True:
+            yield Todo("See that what was hit is back", "the run was stopped, and waited for no proof of it")
         if seconds is None or bound is None:
             yield Todo("See whether all was undone in time", "the record does not say how long it took")
         elif seconds > bound:

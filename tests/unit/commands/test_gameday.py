@@ -18,9 +18,10 @@ from chaos.base.errors import InvalidInput
 from chaos.campaign.gamedays import board, drill
 from chaos.campaign.gamedays.board import LOCK, Board, day_id, hold_id
 from chaos.campaign.gamedays.record import read
-from chaos.commands import gameday
+from chaos.commands import gameday, gameday_hands
 from chaos.definitions.existing import load_existing
 from chaos.definitions.gameday import load_gameday
+from chaos.run.options import RunResult
 
 AT = datetime(2026, 11, 20, 6, 0)  # a Friday
 NOW = datetime(2026, 11, 26, 10, 0, tzinfo=UTC)
@@ -51,6 +52,29 @@ def test_validate_fetches_each_calendar_once(
         gameday.gameday_validate(file, AT)
         assert len(one.asked) == 2 and len(other.asked) == 2
         assert " ".join(capsys.readouterr().out.split()).count("the address answers 500") == 10
+
+
+@pytest.mark.parametrize(
+    ("abort", "undone", "all_of_it", "proven"),
+    [
+        ({"seconds": 2.0, "load_seconds": 0.5, "complete": True, "proven": True}, 2.0, True, True),
+        (
+            {"seconds": 0.0, "load_seconds": 0.7, "complete": True, "proven": False},
+            0.7,
+            True,
+            False,
+        ),  # load is of it too
+        ({"seconds": 2.0, "complete": False}, 2.0, False, False),
+        ({"seconds": 2.0}, 2.0, False, False),
+        (None, None, False, False),
+    ],
+)
+def test_a_stop_is_over_when_the_load_is_and_what_nobody_wrote_down_was_not_undone(
+    tmp_path: Path, abort: dict[str, Any] | None, undone: float | None, all_of_it: bool, proven: bool
+) -> None:
+    findings: Any = {"exit_code": 4, "headline": "Stopped early.", "abort": abort, "faults": []}
+    found = gameday_hands.ran("zone", RunResult(tmp_path, findings, clean=True))
+    assert (found.undone, found.undone_all, found.proven_gone) == (undone, all_of_it, proven)
 
 
 @pytest.mark.parametrize(

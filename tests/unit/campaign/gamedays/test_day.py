@@ -391,6 +391,7 @@ def test_between_two_experiments_all_is_asked_again(firing: Firing, monkeypatch:
     firing.hands.while_running = lambda number, permits: setattr(firing.hands, "digest", "e" * 64)
     assert firing.fire() is Exit.ABORTED
     assert firing.hands.ran == ["0"] and "was edited" in firing.refused[0]
+    assert [line["nothing"] for line in firing.lines("undone")] == [True]
 
 
 def test_a_cluster_that_does_not_get_green_again_stops_it(firing: Firing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,35 @@ def test_a_stop_without_an_undo_on_record_is_the_first_thing_that_is_seen() -> N
     assert any(each.what == "See whether all is undone" for each in summary.to_do(lines))
 
 
+@pytest.mark.parametrize("said", [False, None])
+def test_an_undo_that_left_something_is_no_yes_however_fast(said: bool | None) -> None:
+    lines = changed(changed(days.aborted(), "undone", seconds=3.0), "undone", all=said)
+    _, words = drawn(lines)
+    assert "Not all was undone at once" in words and "Yes, it was stopped" not in words
+    assert "Not all undone: 3 s of 120 s" in words and "All undone" not in words
+    assert any(each.what == "See whether all is undone" for each in summary.to_do(lines))
+
+
+def test_an_undo_whose_end_nobody_waited_for_stays_to_be_looked_at() -> None:
+    lines = changed(changed(days.aborted(), "undone", seconds=3.0), "undone", proven=False)
+    _, words = drawn(lines)
+    assert "Yes, it was stopped" in words and "All undone, its end not yet proven: 3 s of 120 s" in words
+    assert any(each.what == "See that what was hit is back" for each in summary.to_do(lines))
+
+
+def test_a_stop_between_experiments_has_nothing_to_undo() -> None:
+    lines = [
+        {key: each[key] for key in each if key not in ("seconds", "bound", "all", "proven")} | {"nothing": True}
+        if each["kind"] == "undone"
+        else each
+        for each in days.aborted()
+    ]
+    _, words = drawn(lines)
+    assert "Yes, it was stopped" in words and "Nothing was under way then" in words
+    assert "bound is not in the record" not in words
+    assert not [each for each in summary.to_do(lines) if "undone" in each.what or "back" in each.what]
+
+
 @pytest.mark.parametrize("missing", ["seconds", "bound"])
 def test_an_undo_without_its_time_is_no_yes(missing: str) -> None:
     lines = changed(changed(days.aborted(), "undone", seconds=3.0), "undone", **{missing: None})
