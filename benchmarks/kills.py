@@ -60,6 +60,8 @@ def read(log: str, commit: str) -> list[Kill]:
             told |= {"way": said[2], "moment": said[3], "undone_after": float(said[4])}
         if ended := ENDED.search(line):
             told["ended_after"] = float(ended[1])
+        if begun and found and found[-1]["seed"] == seed and "ERROR" in line:  # it passed, and then something was left
+            found[-1]["passed"], seed = False, None
         if seed is not None and (verdict := VERDICT.search(line)):
             found.append({"seed": seed, "commit": commit, "passed": verdict[1] == "PASSED", **told})
             seed, told = None, {}

@@ -31,6 +31,7 @@ from chaos.load.config import CasConfig
 from chaos.load.exchange import Answer, Paced, Send, ask
 from chaos.load.turns import order
 from chaos.load.workload import Workload
+from chaos.opensearch.requests import document_path
 
 _READ = "?filter_path=found,_seq_no,_primary_term,_source."
 _WRITE = "filter_path=result,_shards,_seq_no,_primary_term"
@@ -52,6 +53,7 @@ class CompareAndSet(Paced):
         workload: Workload,
         *,
         index: str,
+        alias: str | None,
         out: Path,
         zones: list[str],
         nodes: list[str],
@@ -63,7 +65,7 @@ class CompareAndSet(Paced):
         super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS, broken=broken)
         self._seed = seed
         self._keys, self._workload = config.keys, workload
-        self._index = index
+        self._index, self._alias = index, alias
         self._zones, self._nodes = zones, nodes
         self._sender = sender
         self._timeout_s = timeout_s
@@ -94,7 +96,7 @@ class CompareAndSet(Paced):
                 "if_primary_term": read["primary_term"],
             }
             condition = f"if_seq_no={read['seq_no']}&if_primary_term={read['primary_term']}"
-            path = f"/{self._index}/_doc/{key}?{condition}&{_WRITE}"
+            path = document_path(self._index, key, f"{condition}&{_WRITE}", self._alias)
             body = json.dumps(self._workload.content(key, value), separators=(",", ":"))
         self.note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
         method, shape = ("GET", "get") if read is None else ("PUT", "index")

@@ -158,6 +158,8 @@ class DriverConfig(_Data):
     out: Path
     """The run's ``history`` folder."""
     index: str = "chaos"
+    alias: str | None = None
+    """Another name of the index, by which writes go that must not make it anew (:func:`requests.write_alias`)."""
     workload: str = "documents"
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"

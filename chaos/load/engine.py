@@ -46,6 +46,7 @@ from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
 from chaos.load.workload import Requests
+from chaos.opensearch.requests import requiring_alias
 from chaos.opensearch.rest import only_of
 
 log = logging.getLogger(__name__)
@@ -170,6 +171,7 @@ class Engine:
             if config.queries is None
             else queries.Requests(queries.read(config.queries, config.readable))
         )
+        self._writes = None if config.alias is None else self._workload.requests(config.alias, config.documents)
         self._zones = [_Zone(host, config, number) for number, host in enumerate(config.clients)]
         self._pool = Pool(config.at_once)
         self._balanced = config.client.kind == "load-balancer"
@@ -198,6 +200,7 @@ class Engine:
                     config.cas,
                     self._workload,
                     index=config.index,
+                    alias=config.alias,
                     out=Path(config.out),
                     zones=zones,
                     nodes=[target.node for target in config.targets],
@@ -222,6 +225,7 @@ class Engine:
                     config.visibility,
                     self._workload,
                     index=config.index,
+                    alias=config.alias,
                     out=Path(config.out),
                     zones=zones,
                     nodes=[(target.node, target.zone) for target in config.targets],
@@ -395,8 +399,10 @@ class Engine:
         try:
             zone = self._zones[client]
             operation = self._config.operations[op]
-            request = self._requests.of(operation.kind, k)
-            status, text = zone.sender(op)(request.method, request.path, body=request.body, headers=trace)
+            writes = self._writes if operation.answer == "index" else None
+            request = (writes or self._requests).of(operation.kind, k)
+            path = request.path if writes is None else requiring_alias(request.path)
+            status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
             outcome = of_answer(operation.answer, status, text, least_hits=request.least_hits)
             if outcome == _PARTIAL and is_stale(operation.answer, status, text, least_hits=request.least_hits):

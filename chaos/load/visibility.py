@@ -36,6 +36,7 @@ from chaos.load.config import VisibilityConfig
 from chaos.load.exchange import Allowance, Paced, Send, ask
 from chaos.load.turns import at, mixed
 from chaos.load.workload import Workload
+from chaos.opensearch.requests import document_path
 
 _EARLY_S = (0.002, 0.01, 0.05, 0.25)
 """Pauses between gets while the write is under way; the last again and again."""
@@ -66,6 +67,7 @@ class Visibility(Paced):
         workload: Workload,
         *,
         index: str,
+        alias: str | None,
         out: Path,
         zones: list[str],
         nodes: list[tuple[str, str]],
@@ -82,7 +84,7 @@ class Visibility(Paced):
             broken=broken,
         )
         self._within_s, self._workload = config.within_s, workload
-        self._index = index
+        self._index, self._alias = index, alias
         self._zones, self._nodes = zones, nodes
         self._sender, self._direct = sender, direct
         self._timeout_s = timeout_s
@@ -96,7 +98,7 @@ class Visibility(Paced):
         looks = [gevent.spawn(self._look, number, node, written) for node in range(len(self._nodes))]
         id = probe_id(number)
         self.note("write", n=number, id=id, zone=self._zones[zone])
-        path = f"/{self._index}/_doc/{id}?filter_path=result,_shards"
+        path = document_path(self._index, id, "filter_path=result,_shards", self._alias)
         answer = ask(self._sender(zone), "index", "PUT", path, self._workload.body(id), self._timeout_s)
         written.acknowledged = answer.outcome is Outcome.OK
         self.note(

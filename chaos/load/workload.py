@@ -97,17 +97,21 @@ class Workload(ABC):
             return None
         return value if found.get(self.unique) == self.numbers(doc_id, value)[self.unique] else None
 
-    def preload(self, client: OpenSearch, documents: int, index: str, *, keys: int = 0) -> None:
-        """Write ``p-0`` to ``p-<documents - 1>`` and the ``keys`` of compare-and-set, each with the value 0.
+    def preload(
+        self, client: OpenSearch, documents: int, index: str, *, keys: int = 0, alias: str | None = None
+    ) -> None:
+        """Write ``p-0`` to ``p-<documents - 1>`` and the ``keys`` of compare-and-set, each with the value 0; by the
+        index's ``alias`` where it is said.
 
         Makes them visible and checks that they are all there. Raises :class:`LabError`.
         """
         if documents + keys == 0:
             return
-        actions = self._actions(index, documents, keys)
+        to = {"index": index} if alias is None else {"index": alias, "require_alias": True}
+        actions = self._actions(str(to["index"]), documents, keys)
         documents += keys
         try:
-            _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60, index=index)
+            _, failures = bulk(client, actions, chunk_size=500, raise_on_error=False, request_timeout=60, **to)
             client.indices.refresh(index=index, request_timeout=60)
             found = client.count(index=index, request_timeout=60)["count"]
         except (OpenSearchException, *UNREADABLE) as error:

@@ -318,10 +318,19 @@ def _theirs(now: Mapping[str, int] | None, was: Mapping[str, int] | None) -> str
 
 
 def create_index(
-    cluster: Cluster, index: str, settings: Mapping[str, Any], mapping: Mapping[str, Any] | None = None
+    cluster: Cluster,
+    index: str,
+    settings: Mapping[str, Any],
+    mapping: Mapping[str, Any] | None = None,
+    alias: str | None = None,
 ) -> None:
-    """Create an index; fine when it is there. ``mapping``: of its documents, as OpenSearch takes it."""
-    body = {"settings": {"index": dict(settings)}, **({"mappings": dict(mapping)} if mapping is not None else {})}
+    """Create an index; fine when it is there. ``mapping``: of its documents, as OpenSearch takes it; ``alias``: another
+    name of it."""
+    body = {
+        "settings": {"index": dict(settings)},
+        **({"mappings": dict(mapping)} if mapping is not None else {}),
+        **({"aliases": {alias: {}}} if alias is not None else {}),
+    }
     status, answer = administer(cluster, "PUT", f"/{index}", body)
     if status != 200 and "resource_already_exists" not in str(answer):
         raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")

@@ -20,6 +20,26 @@ NO_VERSION = -1
 """What a first change of weights must name."""
 
 
+def write_alias(index: str) -> str:
+    """The alias by which our documents are written to an index of ours; it goes with the index.
+
+    A write may arrive long after who sent it has gone: the kernel, a Toxiproxy or a load balancer sends what a node was
+    cut off from again and again. One that comes after the index was deleted would make it anew, with defaults. A write
+    that requires an alias (:func:`requiring_alias`) makes nothing.
+    """
+    return f"{index}-writes"
+
+
+def requiring_alias(path: str) -> str:
+    """The path of a write to an alias, so that it never makes an index (``require_alias``)."""
+    return f"{path}{'&' if '?' in path else '?'}require_alias=true"
+
+
+def document_path(index: str, id: str, query: str, alias: str | None) -> str:
+    """Where a document is written; ``alias``: see :func:`write_alias`, None where the index is not ours alone."""
+    return f"/{index}/_doc/{id}?{query}" if alias is None else requiring_alias(f"/{alias}/_doc/{id}?{query}")
+
+
 def weights_path(attribute: str = "zone") -> str:
     """Where the weights of an awareness attribute's values are read, set and deleted."""
     return f"/_cluster/routing/awareness/{attribute}/weights"

@@ -28,6 +28,7 @@ from chaos.load.driver import Driver, DriverError
 from chaos.observe.counted import Counted
 from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
+from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, newest, views
 from chaos.run import commanding, on_target, plan
@@ -64,6 +65,7 @@ class Loading(RunState):
             seed=self.seed,
             out=(self.folder / "history").absolute(),
             index=self.index,
+            alias=write_alias(self.index),
             operations=tuple(
                 OperationConfig(
                     name=each.name,
@@ -170,6 +172,7 @@ class Loading(RunState):
                     "index": self.index,
                     "settings": dict(self.experiment.topology.settings.index),
                     "mapping": dict(self.workload.mapping),
+                    "alias": write_alias(self.index),
                 },
             ),
             Move("index.delete", {"index": self.index}),
@@ -180,7 +183,13 @@ class Loading(RunState):
         through = self.experiment.topology.data_nodes[0].name
         client = opensearch(self.lab.administration(through), access=self.lab.access_to(through))
         try:
-            self.workload.preload(client, self.experiment.load.documents, self.index, keys=self.cas_keys)
+            self.workload.preload(
+                client,
+                self.experiment.load.documents,
+                self.index,
+                keys=self.cas_keys,
+                alias=write_alias(self.index),
+            )
         finally:
             client.close()
         began = time.monotonic()

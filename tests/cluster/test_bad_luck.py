@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusterkit import DATA, Cli, await_event, cli, events, findings, in_effect, nothing_left, run_folder
+from clusterkit import (
+    DATA,
+    Cli,
+    await_event,
+    cli,
+    events,
+    fill,
+    findings,
+    in_effect,
+    nothing_left,
+    run_folder,
+    short,
+    tmpfs,
+)
 
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.ledger import registrations, standing
@@ -29,24 +38,6 @@ SLOW = DATA / "slow.yaml"
 
 def stage(name: str):
     return lambda event: event["kind"] == "stage" and event["name"] == name
-
-
-def short(out: Path, **changes: object) -> Path:
-    """The slow-zone experiment, held for a moment only, with other parts put in."""
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    data = yaml.load(SLOW.read_text())
-    data["topology"] = str(DATA / "tiny.yaml")
-    data["phases"]["healthy"]["for"], data["phases"]["slow"]["for"] = "1s", "3s"
-    data["load"]["read"]["good"] = data["load"]["write"]["good"] = "ok within 4s"
-    data["expect"] = [{"acknowledged.lost": 0}]
-    data |= changes
-    out.mkdir(parents=True, exist_ok=True)
-    file = out.parent / "short.yaml"
-    with open(file, "w") as target:
-        yaml.dump(data, target)
-    return file
 
 
 def toxiproxy(lab: LocalLab, host: str) -> int:
@@ -171,25 +162,6 @@ def test_of_two_runs_that_begin_at_once_one_is_refused(tiny, out, tmp_path):
     refused, other = (says_a, b) if a == 2 else (says_b, a)
     assert "under way on lab" in refused and other in (0, 1, 3), (says_a, says_b)
     assert problems(tiny) == [] and registrations() == []
-
-
-@contextlib.contextmanager
-def tmpfs(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, f"size={size}".encode()):
-        pytest.skip(f"no tmpfs here: {os.strerror(ctypes.get_errno())}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path) -> None:
-    """Take what is left of a file system, to the last byte."""
-    with contextlib.suppress(OSError), open(folder / "filler", "wb", buffering=0) as filler:
-        while True:
-            filler.write(b"\0" * 4096)
 
 
 def held(out: Path, seconds: str) -> Path:

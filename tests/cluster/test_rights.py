@@ -179,7 +179,7 @@ def steps(there: Secured) -> dict[str, bool]:
     cluster = Cluster(("a", "b", "c"), {}, -1, {}, {}, {}, frozenset(), True)
     done = {step: carry_out(api, nodes, Step(step, "", "c"), cluster, Zoning(), nodes).ok for step in ("retry", "lead")}
     for index, pair in pairs("abc").items():
-        made = api.ask(nodes[0], "PUT", f"/{index}", canary_settings("zone", pair), timeout=30.0)
+        made = api.ask(nodes[0], "PUT", f"/{index}", canary_settings(index, "zone", pair), timeout=30.0)
         written = api.ask(nodes[0], "PUT", f"/{index}/_doc/read", {}, timeout=30.0)
         done[index] = (
             made.ok and written.status == 201 and api.ask(nodes[0], "GET", f"/{index}/_doc/read", timeout=5.0).ok

@@ -155,11 +155,11 @@ def test_awareness_balance_refuses_copies_that_zones_cannot_share_evenly(lab: Lo
     assert create(2)[0] == create(5)[0] == 200
     assert administer(lab, "PUT", f"/{INDEX}/_settings", {"number_of_replicas": 1})[0] == 400
     for index, pair in pairs(lab.topology.zones).items():
-        assert administer(lab, "PUT", f"/{index}", canary_settings("zone", pair))[0] == 200
+        assert administer(lab, "PUT", f"/{index}", canary_settings(index, "zone", pair))[0] == 200
     assert await_green(lab, 60)[0]
     for index in pairs(lab.topology.zones):
         assert administer(lab, "DELETE", f"/{index}")[0] == 200
-    status, answer = administer(lab, "PUT", f"/{CANARY.strip('.')}-x", canary_settings("zone", ("a", "b")))
+    status, answer = administer(lab, "PUT", f"/{CANARY.strip('.')}-x", canary_settings("x", "zone", ("a", "b")))
     assert status == 400 and "multiple of total awareness attributes" in str(answer)
     assert "any other number is refused" in audited()
     set_cluster(lab, {BALANCE: None})

@@ -309,6 +309,18 @@ def test_an_experiment_without_them_has_none_of_their_files(run: Path, drive: Dr
     assert not {"cas.jsonl", "probes.jsonl", "stale.jsonl"} & {path.name for path in (run / "history").iterdir()}
 
 
+def test_every_write_requires_the_alias_that_it_is_told_and_no_read_goes_there(run: Path, drive: Drive) -> None:
+    """One that comes after the index was deleted must not make it anew; the stub takes no other writes in this mode."""
+    with serving() as server:
+        server.mode("aliased")
+        driver = drive(server, rate=20, alias="chaos-writes")
+        wait_for(lambda: count(run, "probes.jsonl", kind="seen") > 3 and count(run, "cas.jsonl", kind="ok") > 20)
+        assert driver.stop()
+    arrivals = History.open(run).arrivals
+    assert set(arrivals.outcome) == {"ok"} and set(arrivals.op) == {"read", "write"}
+    assert {each.status for each in operations(record(run).cas) if each.end} <= {200, 201, 409}
+
+
 def test_operations_that_a_killed_driver_left_are_indeterminate(run: Path, drive: Drive) -> None:
     with serving() as server:
         driver = drive(server, visibility=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
+import pytest
 
 from chaos.base.paths import STATE_VARIABLE
 from chaos.faults.ledger import Ledger, registrations
@@ -155,6 +157,43 @@ def assert_proven(found: dict) -> None:
     assert all(fault["proven"] for fault in found["faults"]), "\n".join(
         [found["headline"], *(reason["says"] for reason in found["reasons"]), *said]
     )
+
+
+def short(out: Path, seconds: int = 3, **changes: object) -> Path:
+    """The slow-zone experiment, held for these seconds only, with other parts put in."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    data = yaml.load((DATA / "slow.yaml").read_text())
+    data["topology"] = str(DATA / "tiny.yaml")
+    data["phases"]["healthy"]["for"], data["phases"]["slow"]["for"] = "1s", f"{seconds}s"
+    data["load"]["read"]["good"] = data["load"]["write"]["good"] = "ok within 4s"
+    data["expect"] = [{"acknowledged.lost": 0}]
+    data |= changes
+    out.mkdir(parents=True, exist_ok=True)
+    file = out.parent / "short.yaml"
+    with open(file, "w") as target:
+        yaml.dump(data, target)
+    return file
+
+
+@contextmanager
+def tmpfs(folder: Path, size: str) -> Iterator[Path]:
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, f"size={size}".encode()):
+        pytest.skip(f"no tmpfs here: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Take what is left of a file system, to the last byte."""
+    with suppress(OSError), open(folder / "filler", "wb", buffering=0) as filler:
+        while True:
+            filler.write(b"\0" * 4096)
 
 
 def in_effect(event: dict) -> bool:

@@ -148,6 +148,8 @@ class Stub(asyncio.Protocol):
             self.whole(200, b"{}")
         elif path.startswith(b"/_cluster/health"):
             self.whole(503 if mode == "unhealthy" else 200, b'{"status":"green"}')
+        elif mode == "aliased" and (b"/chaos-writes/" in path and b"require_alias=true" in path) != (method == b"PUT"):
+            self.send(404, b'{"error":{"type":"index_not_found_exception"},"status":404}')
         elif mode in ("429", "503"):
             self.send(int(mode), b'{"error":{"type":"rejected_execution_exception"},"status":%d}' % int(mode))
         elif mode == "reset":

@@ -31,6 +31,13 @@ def test_a_kill_without_a_verdict_is_none() -> None:
     }
 
 
+def test_one_after_which_something_was_left_did_not_pass() -> None:
+    one = f"{NAME}[4] seed 4, ssh, fault.undo of f3: nothing of it active after 1.0 s\nPASSED\n"
+    (found,) = kills.read(f"{one}{NAME}[4] ERROR\n", "abc")
+    assert found["passed"] is False and found["undone_after"] == 1.0
+    assert [each["passed"] for each in kills.read(f"{one}{NAME}[5] ERROR\n", "abc")] == [True, False]
+
+
 def test_what_failed_stays_beside_what_passed_later() -> None:
     first = kills.read(LOG, "abc")
     later = kills.read(f"{NAME}[2] seed 2, ssh, fault.undo of f3: nothing of it active after 3.0 s\nPASSED\n", "def")

@@ -25,6 +25,7 @@ from chaos.opensearch.requests import (
     weights_of,
     weights_path,
     without_vote,
+    write_alias,
 )
 from chaos.programs.failover.decide import Cluster, Step
 from chaos.programs.failover.rest import Answer, Api, Node
@@ -64,17 +65,18 @@ def pairs(zones: Sequence[str]) -> dict[str, tuple[str, str]]:
     return {f"{CANARY}-{at}": pair for at, pair in enumerate(ring)}
 
 
-def canary_settings(attribute: str, pair: tuple[str, str]) -> dict[str, Any]:
+def canary_settings(index: str, attribute: str, pair: tuple[str, str]) -> dict[str, Any]:
     """Two copies, one in each zone, which are not built anew elsewhere while a zone is away. ``pair``: the attribute's
     values."""
-    index = {
+    settings = {
         "number_of_shards": 1,
         "number_of_replicas": 1,
         "hidden": True,
         f"routing.allocation.include.{attribute}": ",".join(pair),
         "unassigned.node_left.delayed_timeout": "5m",
     }
-    return {"settings": {"index": index}, "mappings": {"dynamic": False}}
+    aliases = {write_alias(index): {"is_hidden": True}}
+    return {"settings": {"index": settings}, "mappings": {"dynamic": False}, "aliases": aliases}
 
 
 def read(

@@ -18,6 +18,7 @@ from typing import Any
 from chaos.base.errors import said_by_opensearch
 from chaos.history.writer import EventWriter
 from chaos.opensearch.cluster import Zoning
+from chaos.opensearch.requests import document_path, write_alias
 from chaos.programs.failover import cluster as api_of
 from chaos.programs.failover.cluster import Reading, canary_settings, carry_out, pairs, took_effect
 from chaos.programs.failover.decide import HOUR, Memory, Policy, Step, decide
@@ -302,16 +303,24 @@ class FailoverController:
 
     def _make_canaries(self, informant: Node, wanted: Mapping[str, tuple[str, str]], there: Container[str]) -> bool:
         for index, pair in wanted.items():
-            if index in there:
-                continue
-            first, second = map(self._zoning.value, pair)
-            settings = canary_settings(self._zoning.attribute, (first, second))
-            made = self._api.ask(informant, "PUT", f"/{index}", settings, timeout=30.0)
+            if index in there:  # perhaps of a version that had no alias
+                path, body = f"/{index}/_alias/{write_alias(index)}", {"is_hidden": True}
+            else:
+                first, second = map(self._zoning.value, pair)
+                path, body = f"/{index}", canary_settings(index, self._zoning.attribute, (first, second))
+            made = self._api.ask(informant, "PUT", path, body, timeout=30.0)
             if not made.ok and "resource_already_exists" not in json.dumps(made.body):
                 self._tell("trouble", f"canary {index}: {made.says} {json.dumps(made.body)[:200]}")
                 return False
         documents = [
-            self._api.ask(informant, "PUT", f"/{index}/_doc/read", {"by": self._me}, timeout=30.0) for index in wanted
+            self._api.ask(
+                informant,
+                "PUT",
+                document_path(index, "read", "timeout=30s", write_alias(index)),
+                {"by": self._me},
+                timeout=30.0,
+            )
+            for index in wanted
         ]
         return all(made.status in (200, 201) for made in documents)
 

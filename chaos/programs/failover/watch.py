@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+from chaos.opensearch.requests import document_path, write_alias
 from chaos.programs.failover.rest import Answer, Api, Node
 from chaos.programs.failover.signs import KEPT_SECONDS, Kind, Sign, Signs
 
@@ -278,7 +279,7 @@ class Watch:
             node = through[turn // 2 % len(through)]
             at = time.monotonic()
             body = {"by": self._me, "at": round(time.time(), 3)}
-            path = f"/{index}/_doc/{self._me}?timeout=5s"
+            path = document_path(index, self._me, "timeout=5s", write_alias(index))
             answer = self._api.ask(node, "PUT", path, body, timeout=self._pace.timeout)
             for zone in pair:
                 self._judge(zone, "write", index, at, answer)
