@@ -145,6 +145,7 @@ def test_a_kill_switch_ends_a_run_and_everything_is_undone_in_time(tiny, out, tm
     assert code == 2 and "remove it" in output
 
 
+@pytest.mark.full
 def test_a_guard_that_says_no_holds_during_the_warm_up(tiny, out):
     guard = {"run": [sys.executable, "-c", "print('not today'); raise SystemExit(1)"], "every": "1s", "timeout": "30s"}
     code, output = cli("run", short(out, guards={"command": guard}), "--out", out, "--on", tiny.id)

@@ -7,8 +7,10 @@ It shows that targets, direction and duration survive translation, and nothing a
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +18,27 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
-from clusterkit import Cli, await_event, cli, events, findings, in_effect, keepers_of
+from clusterkit import (
+    Cli,
+    await_event,
+    cli,
+    command,
+    events,
+    fill,
+    findings,
+    in_effect,
+    keepers_of,
+    run_folder,
+    tmpfs,
+)
 from fistamper import AstrayHands, IdleHands, Times, elsewhere, tampering
 
 from chaos.base.errors import ChaosError
+from chaos.base.paths import STATE_VARIABLE
 from chaos.definitions.existing import load_existing
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.opening import Setup
@@ -49,6 +65,7 @@ expect:
   - {acknowledged.lost: 0}
 """
 SCALE = 20.0
+NOBODY = 65534
 
 
 @dataclass
@@ -135,7 +152,7 @@ ZONE_C = {"c-cm", "c-data"}
         pytest.param("zone.power_loss: {zone: c}", ZONE_C, ZONE_C, marks=pytest.mark.full),
         pytest.param("zone.isolation: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
         pytest.param("zone.partition: {zone: c}", set(), ZONE_C, marks=pytest.mark.full),
-        ("network.latency: {links: to zone c, delay: 300ms}", set(), set()),
+        pytest.param("network.latency: {links: to zone c, delay: 300ms}", set(), set(), marks=pytest.mark.full),
         pytest.param("zone.slowness: {zone: c, delay: 200ms}", set(), set(), marks=pytest.mark.full),
         pytest.param(
             "network.drop: {links: between node a-data and node b-data}", set(), set(), marks=pytest.mark.full
@@ -391,6 +408,72 @@ def test_a_runner_killed_at_a_random_moment_leaves_nothing(there: There, seed: i
         code, output = cli(*words)
         assert code == 0, output
     assert wait_until(there.well, 60), there.fis.left()
+
+
+def stage(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda event: event["kind"] == "stage" and event["name"] == name
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(stage("preload"), id="nothing is ordered yet"),
+        pytest.param(lambda event: event["kind"] == "fault.command", id="FIS is asked"),
+        pytest.param(in_effect, id="in mid-fault"),
+        pytest.param(lambda event: event["kind"] == "fault.undo", id="FIS is told to end it"),
+        pytest.param(stage("settle"), id="all is over"),
+    ],
+)
+def test_ctrl_c_in_each_phase_undoes_reports_and_exits(there: There, at: Callable[[dict[str, Any]], bool]) -> None:
+    running = there.begin(STOP, "8s")
+    await_event(running, there.out, at, 300)
+    running.signal(signal.SIGINT)
+    code, output = running.end(300)
+    assert code == 4 and "Traceback" not in output, output
+    found = findings(there.out)
+    assert (found["outcome"], found["clean"]) == ("aborted", True), found["headline"]
+    assert (run_folder(there.out) / "report.html").is_file()
+    assert wait_until(there.well, 60), (there.states(), there.fis.left())
+    code, output = cli("recover", "--on", there.file)
+    assert code == 0, output
+
+
+@pytest.mark.full
+def test_a_disk_that_fills_up_in_mid_fault_ends_it_at_fis_too(there: There) -> None:
+    """Neither its record nor its ledger can be written any more; room for undo and report was kept aside."""
+    with tmpfs(there.out, "64m"):
+        running = there.begin(STOP)
+        await_event(running, there.out, in_effect, 300)
+        fill(there.out)
+        code, output = running.end(300)
+        assert code == 5 and "Traceback" not in output, output
+        found = findings(there.out)
+        assert (found["outcome"], found["clean"]) == ("error", True), found["headline"]
+        assert "No space left" in found["summary"], found["summary"]
+        assert wait_until(there.well, 60), (there.states(), there.fis.left())
+
+
+@pytest.mark.full
+def test_whoever_runs_it_needs_no_root(there: There) -> None:
+    """A user without any right on this machine but to read: FIS is asked over HTTP, and so is the cluster."""
+    home = there.folder / "home"
+    there.out.mkdir()
+    home.mkdir()
+    for folder in (home, there.out):
+        os.chown(folder, NOBODY, NOBODY)
+    reads = "-all,+dac_read_search"  # the folders of tests are root's
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--bounding-set={reads}"]
+    drop += [f"--inh-caps={reads}", f"--ambient-caps={reads}"]
+    environment = os.environ | {"HOME": str(home), STATE_VARIABLE: str(home / "state")}
+    done = subprocess.run(
+        [*drop, *command(*there.arguments(STOP))],
+        env=environment, capture_output=True, text=True, timeout=900, cwd=there.folder,
+    )  # fmt: skip
+    assert done.returncode in (0, 3), done.stdout + done.stderr  # a busy machine may send late
+    found = findings(there.out)
+    assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
+    assert wait_until(there.well, 60)
 
 
 def broken(lab: LocalLab) -> list[str]:

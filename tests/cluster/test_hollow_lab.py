@@ -110,7 +110,13 @@ def test_a_stop_in_mid_evidence_undoes_everything(hollow, tmp_path, kind, parame
     assert marks(hollow) == [] and standing(ledger.path) == [] and cycle.active == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGSTOP, id="hung", marks=pytest.mark.full),
+    ],
+)
 def test_an_undo_says_that_a_toxiproxy_died_or_hangs_and_recovery_mends_it(hollow, tmp_path, monkeypatch, number):
     monkeypatch.setattr("chaos.faults.evidence.LinkEvidence.gone_deadline", 1.0)
     ledger = Ledger(tmp_path / "ledger.jsonl")

@@ -132,6 +132,7 @@ def test_a_static_setting_that_nobody_listed_is_refused_in_opensearchs_words(lab
     assert standing(tmp_path / "ledger.jsonl") == [] and settled(lab)
 
 
+@pytest.mark.full
 def test_what_an_operator_changed_meanwhile_is_not_overwritten(lab, tmp_path):
     cycle = lifecycle(lab, tmp_path)
     key = "cluster.routing.weighted.fail_open"

@@ -48,9 +48,8 @@ HANDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "hand", [each if each == "cluster" else pytest.param(each, marks=pytest.mark.full) for each in HANDS]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("hand", HANDS)
 def test_who_steers_the_cluster_in_mid_run_is_found(tiny, out, hand):
     there, back, says = HANDS[hand]
     running = Cli("run", SLOW, "--out", out, "--on", tiny.id)

@@ -80,6 +80,7 @@ def next_minute() -> datetime:
     return soon.replace(second=0, microsecond=0) + timedelta(minutes=1)
 
 
+@pytest.mark.full
 def test_cron_fires_what_is_printed_for_it_and_a_gate_refuses_the_day(tmp_path: Path) -> None:
     folder = tmp_path / "it's 100% ours"
     folder.mkdir()
