@@ -52,11 +52,11 @@ def become(file: Path) -> NoReturn:
         Path(folder).mkdir(mode=0o700)
     os.chdir("/")
     if made["group"] is not None:
-        _boot(Path(made["group"]), made["command"], made["environment"])
+        boot(Path(made["group"]), made["command"], made["environment"])
     os.execve(made["command"][0], made["command"], made["environment"])
 
 
-def _boot(group: Path, command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+def boot(group: Path, command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Be the parent of a systemd, in a control group of version 2, and end with it. It ends with us too.
 
     What it finds of this machine is read-only.
