@@ -37,14 +37,20 @@ def _hands(day: GameDay, out_folder: Path, *, quiet: bool = True) -> TargetHands
 
 
 def _board(day: GameDay) -> Board:
-    """Raises InvalidInput where the target's file names no index for notes."""
-    from chaos.campaign.gamedays.board import Board
+    return _board_of(day.target)
 
-    hands = _hands(day, Path("reports"))
-    target = hands.target()
+
+def _board_of(file: Path) -> Board:
+    """Of the target in ``file``. Raises InvalidInput where it names no index for notes."""
+    from chaos.campaign.gamedays.board import Board
+    from chaos.definitions.existing import load_existing
+    from chaos.run.recovering_on import topology_of
+    from chaos.target.existing.target import ExistingTarget
+
+    target = load_existing(file)
     if target.written.notes is None:
         raise InvalidInput(f"{target.file} names no index for notes", remedy="write notes: .opensearch-chaos there")
-    return Board(hands.cluster(), target.written.notes)
+    return Board(ExistingTarget(target, topology_of(target.written)), target.written.notes)
 
 
 def _now() -> datetime:
@@ -232,16 +238,34 @@ def gameday_status(file: File) -> None:
 def gameday_stop(file: File, reason: Reason) -> None:
     """Stop the day that is under way, from any machine that reaches the cluster. Nothing begins until ``resume``.
 
-    Where the cluster is out of reach: the stop file on the runner, as each announcement says.
+    A file that is wrong elsewhere stops nobody from stopping: only its target is needed. Where the cluster is out of
+    reach: the stop file on the runner, as each announcement says.
     """
+    from chaos.campaign.gamedays.announce import stop_line
     from chaos.campaign.gamedays.board import STOP
-    from chaos.definitions.gameday import load_gameday
+    from chaos.definitions.gameday import load_gameday, target_of
 
-    day = load_gameday(file)
-    board = _board(day)
-    board.make()
-    board.put(STOP, {"by": _who(), "why": reason[:300], "at": _now().isoformat(timespec="seconds")})
-    say(f"{day.name}: asked to stop; see: opensearch-chaos gameday status {day.file}")
+    elsewhere = "the line that each announcement carries"
+    try:
+        day = load_gameday(file)
+        target, elsewhere = day.target, stop_line(day, "RUNNER")
+    except InvalidInput as error:
+        named = target_of(file)
+        if named is None:
+            raise
+        target = named
+        say(f"{error}\nthat keeps nobody from stopping it")
+    try:
+        board = _board_of(target)
+        board.make()
+        board.put(STOP, {"by": _who(), "why": reason[:300], "at": _now().isoformat(timespec="seconds")})
+    except InvalidInput:
+        raise
+    except ChaosError as error:
+        raise ChaosError(
+            f"the cluster did not take the wish to stop: {error.message}", remedy=f"stop it without: {elsewhere}"
+        ) from error
+    say(f"{file.stem}: asked to stop; see: opensearch-chaos gameday status {file}")
 
 
 def gameday_resume(file: File, reason: Reason) -> None:

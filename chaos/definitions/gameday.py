@@ -578,6 +578,13 @@ def load_gameday(path: str | Path) -> GameDay:
     return GameDay(file=shown(path), folder=path.parent.absolute(), written=file)
 
 
+def target_of(path: Path) -> Path | None:
+    """The target's file that a game day's file names, whatever else is wrong with it: enough to stop the day. None
+    where it names none. Raises InvalidInput for what is no YAML."""
+    named = Source.read(path).data.get("target")
+    return path.parent.absolute() / Path(named).expanduser() if isinstance(named, str) else None
+
+
 def _check(file: GameDayFile, path: Path) -> Iterator[Problem]:
     """What pydantic cannot see: contradictions between parts of the file, and files that are not there."""
     if file.name != path.stem:

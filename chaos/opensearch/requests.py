@@ -24,8 +24,8 @@ def write_alias(index: str) -> str:
     """The alias by which our documents are written to an index of ours; it goes with the index.
 
     A write may arrive long after who sent it has gone: a Toxiproxy or a load balancer sends what a node was cut off
-    from again and again, for minutes. One that comes after the index was deleted would make it anew, with defaults. A write
-    that requires an alias (:func:`requiring_alias`) makes nothing.
+    from again and again, for minutes. One that comes after the index was deleted would make it anew, with defaults.
+    A write that requires an alias (:func:`requiring_alias`) makes nothing.
     """
     return f"{index}-writes"
 

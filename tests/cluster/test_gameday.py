@@ -331,8 +331,9 @@ NAMES = tuple(EXPERIMENTS)
 ABORT_SECONDS = 120.0
 OUT_SECONDS = 20.0
 """For which a cluster is out of reach from the stop on."""
-LONGEST_SECONDS = 120.0
-"""From the begin of an experiment to the stop: most of what is before its end on a calm machine."""
+LONGEST_SECONDS = 75.0
+"""From the begin of an experiment to the stop: most of what is before its end on a calm machine. One that is over by
+then was not stopped, and shows nothing."""
 
 
 def one_experiment(team: Team, name: str, **changes: Any) -> None:
@@ -429,7 +430,8 @@ def test_stopped_at_a_random_moment_all_is_undone(
         code, output = boxed.chaos("recover", "--on", boxed.target, office=2)
         assert code == 0, output
     elif code in (0, 3):  # it was over before the stop was seen
-        assert not undone and alive
+        assert alive, "it was over before it was to be stopped"
+        assert not undone
     else:
         assert code == 4, output
         for line in undone:

@@ -14,7 +14,7 @@ from daykit import TARGET, written
 from documents import INDEX, WithDocuments
 from tlskit import authority
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import ChaosError, InvalidInput
 from chaos.campaign.gamedays import board, drill
 from chaos.campaign.gamedays.board import LOCK, Board, day_id, hold_id
 from chaos.campaign.gamedays.record import read
@@ -187,3 +187,31 @@ def test_the_lock_of_a_drill_is_that_of_a_cluster_and_an_index(tmp_path: Path) -
         load_gameday(written(tmp_path / "b", cluster=TARGET.replace("notes: .o", "notes: .p"))).target
     )
     assert drill.lock_of(other) == "abcdefghijklmnopqrstuv/.ppensearch-chaos"
+
+
+def test_a_file_that_is_wrong_elsewhere_keeps_nobody_from_stopping(
+    tmp_path: Path, cluster: WithDocuments, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    asked: list[Path] = []
+    monkeypatch.setattr(gameday, "_board_of", lambda target: asked.append(target) or Board(cluster, INDEX))
+    (tmp_path / "allowed_signers").unlink()
+    file.write_text(file.read_text().replace("hypothesis:", "hypotesis:"))
+    with pytest.raises(InvalidInput):
+        load_gameday(file)
+    gameday.gameday_stop(file, "an incident elsewhere")
+    assert asked == [tmp_path / "target" / "staging.yaml"]
+    assert cluster.documents["gameday-stop"]["why"] == "an incident elsewhere"
+    output = " ".join(capsys.readouterr().out.split())
+    assert "hypotesis" in output and "keeps nobody from stopping it" in output and "asked to stop" in output
+    file.write_text("name: staging\n")
+    with pytest.raises(InvalidInput):
+        gameday.gameday_stop(file, "an incident elsewhere")
+
+
+def test_where_the_cluster_is_out_of_reach_stop_says_the_other_way(tmp_path: Path) -> None:
+    file = written(tmp_path)  # nobody listens there
+    with pytest.raises(ChaosError) as caught:
+        gameday.gameday_stop(file, "an incident elsewhere")
+    assert caught.value.remedy == f"stop it without: ssh RUNNER touch {tmp_path}/stop"
+    assert "did not take the wish to stop" in caught.value.message
