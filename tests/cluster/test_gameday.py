@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from box.office import give
 from boxkit import Boxed, Program
+from clusterkit import cli
 
 from chaos.campaign.gamedays import record
 from chaos.faults.ledger import standing
@@ -311,6 +312,42 @@ def test_a_whole_day_fired_by_systemd_and_once_more_by_cron(
     assert len(team.told()) == 3, "nobody is told of a day twice"
     code, output = team.chaos("status", team.file)
     assert code == 0 and "lock: none" in output, output
+    code, output = team.chaos("forget", team.file)
+    assert code == 0, output
+
+
+def test_the_ladder_is_a_lab_then_a_node_then_a_zone(
+    boxed: Boxed, before: Path, team: Team, consent: None, tmp_path: Path
+) -> None:
+    """Of exactly these experiments: a lab of this machine, a node of the box, and a zone that no lab has seen."""
+    team.serve()
+    ladder = {"labs": "../../labs"}
+    one_experiment(team, "node-dead", ladder=ladder)
+    code, output = team.chaos("run", team.file)
+    assert code == 2 and "lab run of node-dead" in output and "run it in a lab first" in output, output
+    assert not [line for line in team.lines() if line["kind"] == "experiment.begin"]
+
+    same = tmp_path / "elsewhere" / "node-dead.yaml"
+    same.parent.mkdir()
+    shutil.copy(team.folder / "node-dead.yaml", same)
+    code, output = cli("run", same, "--out", tmp_path / "labs", timeout=600)
+    assert code == 0, output
+    (ran,) = (tmp_path / "labs").iterdir()
+    for name in ("plan.json", "findings.json"):
+        give(team.home / "labs" / ran.name / name, (ran / name).read_text(), 1)
+
+    code, output = team.chaos("run", team.file, timeout=900)
+    assert code in (0, 3), output  # the box is busy: it may be too slow to tell
+    passed = [line for line in team.lines() if line["kind"] == "gate" and line["name"] == "lab run of node-dead"]
+    assert passed and all(line["ok"] and ran.name in line["says"] for line in passed), passed
+    (ended,) = [line for line in team.lines() if line["kind"] == "experiment.end"]
+    assert ended["clean"] is True
+    code, output = team.chaos("forget", team.file)  # else this day is held already
+    assert code == 0, output
+
+    one_experiment(team, "zone-out", ladder=ladder)
+    code, output = team.chaos("run", team.file)
+    assert code == 2 and "has no lab run of exactly this experiment" in " ".join(output.split()), output
     code, output = team.chaos("forget", team.file)
     assert code == 0, output
 
