@@ -42,14 +42,18 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         for run in rehearsing.swept(cluster.fis):
             says(f"templates and experiments of AWS FIS that {run} left are ended and deleted: they hit nobody")
     notes = Notes(cluster, target.written.notes)
-    if not notes.exists():
-        say_given_up(cluster, says)
-        return 0, []
-    held = notes.lock()
-    if held is not None:
+    while True:
+        if not notes.exists():
+            say_given_up(cluster, says)
+            return 0, []
+        held = notes.lock()
+        if held is None:
+            break
         seconds = watched(notes.standing().get(held.run, ()))
         says(f"run {held.run} of {held.host} holds this cluster: watching for {seconds:g} s whether it lives")
-        refuse_living(notes, held, seconds)
+        if is_dead(notes, held, seconds):
+            break
+        says(f"run {held.run} has given it back: it ended, or its keeper did that for it")
     count, problems = 0, list[str]()
     for _ in range(2):  # what a controller has changed is put back by another entry than what it changed
         left = [(run, entry) for run, entries in notes.standing().items() for entry in entries]
@@ -101,17 +105,20 @@ def watched(entries: Sequence[Entry]) -> float:
     return CONTROLLED_SECONDS if controlled else WATCHED_SECONDS
 
 
-def refuse_living(notes: Notes, held: Lock, seconds: float) -> None:
-    """Raises InvalidInput when the lock moves within so many seconds: its run is alive. Wall clocks are not
-    compared."""
+def is_dead(notes: Notes, held: Lock, seconds: float) -> bool:
+    """Whether the lock stands still for so many seconds; False when it is given back or another's. Raises InvalidInput
+    when it is renewed: its run is alive. Wall clocks are not compared."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(1.0)
         now = notes.lock()
-        if now is None or now.run != held.run or now.renewed != held.renewed:
+        if now is None or now.run != held.run:
+            return False
+        if now.renewed != held.renewed:
             raise InvalidInput(
                 f"run {held.run} of {held.host} is alive", remedy="stop it there (Ctrl-C), and it undoes everything"
             )
+    return True
 
 
 def topology_of(file: ExistingFile) -> Topology:

@@ -108,12 +108,37 @@ def test_a_lock_that_moves_is_of_a_run_that_lives(
     held = notes.lock()
     assert held is not None
     monkeypatch.setattr(recovering_on.time, "sleep", lambda _: None)
-    recovering_on.refuse_living(notes, held, 0.2)
+    assert recovering_on.is_dead(notes, held, 0.2)
     me = threading.current_thread()  # threads of other tests may sleep, too
     renew = lambda _: notes.renew("run-1") if threading.current_thread() is me else None  # noqa: E731
     monkeypatch.setattr(recovering_on.time, "sleep", renew)
     with pytest.raises(InvalidInput, match="is alive"):
-        recovering_on.refuse_living(notes, held, 0.2)
+        recovering_on.is_dead(notes, held, 0.2)
+
+
+def test_a_lock_that_is_given_back_meanwhile_is_of_a_run_that_has_ended(
+    cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keeper did that: nobody need stop anything, and where the run made the index of notes that is gone too."""
+    (entry,) = standing(opened(cluster, tmp_path).path)
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    target = SimpleNamespace(written=SimpleNamespace(notes=INDEX), file=tmp_path)
+    monkeypatch.setattr(recovering_on, "load_existing", lambda file: target)
+    monkeypatch.setattr(recovering_on, "refuse_another", lambda target: None)
+    monkeypatch.setattr(recovering_on, "topology_of", lambda file: None)
+    cluster.fis = None  # type: ignore[attr-defined]
+    monkeypatch.setattr(recovering_on, "ExistingTarget", lambda target, topology: cluster)
+    me = threading.current_thread()
+
+    def given_back(_: float) -> None:
+        if threading.current_thread() is me and notes.lock() is not None:
+            assert entry.inverse is not None
+            entry.inverse.apply(cluster)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(recovering_on.time, "sleep", given_back)
+    said: list[str] = []
+    assert recovering_on.recover_on(tmp_path, said.append) == (0, [])
+    assert "run run-1 has given it back: it ended, or its keeper did that for it" in said
 
 
 def test_a_run_with_controllers_counts_as_dead_only_when_these_have_ended(
