@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ from typing import Any
 import psutil
 import pytest
 from clusterkit import (
+    ROOT,
     Cli,
     await_event,
     cli,
@@ -458,22 +461,26 @@ def test_a_disk_that_fills_up_in_mid_fault_ends_it_at_fis_too(there: There) -> N
 @pytest.mark.full
 def test_whoever_runs_it_needs_no_root(there: There) -> None:
     """A user without any right on this machine but to read: FIS is asked over HTTP, and so is the cluster."""
-    home = there.folder / "home"
-    there.out.mkdir()
-    home.mkdir()
-    for folder in (home, there.out):
-        os.chown(folder, NOBODY, NOBODY)
-    reads = "-all,+dac_read_search"  # the folders of tests are root's
-    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--bounding-set={reads}"]
-    drop += [f"--inh-caps={reads}", f"--ambient-caps={reads}"]
-    environment = os.environ | {"HOME": str(home), STATE_VARIABLE: str(home / "state")}
-    done = subprocess.run(
-        [*drop, *command(*there.arguments(STOP))],
-        env=environment, capture_output=True, text=True, timeout=900, cwd=there.folder,
-    )  # fmt: skip
-    assert done.returncode in (0, 3), done.stdout + done.stderr  # a busy machine may send late
-    found = findings(there.out)
-    assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
+    with tempfile.TemporaryDirectory() as name:  # the folders of tests are root's, and shut
+        home = Path(name)
+        file, out = home / "topologies" / "existing" / there.file.name, home / "reports"
+        file.parent.mkdir(parents=True)
+        shutil.copy(there.file, file)
+        experiment = shutil.copy(there.arguments(STOP)[1], home)
+        for each in (home, *home.rglob("*")):
+            os.chown(each, NOBODY, NOBODY)
+        reads = "-all,+dac_read_search"  # this checkout may be root's too
+        drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", f"--bounding-set={reads}"]
+        drop += [f"--inh-caps={reads}", f"--ambient-caps={reads}"]
+        environment = os.environ | {"HOME": name, STATE_VARIABLE: str(home / "state"), "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [*drop, *command("run", experiment, "--on", file, "--out", out)],
+            env=environment, capture_output=True, text=True, timeout=900, cwd=home,
+        )  # fmt: skip
+        assert done.returncode in (0, 3), done.stdout + done.stderr  # a busy machine may send late
+        assert run_folder(out).stat().st_uid == NOBODY
+        found = findings(out)
+        assert found["clean"] is True and [each["proven"] for each in found["faults"]] == [True], found["faults"]
     assert wait_until(there.well, 60)
 
 
