@@ -13,7 +13,7 @@ help:
 	@echo "make demo       start a real three-zone cluster, slow one zone's network, judge, write a report (needs root)"
 	@echo "make fis-demo   the same by a stand-in for AWS FIS: three experiments on a lab that passes for instances of EC2 (root)"
 	@echo "make unit       the unit tests alone: no program of ours is started (2 minutes on 2 cores)"
-	@echo "make test       unit and cluster tests (needs root for the cluster tests; some 25 minutes on 2 cores)"
+	@echo "make test       unit and cluster tests (needs root for the cluster tests; some 23 minutes on 2 cores)"
 	@echo "make test-full  everything, experiments included"
 	@echo "make test-docker  the tests of docker labs; installs and starts an engine where there is none (Debian, root)"
 	@echo "make smoke      the short experiments: pytest -m 'chaos and smoke'"
