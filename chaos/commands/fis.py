@@ -36,10 +36,9 @@ def read(on: Path) -> tuple[Existing, FisFile]:
 
 def target_of(on: Path) -> ExistingTarget:
     from chaos.run import recovering_on
-    from chaos.target.existing.target import ExistingTarget
 
     target, _ = read(on)
-    return ExistingTarget(target, recovering_on.topology_of(target.written))
+    return recovering_on.cluster_of(target)
 
 
 def mapped_on(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:

@@ -44,13 +44,12 @@ def _board_of(file: Path) -> Board:
     """Of the target in ``file``. Raises InvalidInput where it names no index for notes."""
     from chaos.campaign.gamedays.board import Board
     from chaos.definitions.existing import load_existing
-    from chaos.run.recovering_on import topology_of
-    from chaos.target.existing.target import ExistingTarget
+    from chaos.run.recovering_on import cluster_of
 
     target = load_existing(file)
     if target.written.notes is None:
         raise InvalidInput(f"{target.file} names no index for notes", remedy="write notes: .opensearch-chaos there")
-    return Board(ExistingTarget(target, topology_of(target.written)), target.written.notes)
+    return Board(cluster_of(target), target.written.notes)
 
 
 def _now() -> datetime:

@@ -58,10 +58,9 @@ class TargetHands:
         return load_existing(self.day.target)
 
     def cluster(self) -> ExistingTarget:
-        from chaos.run.recovering_on import topology_of
+        from chaos.run.recovering_on import cluster_of
 
-        target = self.target()
-        return ExistingTarget(target, topology_of(target.written))
+        return cluster_of(self.target())
 
     def experiments(self) -> list[Experiment]:
         """As their files are now. Raises InvalidInput."""

@@ -35,11 +35,10 @@ def rehearsed(made: Planned) -> Planned:
     from chaos.run import recovering_on
     from chaos.target.existing import rehearsing
     from chaos.target.existing.compare import Row, Sign
-    from chaos.target.existing.target import ExistingTarget
 
     if made.refused:
         return made
-    there = ExistingTarget(made.target, recovering_on.topology_of(made.target.written))
+    there = recovering_on.cluster_of(made.target)
     assert there.fis is not None
     run = rehearsing.named(rehearsing.PLAN)
     found = [

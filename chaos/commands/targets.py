@@ -40,9 +40,8 @@ def target_check(
     rows = compare.rows(target, seen, today())
     if target.written.hosts is not None and not target.written.by_doors:
         from chaos.run import on_target, recovering_on
-        from chaos.target.existing.target import ExistingTarget
 
-        rows += on_target.host_rows(ExistingTarget(target, recovering_on.topology_of(target.written)))
+        rows += on_target.host_rows(recovering_on.cluster_of(target))
     refused = compare.refused(target, rows)
     if as_json:
         found = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.base.units import Size
 from chaos.definitions import Experiment, NodeSpec, Topology
-from chaos.definitions.existing import ExistingFile, load_existing
+from chaos.definitions.existing import Existing, ExistingFile, load_existing
 from chaos.faults.ledger import Entry
 from chaos.faults.moves import said
 from chaos.opensearch.administration import reading
@@ -37,7 +37,7 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
     if target.written.notes is None:
         raise InvalidInput(f"{target.file} names no index for notes", remedy="name the one that the run used: notes")
     refuse_another(target)
-    cluster = ExistingTarget(target, topology_of(target.written))
+    cluster = cluster_of(target)
     if cluster.fis is not None:
         for run in rehearsing.swept(cluster.fis):
             says(f"templates and experiments of AWS FIS that {run} left are ended and deleted: they hit nobody")
@@ -119,6 +119,11 @@ def is_dead(notes: Notes, held: Lock, seconds: float) -> bool:
                 f"run {held.run} of {held.host} is alive", remedy="stop it there (Ctrl-C), and it undoes everything"
             )
     return True
+
+
+def cluster_of(target: Existing) -> ExistingTarget:
+    """The cluster of a target's file, for what asks no experiment."""
+    return ExistingTarget(target, topology_of(target.written))
 
 
 def topology_of(file: ExistingFile) -> Topology:

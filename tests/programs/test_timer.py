@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 from daykit import written
+from programs.test_cron import PATIENCE, PROGRAM, ROOT, next_minute
 from receivers import receiver, says
 from systemdkit import lacking, systemd
 
@@ -21,17 +22,6 @@ from chaos.target.labs.processes import wait_until
 
 LACKING = "needs root" if os.geteuid() != 0 else lacking()
 pytestmark = [pytest.mark.skipif(bool(LACKING), reason=LACKING or "never"), pytest.mark.full]
-ROOT = Path(__file__).parents[2]
-READY_SECONDS = 20
-PATIENCE = 240.0
-PROGRAM = """\
-#!/bin/sh
-export PYTHONPATH='{root}' PYTHONDONTWRITEBYTECODE=1 {state}='{folder}/state'
-'{python}' -m chaos "$@"
-code=$?
-echo "$1 $code" >> '{folder}/codes'
-exit $code
-"""
 
 
 def test_a_timer_fires_the_service_that_is_printed_for_it_and_a_gate_refuses_the_day(tmp_path: Path) -> None:
@@ -40,8 +30,7 @@ def test_a_timer_fires_the_service_that_is_printed_for_it_and_a_gate_refuses_the
     program = tmp_path / "opensearch-chaos"
     program.write_text(PROGRAM.format(root=ROOT, state=STATE_VARIABLE, folder=tmp_path, python=sys.executable))
     program.chmod(0o755)
-    opens = (datetime.now(UTC) + timedelta(seconds=READY_SECONDS)).replace(second=0, microsecond=0)
-    opens += timedelta(minutes=1)
+    opens = next_minute()
     window = {
         "zone": "UTC",
         "days": list(WEEKDAYS),

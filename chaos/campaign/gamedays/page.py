@@ -228,11 +228,14 @@ def _stoppable(lines: Lines) -> tuple[str, list[str]]:
     return NONE, ["Not tried: no drill and no stop is in the record"]
 
 
+NOT_ALL = "not all undone"
+
+
 def _undone(line: Line) -> str:
     if line.get("nothing") is True:
         return "nothing was under way"
     if line.get("all") is not True:
-        return "not all undone"
+        return NOT_ALL
     return "all undone, and proven" if line.get("proven") is True else "all undone, its end not yet proven"
 
 
@@ -535,8 +538,8 @@ def described(line: Line) -> tuple[str, str, str]:
     if kind == "stop":
         return f"stopped by {word(line.get('by'))}", word(line.get("why")), "aborted"
     if kind == "undone":
-        left = line.get("all") is not True and line.get("nothing") is not True
-        return _undone(line), _of_bound(line), "weakness" if left else NONE
+        said = _undone(line)
+        return said, _of_bound(line), "weakness" if said == NOT_ALL else NONE
     if kind == "hold":
         return "a hold was left", word(line.get("why")), "aborted"
     if kind == "approval":
