@@ -6,7 +6,7 @@ import urllib3
 
 from chaos.base.errors import ChaosError
 from chaos.opensearch import administration
-from chaos.opensearch.views import administer, await_green
+from chaos.opensearch.views import administer, await_green, lacking
 from chaos.target.labs.base import BaseLab
 
 GREEN_SECONDS = 20.0
@@ -94,7 +94,7 @@ def problems(lab: BaseLab) -> list[str]:
             return found
         green, _ = await_green(lab, GREEN_SECONDS)
         if not green:
-            return ["the cluster is not green"]
+            return [f"the cluster is not green: {lacking(lab)}"]
         if lab.topology.zone_aware:
             weights, _ = administration.weights(lab)
             if weights != lab.topology.weights:

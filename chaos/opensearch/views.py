@@ -16,6 +16,7 @@ from typing import Any
 import urllib3
 
 from chaos.base.errors import LabError
+from chaos.base.text import listed, plural, printable
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import UNREADABLE, Garbled
 
@@ -25,6 +26,8 @@ STATE = (
     "/_cluster/state/cluster_manager_node,nodes,routing_table,version?local=true&filter_path="
     "version,cluster_manager_node,nodes.*.name,routing_table.indices.*.shards"
 )
+STANDING = ("STARTED", "RELOCATING")
+"""The states of a copy that is whole."""
 TERM = "metadata.cluster_coordination.term"
 
 
@@ -57,9 +60,9 @@ class View:
     @property
     def status(self) -> str:
         """green, yellow or red, as OpenSearch computes it from the routing table."""
-        if any(copy.primary and copy.state not in ("STARTED", "RELOCATING") and not copy.fresh for copy in self.copies):
+        if any(copy.primary and copy.state not in STANDING and not copy.fresh for copy in self.copies):
             return "red"
-        good = all(copy.state in ("STARTED", "RELOCATING") for copy in self.copies)
+        good = all(copy.state in STANDING for copy in self.copies)
         return "green" if good else "yellow"
 
     @property
@@ -124,6 +127,25 @@ def newest(seen: list[View]) -> View | None:
     """The view to believe: of those that have a leader, the one with the highest version."""
     led = [each for each in seen if each.leader is not None]
     return max(led, key=lambda each: each.version, default=None)
+
+
+def lacking(cluster: Cluster) -> str:
+    """Why it is not green, in words: the nodes that are no members and the copies that do not stand, three of each."""
+    seen = newest(views(cluster))
+    if seen is None:
+        return "no node that answers sees a cluster manager"
+    away = sorted({node.name for node in cluster.topology.nodes} - seen.nodes)
+    down = [copy for copy in seen.copies if copy.state not in STANDING]
+    found = [f"not in the cluster: {_some(away)}"] if away else []
+    if down:
+        words = [f"{printable(copy.index)}[{copy.shard}] {copy.state} on {copy.node or 'no node'}" for copy in down]
+        verb = "does" if len(down) == 1 else "do"
+        found.append(f"{plural(len(down), 'copy', 'copies')} of {len(seen.copies)} {verb} not stand: {_some(words)}")
+    return "; ".join(found) or "it has just become so"
+
+
+def _some(words: list[str]) -> str:
+    return listed(words if len(words) <= 3 else [*words[:3], f"{len(words) - 3} more"])
 
 
 def elected(cluster: Cluster) -> str | None:

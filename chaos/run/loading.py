@@ -30,7 +30,7 @@ from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
-from chaos.opensearch.views import administer, await_green, newest, views
+from chaos.opensearch.views import administer, await_green, lacking, newest, views
 from chaos.run import commanding, on_target, plan
 from chaos.run.on_target import most_looks
 from chaos.run.state import DRIVER, RunState
@@ -196,7 +196,10 @@ class Loading(RunState):
         while not await_green(self.lab, ALLOCATE_SECONDS, stopped=self.stop.is_over)[0]:
             self.stop.check()
             if time.monotonic() - began > GREEN_SECONDS:
-                raise LabError("the cluster is not green before the load begins")
+                raise LabError(
+                    f"the cluster is not green before the load begins: {lacking(self.lab)}. "
+                    "GET _cluster/allocation/explain says what keeps a copy from its place."
+                )
             # where a fault before was, allocation may have given up, or shun a disk that was full for a minute more
             with suppress(LabError):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")

@@ -27,6 +27,7 @@ import pytest
 from clusterkit import (
     ROOT,
     Cli,
+    await_copied,
     await_event,
     cli,
     command,
@@ -141,7 +142,7 @@ def mended(lab: LocalLab) -> None:
         lab.start_node(node.name)
     code, output = cli("recover")
     assert code == 0, output
-    assert await_green(lab, 180)[0]
+    await_copied(lab, 300)
 
 
 ZONE_C = {"c-cm", "c-data"}

@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,8 @@ from chaos.base.paths import STATE_VARIABLE
 from chaos.faults.ledger import Ledger, registrations
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter
-from chaos.opensearch.views import await_green
+from chaos.opensearch.administration import create_index
+from chaos.opensearch.views import administer, await_green, lacking
 from chaos.run.recovery import recover
 from chaos.target.kinds import docker as docker_kind
 from chaos.target.labs import processes, sweep
@@ -239,6 +241,24 @@ def impostors(lab: LocalLab, hosts: Sequence[Host], lie: str = "", about: str | 
         for host in hosts:
             lab._start_toxiproxy(host.name)
         assert await_green(lab, 120)[0]
+
+
+def await_copied(lab: LocalLab, seconds: float) -> None:
+    """Until every data node can copy from every other, by an index that has a copy of each of its shards on each.
+
+    Green says nothing of it where no index is. Two nodes that were cut off from each other keep their connections, and
+    TCP may say nothing on these for a minute after: what is copied on one hangs until a timeout.
+    """
+    nodes = len(lab.topology.data_nodes)
+    deadline = time.monotonic() + seconds
+    assert await_green(lab, seconds)[0], lacking(lab)
+    create_index(lab, "copied", {"number_of_shards": nodes, "number_of_replicas": nodes - 1})
+    try:
+        while not await_green(lab, 5)[0]:
+            assert time.monotonic() < deadline, lacking(lab)
+            administer(lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
+    finally:
+        administer(lab, "DELETE", "/copied")
 
 
 def nothing_left() -> list[str]:

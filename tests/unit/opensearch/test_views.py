@@ -117,6 +117,29 @@ def test_elected_is_the_word_of_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert say(None, None, None) is None
 
 
+@pytest.mark.parametrize(
+    ("believed", "words"),
+    [
+        (seen(copy("STARTED")), "it has just become so"),
+        (seen(leader=None), "no node that answers sees a cluster manager"),
+        (seen(nodes=NODES - {"b-cm", "c-data"}), "not in the cluster: b-cm and c-data"),
+        (
+            seen(copy("RELOCATING"), copy("INITIALIZING", False)),
+            "1 copy of 2 does not stand: chaos[0] INITIALIZING on a-data",
+        ),
+        (
+            seen(*(copy("UNASSIGNED", False, None) for _ in range(5)), nodes=NODES - {"c-data"}),
+            "not in the cluster: c-data; 5 copies of 5 do not stand: chaos[0] UNASSIGNED on no node, "
+            "chaos[0] UNASSIGNED on no node, chaos[0] UNASSIGNED on no node and 2 more",
+        ),
+    ],
+    ids=["green", "no leader", "nodes", "one copy", "many"],
+)
+def test_why_it_is_not_green_in_words(monkeypatch: pytest.MonkeyPatch, believed: View, words: str) -> None:
+    monkeypatch.setattr(views, "views", lambda _: [believed])
+    assert views.lacking(FakeLab()) == words  # type: ignore[arg-type]
+
+
 # ---- waiting -----------------------------------------------------------------------------------------------
 
 
