@@ -83,7 +83,8 @@ def table(kills: list[Kill], series: Series = SERIES["hosts"]) -> str:
     later = sorted({each["seed"] for each in bad} & passed)
     ended = any("ended_after" in each for each in good)
     lines = [
-        f"{len(passed)} {series.what}s passed, on commits {', '.join(sorted({each['commit'] for each in good}))}. "
+        f"{series.what.capitalize()}s passed at {len(passed)} moments, {len(good)} in all, on commits "
+        f"{', '.join(sorted({each['commit'] for each in good}))}. "
         + (f"Failed at first and passed later: seeds {', '.join(map(str, later))}. " if later else "")
         + (f"Failed and not passed since: seeds {', '.join(map(str, open_))}." if open_ else "None is open."),
         "",

@@ -28,6 +28,7 @@ SERVICES = {
     "cloudwatch": "CLOUDWATCH",
     "iam": "IAM",
     "resourcegroupstaggingapi": "RESOURCE_GROUPS_TAGGING_API",
+    "opensearch": "OPENSEARCH",
 }
 """boto3's name → what follows ``AWS_ENDPOINT_URL_`` for it."""
 LOCAL_KEY, LOCAL_SECRET = "LOCALENDPOINTONLY", "no-secret-at-all"
@@ -74,7 +75,7 @@ class Clients:
         self.endpoint = None if endpoint is None else _loopback(endpoint)
         self._lock = threading.RLock()
         self._session: Any = None
-        self._made: dict[str, Any] = {}
+        self._made: dict[tuple[str, bool], Any] = {}
         self._identity: str | None = None
 
     @property
@@ -109,11 +110,18 @@ class Clients:
     def tagging(self) -> Any:
         return self.client("resourcegroupstaggingapi")
 
-    def client(self, service: str) -> Any:
-        """A client of boto3, once it is known whose account this is. Raises as :meth:`check`."""
+    @property
+    def domains(self) -> Any:
+        return self.client("opensearch")
+
+    def client(self, service: str, *, once: bool = False) -> Any:
+        """A client of boto3, once it is known whose account this is. Raises as :meth:`check`.
+
+        ``once``: it sends each request a single time, for what has no token by which a repeat would be known as one.
+        """
         self.check()
         with self._lock:
-            return self._client(service)
+            return self._client(service, once=once)
 
     def check(self) -> str:
         """The ARN that we act as. Asks sts once. Raises InvalidInput where the account is not the target's, and where
@@ -140,24 +148,27 @@ class Clients:
             )
         return str(answer.get("Arn"))
 
-    def _client(self, service: str) -> Any:
+    def _client(self, service: str, *, once: bool = False) -> Any:
         if service not in SERVICES:
             raise ValueError(f"no client for {service}")
-        if service not in self._made:
-            made = self._local(service) if self.local else self._of_aws(service)
-            self._made[service] = _guarded(made, service, self.endpoint)
-        return self._made[service]
+        if (service, once) not in self._made:
+            attempts = 1 if once else ATTEMPTS
+            made = self._local(service, attempts) if self.local else self._of_aws(service, attempts)
+            self._made[service, once] = _guarded(made, service, self.endpoint)
+        return self._made[service, once]
 
-    def _local(self, service: str) -> Any:
+    def _local(self, service: str, attempts: int) -> Any:
         if self._session is None:
             self._session = deaf_session(self.region)
         return self._session.client(
             service,
             endpoint_url=self.endpoint,
-            config=_config(proxies={}, use_fips_endpoint=False, use_dualstack_endpoint=False, inject_host_prefix=False),
+            config=_config(
+                attempts, proxies={}, use_fips_endpoint=False, use_dualstack_endpoint=False, inject_host_prefix=False
+            ),
         )
 
-    def _of_aws(self, service: str) -> Any:
+    def _of_aws(self, service: str, attempts: int) -> Any:
         boto3 = _boto3()
         import botocore.session
         from botocore.exceptions import ProfileNotFound
@@ -169,7 +180,7 @@ class Clients:
                 core = botocore.session.Session(profile=self.profile)
                 _refuse_profile(core)
                 self._session = boto3.Session(botocore_session=core, region_name=self.region)
-            return self._session.client(service, config=_config(ignore_configured_endpoint_urls=True))
+            return self._session.client(service, config=_config(attempts, ignore_configured_endpoint_urls=True))
         except ProfileNotFound as error:
             name = error.kwargs.get("profile")
             raise InvalidInput(f"AWS's configuration has no profile {name}", remedy="name another one") from None
@@ -194,11 +205,11 @@ def errors() -> tuple[type[Exception], ...]:
     return BotoCoreError, ClientError, ResponseParserError
 
 
-def _config(**more: Any) -> Any:
+def _config(attempts: int, **more: Any) -> Any:
     from botocore.config import Config
 
     return Config(
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=CONNECT_TIMEOUT,
         read_timeout=READ_TIMEOUT,
         user_agent_extra="opensearch-chaos",

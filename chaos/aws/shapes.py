@@ -82,10 +82,19 @@ RELIED_ON: Mapping[str, tuple[str, ...]] = {
     "sts": ("GetCallerIdentity",),
     "cloudwatch": ("DescribeAlarms",),
     "iam": ("SimulatePrincipalPolicy",),
+    "opensearch": (
+        "DescribeDomain",
+        "DescribeDomainHealth",
+        "DescribeDomainNodes",
+        "ListDomainMaintenances",
+        "StartDomainMaintenance",
+    ),
 }
 """Service → the operations whose shapes we rely on. FIS's are all that it has."""
 
 _LETTER = re.compile(r"[A-Z][a-z]?")
+_POSIX = {"XDigit": "0-9A-Fa-f"}
+"""Java's classes of US-ASCII (java.util.regex.Pattern), of those that the models have."""
 _SHORTHANDS = frozenset("wWdDsS")
 _RANGES = {"integer": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 _WORDS = {
@@ -145,7 +154,7 @@ def _rewritten(pattern: str) -> str:
                 else:
                     name = pattern[at : at + 1]
                     at += 1
-                ranges = _categories().get(name) if _LETTER.fullmatch(name) else None
+                ranges = _POSIX.get(name) or (_categories().get(name) if _LETTER.fullmatch(name) else None)
                 if ranges is None or (follows == "P" and within):
                     raise re.error(f"\\{follows}{{{name}}} is not known here")
                 out.append(ranges if within else f"[{'^' if follows == 'P' else ''}{ranges}]")

@@ -28,6 +28,7 @@ from chaos.checks import (
     coverage,
     data,
     deciding,
+    domain,
     during,
     ends,
     enough,
@@ -615,6 +616,8 @@ def _tables(record: Record) -> dict[str, Any]:
         tables["during"] = waited
     if others := foreign.table(record):
         tables["foreign"] = others
+    if said := domain.table(record):
+        tables["domain"] = said
     return tables
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,10 @@ def fis_endpoint(
     target: Annotated[
         Path | None,
         typer.Option("--target", help="Write the target's file here, such as topologies/existing/local.yaml."),
+    ] = None,
+    domain: Annotated[
+        Path | None,
+        typer.Option("--domain", help="Write it here as a domain of Amazon OpenSearch Service (docs/domain.md)."),
     ] = None,
     port: Annotated[int, typer.Option(help="Of loopback; default a free one.", min=0, max=65535)] = 0,
     time_scale: Annotated[
@@ -40,24 +44,32 @@ def fis_endpoint(
     from chaos.fis_endpoint.standing import standing
     from chaos.target.labs.local import LocalLab
 
-    if target is not None and target.suffix != ".yaml":
-        raise InvalidInput(f"{target} is no YAML file", remedy="for example topologies/existing/local.yaml")
+    for each in (target, domain):
+        if each is not None and each.suffix != ".yaml":
+            raise InvalidInput(f"{each} is no YAML file", remedy="for example topologies/existing/local.yaml")
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
     with standing(LocalLab.attach(lab), port=port, time_scale=time_scale, policy=policy) as there:
+        if domain is not None:
+            _write(domain, there.domain_target(domain.stem))
         if target is not None:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            lines = [f"{key}: {json.dumps(value)}" for key, value in there.target(target.stem).items()]
-            target.write_text("# written by opensearch-chaos fis-endpoint\n" + "\n".join(lines) + "\n")
+            _write(target, there.target(target.stem))
         out.print(f"fis-endpoint: {there.url}, durations divided by {time_scale:g}; the lab is {lab}", markup=False)
         out.print("it is no AWS, and shows nothing about AWS", markup=False)
-        if target is not None:
-            out.print(f"target: {target}", markup=False)
+        for each in (target, domain):
+            if each is not None:
+                out.print(f"target: {each}", markup=False)
         if with_stdin:
             threading.Thread(target=_await_end, args=(over,), daemon=True).start()
         over.wait()
     out.print("fis-endpoint: ended, and all is undone", markup=False)
+
+
+def _write(file: Path, said: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{key}: {json.dumps(value)}" for key, value in said.items()]
+    file.write_text("# written by opensearch-chaos fis-endpoint\n" + "\n".join(lines) + "\n")
 
 
 def _await_end(over: threading.Event) -> None:

@@ -70,7 +70,8 @@ def target_rights(
 
     target = load_existing(file).written
     print(json.dumps(rights.policy(target) if iam else rights.role(target), indent=2))
-    where = "for ACCOUNT and DOMAIN fill in yours" if iam else f"PUT _plugins/_security/api/roles/{rights.ROLE}"
+    named = "a policy of IAM for this domain" if target.domain else "for ACCOUNT and DOMAIN fill in yours"
+    where = named if iam else f"PUT _plugins/_security/api/roles/{rights.ROLE}"
     typer.echo(where, err=True)
 
 

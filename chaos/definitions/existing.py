@@ -29,8 +29,9 @@ from chaos.base.units import (
     PositiveRate,
     at_least,
 )
-from chaos.definitions import fis, hooks
+from chaos.definitions import domain, fis, hooks
 from chaos.definitions.base import API_VERSION, OneOrMore, Setting, Strict
+from chaos.definitions.domain import DomainFile
 from chaos.definitions.fis import FisFile
 from chaos.definitions.hooks import Hook
 from chaos.definitions.loading import validated
@@ -370,6 +371,10 @@ class ExistingFile(Strict):
         default=None,
         description="AWS FIS, where nodes are instances of EC2 (docs/fis.md); default none",
     )
+    domain: DomainFile | None = Field(
+        default=None,
+        description="the domain of Amazon OpenSearch Service that it is (docs/domain.md); default none",
+    )
     reads: Reads | None = Field(default=None, description="of indices that are not ours, by `observe --queries`")
     caps: Caps | None = Field(default=None, description="of load that is ours; without them there is none")
     foreign: Foreign | None = Field(
@@ -522,10 +527,13 @@ def _check(file: ExistingFile, path: Path) -> Iterator[Problem]:
     yield from _ways(file, schemes)
     yield from _hosts(file)
     yield from hooks.check(file.hooks)
+    every = [each.host for each in (*file.addresses, *file.of_balancers.values(), *file.of_nodes.values())]
     if file.fis is not None:
         yield from fis.check(file.fis)
-        every = (*file.addresses, *file.of_balancers.values(), *file.of_nodes.values())
-        yield from fis.check_hosts((each.host for each in every), signed=file.access.sigv4 is not None)
+        if file.domain is None:
+            yield from fis.check_hosts(every, signed=file.access.sigv4 is not None)
+    if file.domain is not None:
+        yield from domain.check(file.domain, every, by_doors=file.by_doors, fis=file.fis is not None)
     if file.rung in EXPIRING and file.until is None:
         yield Problem(
             ("rung",), f"rung {file.rung} has no end: expected until with its last day, for example until: 2027-01-31"

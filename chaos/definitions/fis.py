@@ -32,7 +32,7 @@ IN_KUBERNETES = re.compile(r"(\.(svc|pod)|\.cluster\.local)$")
 """How names end that only pods of a cluster of Kubernetes can look up."""
 PODS = "nodes that are pods on EKS are not hit by AWS FIS here: which pod it hit could not be shown"
 INSTEAD_OF_PODS = "leave fis out, and name hooks of yours for faults on pods (docs/fis.md, Not there)"
-INSTEAD_OF_DOMAINS = "a hook of yours may ask StartDomainMaintenance, or cut clients off (docs/fis.md, Not there)"
+INSTEAD_OF_DOMAINS = "name the domain instead: domain (docs/domain.md)"
 _OF_PODS = ("eks", "kubernetes", "pod", "namespace", "selector", "label", "deployment", "statefulset")
 """How keys begin by which somebody would find nodes in Kubernetes."""
 

@@ -55,6 +55,7 @@ EXISTING = {
     "Hook": "hooks.KIND",
     "FisFile": "fis",
     "Instances": "fis.instances",
+    "DomainFile": "domain",
 }
 GAMEDAY = {
     "Step": "experiments",

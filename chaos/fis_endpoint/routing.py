@@ -1,4 +1,4 @@
-"""AWS FIS's rest-json protocol, by botocore's own service model: requests become operations, answers become bytes.
+"""The rest-json protocol of AWS, by botocore's own service model: requests become operations, answers become bytes.
 
 Nothing here knows what an operation does. Every request is validated by its input shape, and every answer by its output
 shape before it is sent: a wrong answer of ours is an InternalServerException that says so.
@@ -37,16 +37,18 @@ MODELLED = {
     "ServiceQuotaExceededException": 402,
 }
 """FIS's own errors → HTTP status. A test compares this with botocore's model."""
+OF_DOMAINS = {"DisabledOperationException": 409, "ResourceNotFoundException": 409, "ValidationException": 400}
+"""Errors of Amazon OpenSearch Service's own → HTTP status; the same test."""
 _LABEL = re.compile(r"\{(\w+)\}")
 
 
 class Refused(Exception):
-    """An operation that is answered with an error of AWS's. ``code``: a key of MODELLED or UNMODELLED."""
+    """An operation that is answered with an error of AWS's. ``code``: a key of ``modelled`` or UNMODELLED."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, modelled: Mapping[str, int] = MODELLED) -> None:
         super().__init__(message)
         self.code, self.message = code, message
-        self.status = {**UNMODELLED, **MODELLED}[code]
+        self.status = {**UNMODELLED, **modelled}[code]
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,19 @@ class Reply:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+
+class Asked(Protocol):
+    """An HTTP request. ``path``: with its query."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def body(self) -> bytes: ...
 
 
 class Shapes(Protocol):
@@ -76,16 +91,16 @@ class _Route:
 
 
 class Routes:
-    """The operations of FIS. Raises MissingPrerequisite where there is no botocore."""
+    """The operations of a service, FIS where none is named. Raises MissingPrerequisite where there is no botocore."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, service: str = "fis", version: str = "2020-12-01") -> None:
         try:
             from botocore.loaders import create_loader
             from botocore.model import ServiceModel
         except ImportError:
             raise MissingPrerequisite("the FIS endpoint needs the Python package boto3", remedy=INSTALL) from None
-        model = ServiceModel(create_loader().load_service_model("fis", "service-2", "2020-12-01"), "fis")
-        self._shapes = shapes
+        model = ServiceModel(create_loader().load_service_model(service, "service-2", version), service)
+        self._shapes, self._service = shapes, "FIS" if service == "fis" else model.metadata["serviceId"]
         self._outputs = {name: model.operation_model(name).output_shape for name in model.operation_names}
         self._routes = [_route(model.operation_model(name)) for name in model.operation_names]
 
@@ -107,7 +122,14 @@ class Routes:
                 params.update(_of_query(route.input, query))
                 params.update(zip(route.labels, map(unquote, found.groups()), strict=True))
                 return route.operation, params
-        raise Refused("UnknownOperationException", f"FIS has no {method} {path}")
+        raise Refused("UnknownOperationException", f"{self._service} has no {method} {path}")
+
+    def named(self, request: Asked) -> str:
+        """The operation's name; empty where the service has none such."""
+        try:
+            return self.parse(request.method, request.path, request.body)[0]
+        except Refused:
+            return ""
 
     def check(self, operation: str, params: dict[str, Any]) -> None:
         """Raises Refused with ValidationException where the parameters do not fit the input shape."""
@@ -121,14 +143,14 @@ class Routes:
         not fit the output shape."""
         problems = self._shapes.problems_of_output(operation, output)
         if problems:
-            says = f"the local endpoint made an answer to {operation} that is none of FIS's: {'; '.join(problems)}"
-            raise Refused("InternalServerException", says)
+            says = f"the local endpoint made an answer to {operation} that is none of {self._service}'s"
+            raise Refused("InternalServerException", f"{says}: {'; '.join(problems)}")
         sent = _sent(self._outputs[operation], output)
         return Reply(200, _headers(), json.dumps(sent, allow_nan=False).encode())
 
 
 def refusal(refused: Refused) -> Reply:
-    """An error as FIS answers it: its code in ``x-amzn-errortype``."""
+    """An error as such services answer it: its code in ``x-amzn-errortype``."""
     return Reply(
         refused.status,
         {**_headers(), "x-amzn-errortype": refused.code},

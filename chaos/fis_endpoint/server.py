@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
@@ -80,6 +80,15 @@ class Answered(Protocol):
 
 Handler = Callable[[Request], Answered | None]
 """Answers a request of its service; None: it is moto's."""
+
+
+@runtime_checkable
+class Rest(Protocol):
+    """A handler whose operations stand in method and path."""
+
+    def __call__(self, request: Request) -> Answered | None: ...
+
+    def operation(self, request: Request) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,7 @@ class Endpoint:
     def other(self, request: Request) -> Answered:
         """Raises Refused."""
         prefix = PREFIXES.get(request.service, request.service)
-        denied = self.policy.denies(f"{prefix}:{request.operation or '*'}", [None])
+        denied = self.policy.denies(f"{prefix}:{self.operation(request) or '*'}", [None])
         if denied is not None:
             raise Refused("AccessDeniedException", denied)
         for handler in (self.handlers.get(request.service), self.moto):
@@ -159,6 +168,13 @@ class Endpoint:
             if answer is not None:
                 return answer
         raise Refused("UnknownOperationException", f"the local endpoint has no service {request.service}")
+
+    def operation(self, request: Request) -> str:
+        """Its name; empty where nobody here knows it."""
+        if request.service == "fis":
+            return self.routes.named(request)
+        handler = self.handlers.get(request.service)
+        return request.operation or (handler.operation(request) if isinstance(handler, Rest) else "")
 
     def _marked(self, reply: Reply) -> Reply:
         return Reply(reply.status, {**reply.headers, TIME_SCALE: f"{self.time_scale:g}"}, reply.body)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from chaos.aws.shapes import Model
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
-from chaos.fis_endpoint import known, mirror
+from chaos.fis_endpoint import domain, known, mirror
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.fis_endpoint.connectivity import Connectivity
 from chaos.fis_endpoint.doors import Doors
@@ -36,15 +37,20 @@ ALARM = "opensearch-chaos-users"
 SILENT_SECONDS = 0.2
 """How often EC2 is asked which hosts nothing reaches."""
 NOTES = ".opensearch-chaos"
+WHOLE = "(the cluster)"
+"""Among the doors: the one that leads to no node in particular."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """An open stand-in. ``url``: its endpoint. ``doors``: node → the address of its REST API."""
+    """An open stand-in. ``url``: its endpoint. ``doors``: node → the address of its REST API. ``way_in``: the address
+    of the whole cluster, behind which any data node that lives may answer."""
 
     lab: BaseLab
     url: str
     doors: dict[str, str]
+    way_in: str
+    service: domain.DomainService
     alarm: str
     time_scale: str
     moto: str
@@ -68,25 +74,43 @@ class Standing:
             "time_scale": self.time_scale,
         }
 
+    @property
+    def domain(self) -> dict[str, Any]:
+        """What such a file says of a domain."""
+        return {"name": domain.NAME, "region": REGION, "account": ACCOUNT, "endpoint": self.url}
+
     def target(self, name: str) -> dict[str, Any]:
-        """The file of a target that is this lab on what passes for AWS."""
+        """The file of a target that is this lab on what passes for AWS, whose nodes are instances of EC2."""
+        endpoints = list(self.doors.values())[:1]
+        says = "a lab that stands in for instances of EC2: no word about AWS"
+        urls = {node: {"url": url} for node, url in self.doors.items()}
+        return {**self._file(name, says, endpoints, urls), "fis": self.fis}
+
+    def domain_target(self, name: str) -> dict[str, Any]:
+        """The same, as a domain of Amazon OpenSearch Service: one address, and nodes that have none."""
+        says = "a lab that stands in for a domain of Amazon OpenSearch Service: no word about AWS"
+        return {**self._file(name, says, [self.way_in], {}), "domain": self.domain}
+
+    def _file(
+        self, name: str, says: str, endpoints: list[str], more: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, Any]:
+        """``more``: node → what the file says of it beside its zone and its roles."""
         who = administer(self.lab, "GET", "/")[1]
         topology = self.lab.topology
         nodes = {
-            node.name: {"zone": node.zone, "roles": list(node.roles), "url": self.doors[node.name]}
+            node.name: {"zone": node.zone, "roles": list(node.roles), **more.get(node.name, {})}
             for node in topology.nodes
         }
         return {
             "apiVersion": "opensearch-chaos/v1",
             "kind": "existing",
             "name": name,
-            "description": "a lab that stands in for instances of EC2: no word about AWS",
-            "endpoints": list(self.doors.values())[:1],
+            "description": says,
+            "endpoints": endpoints,
             "identity": {"cluster_uuid": who["cluster_uuid"], "cluster_name": who["cluster_name"]},
             "opensearch": topology.version,
             "zones": {"names": {zone: zone for zone in topology.zones}},
             "nodes": nodes,
-            "fis": self.fis,
             "notes": NOTES,
             "caps": {"requests": "500/s", "documents": 20000, "copies": topology.shards * (topology.replicas + 1)},
             "rung": "zone",
@@ -150,6 +174,7 @@ def standing(
         seen = mirror.fill(lab, moto.url, folder)
         hands = stack.enter_context(LabHands(lab, seen, folder, time_scale=time_scale))
         forward = Moto(moto.url)
+        service = domain.DomainService(lab, hands, folder)
         setup = Setup(
             journal=folder / "journal.jsonl",
             place=Place(ACCOUNT, REGION),
@@ -158,7 +183,11 @@ def standing(
             hands=hands,
             resources=Ec2Resources(moto.url),
             alarm_state=Alarms(client("cloudwatch", moto.url)),
-            handlers={"ec2": Ec2(hands, forward), "ssm": Ssm(hands, forward)},
+            handlers={
+                "ec2": Ec2(hands, forward),
+                "ssm": Ssm(hands, forward),
+                "es": service,
+            },
             moto=moto.url,
             policy=ALLOW_ALL if policy is None else read(policy),
             time_scale=time_scale,
@@ -169,16 +198,30 @@ def standing(
         if there.left:
             raise ChaosError(f"what a dead endpoint left in lab {lab.id} could not be undone: {'; '.join(there.left)}")
         silence = stack.enter_context(Silence(seen, hands.connectivity))
-        doors = Doors({node.name: _way(lab, node.name) for node in lab.topology.nodes}, silence)
+        ways = {node.name: _way(lab, node.name) for node in lab.topology.nodes}
+        doors = Doors({**ways, WHOLE: lambda: _any_way(lab, silence)}, silence)
         stack.callback(doors.close)
         doors.open(_before(folder))
         paths.write_json(folder / "doors.json", doors.ports)
         urls = {node: f"{lab.access.scheme}://127.0.0.1:{number}" for node, number in doors.ports.items()}
-        yield Standing(lab, there.url, urls, alarm, f"{time_scale:g}x", moto.url)
+        way_in = urls.pop(WHOLE)
+        yield Standing(lab, there.url, urls, way_in, service, alarm, f"{time_scale:g}x", moto.url)
 
 
 def _way(lab: BaseLab, node: str) -> Any:
     return lambda: lab.administration(node)
+
+
+def _any_way(lab: BaseLab, silent: Callable[[str], bool]) -> Any:
+    """To a data node whose process lives and whose host is reached. Raises OSError where there is none."""
+    names = [
+        node.name
+        for node in lab.topology.data_nodes
+        if lab.process_state(node.name) not in (None, "T", "Z") and not silent(node.name)
+    ]
+    if not names:
+        raise ConnectionRefusedError("no data node is there")
+    return lab.administration(random.choice(names))
 
 
 def _before(folder: Path) -> dict[str, int]:

@@ -16,21 +16,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chaos.aws.catalogue import DOCUMENTS, MARGIN, document_parameters, iso
-from chaos.base.errors import ChaosError, FaultError, Lacking
+from chaos.base.errors import FaultError, Lacking
 from chaos.base.text import listed
 from chaos.base.units import Duration
 from chaos.definitions.fis import LONGEST, FisFile
 from chaos.faults.effects import CutOff, NodeEffects, Restarted
-from chaos.faults.evidence import Evidence, Look, Probe
+from chaos.faults.evidence import Evidence
 from chaos.faults.fault import Grade, Link
 from chaos.faults.kind import Kind
 from chaos.faults.kinds.cluster_manager import QuorumLoss
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, OnLinks
 from chaos.faults.kinds.node import NodeKill, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss, ZoneSlowness
-from chaos.faults.moves import Move, Reversible, operation, said
+from chaos.faults.moves import Move, Reversible, operation
 from chaos.faults.offers import Aim, Means, Provider
-from chaos.faults.probes import Pair
+from chaos.faults.seconded import Seconded
 from chaos.opensearch.views import administer
 from chaos.target.existing.fis import SHELL, Ask, Fis
 from chaos.target.existing.target import ExistingTarget
@@ -575,51 +575,19 @@ def loss(fault: NetworkLoss, aim: Aim) -> Means:
 # ---- what is believed ---------------------------------------------------------------------------------------
 
 
-class Running:
-    """The evidence ``own``, and beside it what FIS says of the experiment: proven is what both show.
+class Running(Seconded):
+    """The evidence ``own``, and beside it what FIS says of the experiment.
 
-    FIS's word alone proves nothing. Against it nothing is proven either: an experiment that is over, or an action that
-    failed or was skipped, is no fault of ours, whatever is seen. ``patience``: seconds of each deadline at the least.
+    An experiment that is over, or an action that failed or was skipped, is no fault of ours, whatever is seen.
     """
 
+    what, expected = "reported by FIS: the experiment", "running"
+
     def __init__(self, own: Evidence, fault: str, patience: float = 0.0) -> None:
-        self._own, self._fault = own, fault
-        self.effect_deadline = max(own.effect_deadline, patience)
-        self.gone_deadline = max(own.gone_deadline, patience)
-        self.held_deadline, self.holds = own.held_deadline, own.holds
+        super().__init__(own, patience=patience)
+        self._fault = fault
 
-    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
-        self._own.beside(links, nodes)
-
-    def before(self, lab: Lab) -> Look:
-        return self._own.before(lab)
-
-    def in_effect(self, lab: Lab) -> Look:
-        return self._with(lab, self._own.in_effect(lab), over=False)
-
-    def held(self, lab: Lab) -> Look:
-        return self._with(lab, self._own.held(lab), over=False)
-
-    def still(self, lab: Lab) -> Look | None:
-        look = self._own.still(lab)
-        return None if look is None else self._with(lab, look, over=False)
-
-    def suspect(self, pairs: Sequence[Pair]) -> None:
-        self._own.suspect(pairs)
-
-    def gone(self, lab: Lab) -> Look:
-        return self._with(lab, self._own.gone(lab), over=True)
-
-    def close(self) -> None:
-        self._own.close()
-
-    def _with(self, lab: Lab, look: Look, *, over: bool) -> Look:
-        expected = "over" if over else "running"
-        try:
-            assert isinstance(lab, ExistingTarget)
-            word = there(lab).word(lab.run, self._fault)
-            probe = Probe("reported by FIS: the experiment", expected, word.says, word.over if over else word.running)
-        except ChaosError as error:
-            probe = Probe("reported by FIS: the experiment", expected, f"nobody says: {said(error)}", False)
-        says = look.says if probe.ok else f"{look.says}; {probe.what}: {probe.measured}"
-        return Look(look.proven and probe.ok, says, [*look.probes, probe])
+    def word(self, lab: Lab, *, over: bool) -> tuple[str, bool]:
+        assert isinstance(lab, ExistingTarget)
+        word = there(lab).word(lab.run, self._fault)
+        return word.says, word.over if over else word.running

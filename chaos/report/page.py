@@ -156,6 +156,7 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
         "projection": _projection(tables),
         "headroom": headroom.section(record, tables),
         "others": foreign.section(record, tables),
+        "domain": tables.get("domain"),
         "returned": tables.get("returned"),
         "swaps": tables.get("swaps"),
         "ends": tables.get("ends") or [],

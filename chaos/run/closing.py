@@ -218,6 +218,8 @@ class Closing(RunState):
         self.echo.stop()
         if self.others is not None:
             self.others.stop()
+        if self.domain is not None:
+            self.domain.stop()
         if self.driver is not None:
             self.driver.kill()
             self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []

@@ -157,6 +157,8 @@ class Loading(RunState):
     def load_on(self) -> None:
         self.ends.start()
         if self.there is not None:
+            if self.domain is not None:
+                self.domain.start()
             self.listen()
             self.stage("notes")
             keeper = self.there.begin(self.folder / "logs")

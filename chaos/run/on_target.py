@@ -147,8 +147,9 @@ def _refused_past_balancers(experiment: Experiment, file: ExistingFile) -> list[
     return rows
 
 
-SSH, FIS = "ssh", "fis"
-"""The providers that work on hosts, and by AWS FIS."""
+SSH, FIS, DOMAIN = "ssh", "fis", "domain"
+"""The providers that work on hosts, by AWS FIS, and by Amazon OpenSearch Service."""
+DOMAIN_REMEDY = "see docs/domain.md: what AWS asks for"
 FIS_WATCH_SECONDS = 3.0
 LOOKS_SECONDS = 30.0
 """What looks before and after a phase add to it."""
@@ -289,6 +290,18 @@ def refused_fis(target: ExistingTarget, experiment: Experiment, offers: Offers) 
             Row("AWS FIS", Sign.BLOCKS, error.message, error.remedy or "see: opensearch-chaos fis preflight"),
         ]
     return [*rows, *(Row("AWS FIS", Sign.BLOCKS, says, "see: opensearch-chaos fis preflight") for says in problems)]
+
+
+def refused_domain(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
+    """What keeps Amazon OpenSearch Service from making the experiment's faults: asked of AWS by reading alone."""
+    mine = [each for each in plan.faults(experiment) if offers.meant(each.params.kind).provider == DOMAIN]
+    if not mine or target.domain is None:
+        return []
+    try:
+        problems = target.domain.not_ready()
+    except ChaosError as error:
+        return [Row("the domain", Sign.BLOCKS, error.message, error.remedy or DOMAIN_REMEDY)]
+    return [Row("the domain", Sign.BLOCKS, says, DOMAIN_REMEDY) for says in problems]
 
 
 def host_rows(target: ExistingTarget) -> list[Row]:

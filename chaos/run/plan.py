@@ -290,6 +290,7 @@ def there(target: Existing) -> list[str]:
         *([alone] if file.by_doors else []),
         *(["no certificate is checked (verify: false)"] if not access.verify else []),
         *([file.fis.says] if file.fis is not None else []),
+        *([file.domain.says] if file.domain is not None else []),
     ]
 
 

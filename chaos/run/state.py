@@ -23,6 +23,7 @@ from chaos.load.driver import Driver
 from chaos.observe import echo
 from chaos.observe.configuration import Configuration
 from chaos.observe.counted import Counts, everything
+from chaos.observe.domain import DomainHealth
 from chaos.observe.ends import Ends, Fact
 from chaos.observe.sampler import Sampler
 from chaos.observe.slis import Slis
@@ -55,6 +56,7 @@ class RunState:
     counted: Counts = staticmethod(everything)
     """What of a view says how the cluster is: where others have indices too, not all."""
     others: Others | None = None
+    domain: DomainHealth | None = None
     """What others do there; None on a lab."""
     ceased_at: int | None = None
     """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
@@ -93,6 +95,8 @@ class RunState:
             asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
             self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked)
             self.others = Others(there.target, folder / "history" / FOREIGN, self.broken, stop.ask)
+            if (domain := there.domain) is not None:
+                self.domain = DomainHealth(domain.health, self.events, domain.health_every)
             stop.at_once = self.cease
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = plan.by_phase(experiment)

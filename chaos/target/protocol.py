@@ -37,6 +37,7 @@ CAPABILITIES = {
     "disks": "a disk of its own for each node, that can be full, stalled, read-only, broken or cut off from power",
     "hosts": "a program of ours on the hosts of nodes that others own, reached by ssh",
     "fis": "AWS FIS in the account of the instances on which the nodes are",
+    "domain": "Amazon OpenSearch Service itself, for a domain of its own",
     "throttle": "limit how fast a node's disk takes writes",
 }
 HOOK = "hook:"
@@ -46,6 +47,7 @@ NO_OWNERS: dict[str, str | None] = {
     **{f"{HOOK}{kind}": "hooks are programs of a cluster's owners, and a lab is ours" for kind in hooks.KINDS},
     "hosts": "the hosts of a lab are ours, and no ssh leads to them",
     "fis": "the nodes of a lab are no instances of EC2",
+    "domain": "a lab is no domain of Amazon OpenSearch Service",
 }
 """Of labs: each of these capabilities, with why it is not there."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from chaos.base.access import PLAIN
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Topology, load_topology
-from chaos.faults.evidence import Look
+from chaos.faults.evidence import Look, Probe
 from chaos.faults.fault import Fault
 from chaos.faults.moves import Reversible
 from chaos.opensearch.cluster import Zoning
@@ -279,3 +279,18 @@ class FakeEvidence:
 def a_fault(id: str, moves: list[Reversible], evidence: Any = None, needs: tuple[str, ...] = ()) -> Fault:
     made = evidence or FakeEvidence()
     return Fault(id, "network.latency", f"fault {id}", "as told", (), (), tuple(moves), lambda: made, needs, "#000")
+
+
+class Shown:
+    """Evidence that always says the same."""
+
+    effect_deadline = gone_deadline = held_deadline = 1.0
+    holds = True
+
+    def __init__(self, proven: bool) -> None:
+        self.look = Look(proven, "seen", [Probe("it", "x", "x", proven)])
+
+    def before(self, lab: Any) -> Look:
+        return self.look
+
+    in_effect = held = still = gone = before

@@ -235,8 +235,8 @@ class Listened(Clients):
         super().__init__(file.region, endpoint=file.endpoint, account=file.account)
         self._ears, self._attended = ears, set[str]()
 
-    def _client(self, service: str) -> Any:
-        made = super()._client(service)
+    def _client(self, service: str, *, once: bool = False) -> Any:
+        made = super()._client(service, once=once)
         if service not in self._attended:
             self._attended.add(service)
             self._ears.attend(service, made)

@@ -76,7 +76,7 @@ class _TamperedConnection(Connection):
     def deliver(self, endpoint: Endpoint, request: Request) -> None:
         server = self.server
         assert isinstance(server, _TamperedServer)
-        tamper = server.tamper(operation_of(endpoint, request))
+        tamper = server.tamper(endpoint.operation(request))
         what = None if tamper is None else tamper.what
         refused = {
             "throttle": "ThrottlingException",
@@ -116,15 +116,6 @@ class _TamperedConnection(Connection):
 
 
 _TamperedServer.connection = _TamperedConnection
-
-
-def operation_of(endpoint: Endpoint, request: Request) -> str:
-    if request.service != "fis":
-        return request.operation
-    try:
-        return endpoint.routes.parse(request.method, request.path, request.body)[0]
-    except Refused:
-        return ""
 
 
 def _idle_stop(endpoint: Endpoint, request: Request) -> Answered:

@@ -44,7 +44,7 @@ def test_what_failed_stays_beside_what_passed_later() -> None:
     every = kills.merged(first, later)
     assert kills.merged(every, later) == every and len(every) == 4
     said = kills.table(every)
-    assert "2 kills passed, on commits abc, def" in said
+    assert "Kills passed at 2 moments, 2 in all, on commits abc, def" in said
     assert "Failed at first and passed later: seeds 2." in said and "not passed since: seeds 1." in said
     assert "| ssh | 1 | 3 | 3 |" in said and "| runner, cut off | 1 | 50 | 50 |" in said
 

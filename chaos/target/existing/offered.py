@@ -1,6 +1,7 @@
 """What a cluster that exists has for faults: its REST API, and what its file names beside it.
 
-These are Toxiproxies, hosts, programs and AWS FIS. What else faults need is lacking, in words.
+These are Toxiproxies, hosts, programs, AWS FIS and Amazon OpenSearch Service. What else faults need is lacking, in
+words.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Callable
 from chaos.definitions.existing import ExistingFile
 from chaos.target.protocol import CAPABILITIES, HOOK
 
-ORDER = ("rest", "toxiproxy", "ssh", "hooks", "fis")
+ORDER = ("rest", "toxiproxy", "ssh", "hooks", "fis", "domain")
 """Of providers, the first one first: those whose proof is the surer one come before the owners' own programs."""
-LINKS, HOSTS, FIS = "links", "hosts", "fis"
+LINKS, HOSTS, FIS, DOMAIN = "links", "hosts", "fis", "domain"
 ASKED_ALONE = ("node.pause", "network.drop", "network.hang", "network.refuse")
 """Kinds of which nothing is seen where no node is reached by itself."""
 
@@ -23,7 +24,9 @@ NOT_YET = {
     "cluster_manager.admin_storm": "what it takes from requests of others is not watched",
 }
 """Kinds that REST could carry out there, and why they are not."""
-NEVER = frozenset(each for each in CAPABILITIES if each not in (LINKS, HOSTS, FIS) and not each.startswith(HOOK))
+NEVER = frozenset(
+    each for each in CAPABILITIES if each not in (LINKS, HOSTS, FIS, DOMAIN) and not each.startswith(HOOK)
+)
 """Capabilities that no file gives, whatever it names."""
 
 
@@ -39,7 +42,8 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
             return "no node is reached by itself, so nobody could be asked how it is: a url for each node"
         if capability == FIS and file.by_doors:
             return "no node is reached by itself, so nothing would show what FIS made of it: a url for each node"
-        has = {LINKS: bool(file.toxiproxies), HOSTS: file.hosts is not None, FIS: file.fis is not None}
+        has = {LINKS: bool(file.toxiproxies), HOSTS: file.hosts is not None}
+        has |= {FIS: file.fis is not None, DOMAIN: file.domain is not None}
         if has.get(capability):
             return None
         what = CAPABILITIES.get(capability, capability)
@@ -49,6 +53,8 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
             return f"the file names no hosts ({what})"
         if capability == FIS:
             return f"the file says nothing of AWS FIS ({what})"
+        if capability == DOMAIN:
+            return f"the file names no domain ({what})"
         return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
 
     return lacks

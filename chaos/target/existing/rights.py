@@ -45,6 +45,13 @@ CONTROLLERS = (
 elected cluster manager."""
 OWN = ("indices_all",)
 """Of the run's own indices everything: it makes, fills, reads and deletes them."""
+DESCRIBE = (
+    "es:DescribeDomain",
+    "es:DescribeDomainHealth",
+    "es:DescribeDomainNodes",
+    "es:ListDomainMaintenances",
+)
+"""What is asked of Amazon OpenSearch Service itself."""
 CANARIES = f"{CANARY}-*"
 
 
@@ -64,18 +71,25 @@ def role(file: ExistingFile) -> dict[str, Any]:
 
 
 def policy(file: ExistingFile) -> dict[str, Any]:
-    """A policy of IAM for a domain of Amazon OpenSearch Service; ACCOUNT and DOMAIN are to be filled in.
+    """A policy of IAM for a domain of Amazon OpenSearch Service; where the file names none, ACCOUNT and DOMAIN are to
+    be filled in.
 
     IAM knows methods and paths, no actions: on a path with ``*`` everything below it is allowed.
     """
     region = file.access.sigv4.region if file.access.sigv4 is not None else "REGION"
     domain = f"arn:aws:es:{region}:ACCOUNT:domain/DOMAIN"
+    if (named := file.domain) is not None:
+        domain = f"arn:aws:es:{named.region}:{named.account}:domain/{named.name}"
     statements = [{"Effect": "Allow", "Action": ["es:ESHttpGet"], "Resource": [f"{domain}/*"]}]
+    if file.domain is not None:
+        statements.append({"Effect": "Allow", "Action": list(DESCRIBE), "Resource": [domain]})
     if file.reads is not None:
         searches = [f"{domain}/{each}/_search" for each in file.reads.indices]
         statements.append({"Effect": "Allow", "Action": ["es:ESHttpPost"], "Resource": searches})
     rung = RUNGS.index(file.rung)
     if rung >= RUNGS.index("node"):
+        if file.domain is not None:
+            statements.append({"Effect": "Allow", "Action": ["es:StartDomainMaintenance"], "Resource": [domain]})
         own = [f"{file.prefix}*", *([file.notes, f"{file.notes}/*"] if file.notes else [])]
         statements.append(_statement(domain, ("Head", "Put", "Post", "Delete"), own))
     if rung >= RUNGS.index("zone"):

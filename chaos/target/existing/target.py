@@ -30,6 +30,7 @@ from chaos.definitions.hooks import Hook
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.rest import NodeClient
 from chaos.target.existing import offered
+from chaos.target.existing.domain import Domain
 from chaos.target.existing.door import DoorClient
 from chaos.target.existing.fis import Fis
 from chaos.target.existing.hosts import UNASKED, Hosts, unlike
@@ -123,6 +124,7 @@ class ExistingTarget(BaseLab):
         self._toxiproxies = {server.label: server.address for server in file.toxiproxies}
         self.hosts = hosts_of(target)
         self.fis = None if file.fis is None else Fis(file.fis, file.name)
+        self.domain = None if file.domain is None else Domain(file.domain)
         self._groups = TheirGroups(self.hosts)
         self._disks = TheirDisks(self.hosts)
         self._clients = {client_host(zone): each.ssh for zone, each in clients_of(file).items() if each.ssh is not None}

@@ -193,6 +193,7 @@ def ask(made: Clients, *services: str) -> None:
         "cloudwatch": "describe_alarms",
         "iam": "list_roles",
         "resourcegroupstaggingapi": "get_resources",
+        "opensearch": "list_domain_names",
     }
     assert set(asks) == set(SERVICES)
     for service in services:
@@ -220,7 +221,7 @@ def test_nothing_leads_a_local_target_elsewhere(
     ask(made, *services)
     assert elsewhere.asked == []
     assert set(reached) == {("127.0.0.1", local.port)}
-    signed = {"cloudwatch": "monitoring", "resourcegroupstaggingapi": "tagging"}
+    signed = {"cloudwatch": "monitoring", "resourcegroupstaggingapi": "tagging", "opensearch": "es"}
     assert {each.service for each in local.asked} == {signed.get(service, service) for service in services}
     assert {each.key for each in local.asked} == {LOCAL_KEY}
     assert {each.region for each in local.asked if each.service != "iam"} == {REGION}
@@ -320,7 +321,7 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_account_is_asked_once_and_clients_are_made_once(local: StandIn) -> None:
     made = Clients(REGION, endpoint=local.url, account=ACCOUNT)
     assert made.check() == f"arn:aws:iam::{ACCOUNT}:user/tester"
-    by_name = (made.fis, made.ec2, made.ssm, made.sts, made.cloudwatch, made.iam, made.tagging)
+    by_name = (made.fis, made.ec2, made.ssm, made.sts, made.cloudwatch, made.iam, made.tagging, made.domains)
     assert by_name == tuple(made.client(name) for name in SERVICES)
     assert len(local.asked) == 1 and made.local
     with pytest.raises(ValueError, match="no client for s3"):
@@ -415,8 +416,16 @@ def test_a_target_that_is_aws_speaks_to_aws(reached: list[Any]) -> None:
         "cloudwatch": f"https://monitoring.{REGION}.amazonaws.com",
         "iam": "https://iam.amazonaws.com",
         "resourcegroupstaggingapi": f"https://tagging.{REGION}.amazonaws.com",
+        "opensearch": f"https://es.{REGION}.amazonaws.com",
     }
     assert reached == [] and not made.local and len(requests) == 1
+
+
+def test_what_has_no_token_is_sent_once() -> None:
+    made = Clients(REGION, account=ACCOUNT)
+    as_aws(made)
+    attempts = [made.client("opensearch", once=once).meta.config.retries for once in (False, True)]
+    assert [each["total_max_attempts"] for each in attempts] == [5, 1]
 
 
 def test_another_account_of_aws_is_refused(reached: list[Any]) -> None:

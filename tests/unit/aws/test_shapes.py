@@ -283,6 +283,7 @@ def test_every_pattern_can_be_read() -> None:
         (r"^([\p{L}\p{Z}\p{N}\p{P}\p{M}]*)$", "a-b (c)!", "a+b"),
         (r"\P{L}", "7", "a"),
         (r"\pL+", "äb", "1"),
+        (r"\p{XDigit}{2}", "aF", "g0"),
         (r"\p{Lu}b", "Ab", "ab"),
         (r"^arn:role\/[\w-\/.@+=,]{1,17}$", "arn:role/a-b/c", "arn:role/a b"),
         (r"[\w-]+", "a-b", "a.b"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import fakes
 import pytest
+from fakes import Shown
 from hypothesis import given
 from hypothesis import strategies as st
 from shipped import ROOT
@@ -19,7 +20,7 @@ from chaos.base.units import Duration
 from chaos.commands.fis import ACTIONS, BEGIN, END, table
 from chaos.definitions.fis import FisFile
 from chaos.definitions.steps import Scene
-from chaos.faults.evidence import LinkEvidence, Look, Probe
+from chaos.faults.evidence import LinkEvidence
 from chaos.faults.fault import Fault
 from chaos.faults.kind import built
 from chaos.providers import fis as provider
@@ -311,19 +312,6 @@ def test_an_instance_that_does_not_run_is_refused() -> None:
 
 
 # ---- what is believed ---------------------------------------------------------------------------------------
-
-
-class Shown:
-    effect_deadline = gone_deadline = held_deadline = 1.0
-    holds = True
-
-    def __init__(self, proven: bool) -> None:
-        self.look = Look(proven, "seen", [Probe("it", "x", "x", proven)])
-
-    def before(self, lab: Any) -> Look:
-        return self.look
-
-    in_effect = held = still = gone = before
 
 
 @pytest.mark.parametrize("seen", [True, False])

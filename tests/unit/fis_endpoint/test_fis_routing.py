@@ -13,7 +13,7 @@ from fiskit import HAS_SHAPES, Shapes, shapes, template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.fis_endpoint.routing import MODELLED, Refused, Routes, refusal
+from chaos.fis_endpoint.routing import MODELLED, OF_DOMAINS, Refused, Routes, refusal
 
 botocore = pytest.importorskip("botocore", reason="boto3 is the extra [aws]")
 needs_limits = pytest.mark.skipif(not HAS_SHAPES, reason="chaos.aws.shapes is not there")
@@ -140,6 +140,14 @@ def test_no_input_has_a_moment() -> None:
 def test_modelled_errors_have_the_models_status() -> None:
     shapes_of_errors = {error.name: error for name in OPERATIONS for error in MODEL.operation_model(name).error_shapes}
     assert {name: error.metadata["error"]["httpStatusCode"] for name, error in shapes_of_errors.items()} == MODELLED
+
+
+def test_so_have_those_of_domains() -> None:
+    import botocore.session
+
+    model = botocore.session.Session().get_service_model("opensearch")
+    errors = {error.name: error for error in model.operation_model("StartDomainMaintenance").error_shapes}
+    assert {name: errors[name].metadata["error"]["httpStatusCode"] for name in OF_DOMAINS} == OF_DOMAINS
 
 
 def test_an_error_is_read_by_botocore() -> None:

@@ -46,7 +46,7 @@ def test_instances_of_ec2_are_no_problem(tmp_path: Path) -> None:
     assert load_existing(written(tmp_path)).written.fis is not None
 
 
-SERVICE = "11:1: .*domain of Amazon OpenSearch Service, whose.*no action: expected no fis; a hook of yours may ask"
+SERVICE = "11:1: .*domain of Amazon OpenSearch Service, whose.*no action: expected no fis; name the domain instead"
 OF_PODS = "pods on EKS are not hit by AWS FIS here.*leave fis out, and name hooks of yours"
 HOST, SAYS = "search.staging.example", ", role:"
 

@@ -1,0 +1,73 @@
+"""Evidence by effect, and beside it the word of whoever carries a fault out: proven is what both show.
+
+A word alone proves nothing, since who is asked to break something may say that it did. Against it nothing is proven
+either: what is seen while nothing of ours is under way is no fault of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaos.base.errors import ChaosError
+from chaos.faults.evidence import Evidence, Look, Probe
+from chaos.faults.moves import said
+from chaos.faults.probes import Pair
+from chaos.target.protocol import Lab
+
+
+class Seconded:
+    """The evidence ``own`` with a word beside it. ``patience``: seconds of each deadline at the least.
+
+    ``what``: whose word it is, and about what; ``expected``: what it must be while the fault is in effect.
+    """
+
+    what: str
+    expected: str
+
+    def __init__(self, own: Evidence, *, patience: float = 0.0) -> None:
+        self._own = own
+        self.effect_deadline = max(own.effect_deadline, patience)
+        self.gone_deadline = max(own.gone_deadline, patience)
+        self.held_deadline, self.holds = own.held_deadline, own.holds
+
+    def word(self, lab: Lab, *, over: bool) -> tuple[str, bool]:
+        """What is said, and whether it fits: a fault in effect, or one that is ``over``. May raise ChaosError."""
+        raise NotImplementedError
+
+    def beside(self, links: frozenset[Pair], nodes: frozenset[str]) -> None:
+        self._own.beside(links, nodes)
+
+    def before(self, lab: Lab) -> Look:
+        return self._own.before(lab)
+
+    def in_effect(self, lab: Lab) -> Look:
+        return self._with(lab, self._own.in_effect(lab), over=False)
+
+    def held(self, lab: Lab) -> Look:
+        return self._with(lab, self._own.held(lab), over=False)
+
+    def still(self, lab: Lab) -> Look | None:
+        look = self._own.still(lab)
+        return None if look is None else self._with(lab, look, over=False)
+
+    def suspect(self, pairs: Sequence[Pair]) -> None:
+        self._own.suspect(pairs)
+
+    def gone(self, lab: Lab) -> Look:
+        return self._with(lab, self._own.gone(lab), over=True)
+
+    def close(self) -> None:
+        self._own.close()
+
+    def _with(self, lab: Lab, look: Look, *, over: bool) -> Look:
+        try:
+            says, well = self.word(lab, over=over)
+        except ChaosError as error:
+            says, well = f"nobody says: {said(error)}", False
+        return with_probe(look, Probe(self.what, "over" if over else self.expected, says, well))
+
+
+def with_probe(look: Look, probe: Probe) -> Look:
+    """The look with one more probe, without which nothing is proven."""
+    says = look.says if probe.ok else f"{look.says}; {probe.what}: {probe.measured}"
+    return Look(look.proven and probe.ok, says, [*look.probes, probe])
