@@ -13,10 +13,12 @@ import ipaddress
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from chaos.base.errors import ChaosError, InvalidInput, MissingPrerequisite
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, MissingPrerequisite
 from chaos.base.sigv4 import CREDENTIALS, INSTALL
 from chaos.base.text import one_line
 
@@ -379,6 +381,17 @@ def said(error: BaseException) -> str:
     if isinstance(error, ChaosError):
         return error.message
     return type(error).__name__  # botocore's other words may quote what a credential program or a file said
+
+
+@contextmanager
+def in_words(service: str, operation: str) -> Iterator[None]:
+    """What botocore raises, as a FaultError with what AWS says."""
+    try:
+        yield
+    except ChaosError:
+        raise
+    except Exception as error:  # botocore makes its exceptions while it runs
+        raise FaultError(f"{service} {operation}: {said(error)}") from error
 
 
 def _bare(url: Any) -> str:

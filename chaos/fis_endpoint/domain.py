@@ -81,15 +81,12 @@ class Book:
 class DomainService:
     """Answers requests that are signed for ``es``. What a dead endpoint had begun is ended before it answers.
 
-    ``restart``: node → None, once it has been restarted; for tests, which spoil it. Raises InvalidInput where what was
-    written down cannot be read.
+    Raises InvalidInput where what was written down cannot be read.
     """
 
-    def __init__(
-        self, lab: BaseLab, hands: LabHands, folder: Path, *, restart: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, lab: BaseLab, hands: LabHands, folder: Path) -> None:
         self._lab, self._hands = lab, hands
-        self._restart = self._by_hands if restart is None else restart
+        self._restart = self._by_hands
         self._book = Book(folder / "maintenances.json")
         self._routes = Routes(Model("opensearch"), "opensearch", "2021-01-01")
         self._zones = {zone: name for zone, (name, _) in hands.mirror.availability_zones().items()}

@@ -232,13 +232,16 @@ def lasts(experiment: Experiment, each: plan.Planned) -> float:
     return seconds
 
 
+def faults_by(provider: str, experiment: Experiment, offers: Offers) -> list[plan.Planned]:
+    """The experiment's faults that this provider makes."""
+    return [each for each in plan.faults(experiment) if offers.meant(each.params.kind).provider == provider]
+
+
 def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, offers: Offers) -> list[Row]:
     """Hosts that do not prove that they are what the file says, or that cannot do what the experiment asks of them."""
     asked: dict[str, set[str]] = {}
     held: dict[str, float] = {}
-    for each in plan.faults(experiment):
-        if offers.meant(each.params.kind).provider != SSH:
-            continue
+    for each in faults_by(SSH, experiment, offers):
         fault = plan.preview(each, experiment, seed, target.wiring, offers)
         if fault is None:  # only the moment decides whom it hits
             for node in target.hosts.of_nodes:
@@ -274,7 +277,7 @@ def refused_hosts(target: ExistingTarget, experiment: Experiment, seed: int, off
 
 def refused_fis(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
     """What keeps AWS FIS from making the experiment's faults: asked of AWS by reading alone."""
-    mine = [each for each in plan.faults(experiment) if offers.meant(each.params.kind).provider == FIS]
+    mine = faults_by(FIS, experiment, offers)
     if not mine or target.fis is None:
         return []
     rows = []
@@ -294,8 +297,7 @@ def refused_fis(target: ExistingTarget, experiment: Experiment, offers: Offers) 
 
 def refused_domain(target: ExistingTarget, experiment: Experiment, offers: Offers) -> list[Row]:
     """What keeps Amazon OpenSearch Service from making the experiment's faults: asked of AWS by reading alone."""
-    mine = [each for each in plan.faults(experiment) if offers.meant(each.params.kind).provider == DOMAIN]
-    if not mine or target.domain is None:
+    if not faults_by(DOMAIN, experiment, offers) or target.domain is None:
         return []
     try:
         problems = target.domain.not_ready()
@@ -395,7 +397,7 @@ class OnTarget:
 
     def _by(self, provider: str) -> bool:
         """Whether anything of the experiment is done by this provider."""
-        return any(self.offers.meant(each.params.kind).provider == provider for each in plan.faults(self.experiment))
+        return bool(faults_by(provider, self.experiment, self.offers))
 
     def _watch_fis(self) -> None:
         """An experiment of FIS's that ended before we stopped it ends the run: an alarm did it, or a person."""

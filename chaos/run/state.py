@@ -56,8 +56,9 @@ class RunState:
     counted: Counts = staticmethod(everything)
     """What of a view says how the cluster is: where others have indices too, not all."""
     others: Others | None = None
-    domain: DomainHealth | None = None
     """What others do there; None on a lab."""
+    domain: DomainHealth | None = None
+    """What AWS says of the domain; None where it is none."""
     ceased_at: int | None = None
     """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chaos.aws.clients import Clients, paged, said
-from chaos.base.errors import ChaosError, FaultError, LabError
+from chaos.aws.clients import Clients, in_words, paged
+from chaos.base.errors import FaultError, LabError
 from chaos.base.text import listed
 from chaos.definitions.domain import DomainFile
 from chaos.target.existing.fis import Ask
@@ -75,14 +75,10 @@ class Domain:
         return LOCAL_POLL_SECONDS if self.file.local else HEALTH_SECONDS
 
     def _call(self, operation: str, *, once: bool = False, **given: Any) -> dict[str, Any]:
-        try:
+        with in_words("opensearch", operation):
             client = self.clients.client("opensearch", once=once)
             answer: dict[str, Any] = getattr(client, operation)(DomainName=self.file.name, **given)
             return answer
-        except ChaosError:
-            raise
-        except Exception as error:  # botocore makes its exceptions while it runs
-            raise FaultError(f"opensearch {operation}: {said(error)}") from error
 
     # ---- how it is ------------------------------------------------------------------------------------------
 
@@ -199,12 +195,8 @@ class Domain:
         ]
 
     def _maintenances(self) -> list[dict[str, Any]]:
-        try:
+        with in_words("opensearch", "list_domain_maintenances"):
             pages = paged(self.clients.domains, "list_domain_maintenances", DomainName=self.file.name)
-        except ChaosError:
-            raise
-        except Exception as error:  # as above
-            raise FaultError(f"opensearch list_domain_maintenances: {said(error)}") from error
         if any("DomainMaintenances" not in page for page in pages):
             raise FaultError("opensearch list_domain_maintenances: an answer without DomainMaintenances")
         return [each for page in pages for each in page["DomainMaintenances"]]

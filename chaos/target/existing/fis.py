@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chaos.aws.clients import Clients, paged, said
+from chaos.aws.clients import Clients, in_words, paged
 from chaos.aws.eks import cluster_of
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.base.text import listed, one_line
@@ -109,7 +108,7 @@ class Fis:
 
     def call(self, service: str, operation: str, **given: Any) -> dict[str, Any]:
         """One call. Raises FaultError with what AWS says."""
-        with _in_words(service, operation):
+        with in_words(service, operation):
             answer: dict[str, Any] = getattr(self.clients.client(service), operation)(**given)
             return answer
 
@@ -123,7 +122,7 @@ class Fis:
 
     def _all(self, service: str, operation: str, key: str, **given: Any) -> list[dict[str, Any]]:
         """Of all pages what stands under ``key``. A page without it, of services that always send it, is no page."""
-        with _in_words(service, operation):
+        with in_words(service, operation):
             pages = paged(self.clients.client(service), operation, **given)
         if service in ("fis", "ssm") and any(key not in page for page in pages):
             raise FaultError(f"{service} {operation}: an answer without {key}")
@@ -610,17 +609,6 @@ class Fis:
             if each["state"]["status"] not in OVER
         ]
         return found + [f"the template {each['id']} of FIS is still there" for each in self.templates(run)]
-
-
-@contextmanager
-def _in_words(service: str, operation: str) -> Iterator[None]:
-    """What botocore raises, as a FaultError with what AWS says."""
-    try:
-        yield
-    except ChaosError:
-        raise
-    except Exception as error:  # botocore makes its exceptions while it runs
-        raise FaultError(f"{service} {operation}: {said(error)}") from error
 
 
 def token(run: str, fault: str, what: str) -> str:

@@ -14,6 +14,13 @@ from chaos.target.protocol import CAPABILITIES, HOOK
 ORDER = ("rest", "toxiproxy", "ssh", "hooks", "fis", "domain")
 """Of providers, the first one first: those whose proof is the surer one come before the owners' own programs."""
 LINKS, HOSTS, FIS, DOMAIN = "links", "hosts", "fis", "domain"
+UNNAMED = {
+    LINKS: "the file names no Toxiproxies of yours",
+    HOSTS: "the file names no hosts",
+    FIS: "the file says nothing of AWS FIS",
+    DOMAIN: "the file names no domain",
+}
+"""Why what a file may give is not there."""
 ASKED_ALONE = ("node.pause", "network.drop", "network.hang", "network.refuse")
 """Kinds of which nothing is seen where no node is reached by itself."""
 
@@ -47,15 +54,9 @@ def by(file: ExistingFile) -> Callable[[str], str | None]:
         if has.get(capability):
             return None
         what = CAPABILITIES.get(capability, capability)
-        if capability == LINKS:
-            return f"the file names no Toxiproxies of yours ({what})"
-        if capability == HOSTS:
-            return f"the file names no hosts ({what})"
-        if capability == FIS:
-            return f"the file says nothing of AWS FIS ({what})"
-        if capability == DOMAIN:
-            return f"the file names no domain ({what})"
-        return f"a cluster that exists is reached by REST alone, and this needs more ({what})"
+        return (
+            f"{UNNAMED.get(capability, 'a cluster that exists is reached by REST alone, and this needs more')} ({what})"
+        )
 
     return lacks
 
