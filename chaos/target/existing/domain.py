@@ -58,6 +58,8 @@ class Domain:
 
     def __init__(self, file: DomainFile) -> None:
         self.file = file
+        self._unlisted = set[str]()
+        """Nodes of which AWS took a maintenance that it did not list."""
 
     @cached_property
     def clients(self) -> Clients:
@@ -161,10 +163,16 @@ class Domain:
         except FaultError:
             if self._appeared(node_id, before) is None:
                 raise
+            return
+        if self._appeared(node_id, before) is None:
+            self._unlisted.add(node_id)
+            raise FaultError(f"AWS took it, and does not list a maintenance of {node_id}")
 
     def settle(self, node_id: str, before: Collection[str], *, within: float = SETTLE_SECONDS) -> None:
         """Until none of ours is under way: what was begun cannot be taken back. Raises FaultError for one that is."""
         if self._appeared(node_id, before) is None:
+            if node_id in self._unlisted:
+                raise FaultError(f"whether the maintenance of {node_id} is over is not known: AWS does not list it")
             return
         end = time.monotonic() + within
         while going := [_words(each) for each in self._ours(node_id, before) if each.get("Status") in UNDER_WAY]:

@@ -211,6 +211,18 @@ def test_reading_is_asked_again(there: There, what: Any) -> None:
         assert there.domain.health()["ClusterHealth"] == "Green"
 
 
+def test_what_aws_took_and_does_not_list_is_not_known_to_be_over(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
+    id, before = there.domain.node_id(there.ask, NODE), there.domain.known()
+    with monkeypatch.context() as silent:
+        silent.setattr(there.domain, "_maintenances", list)
+        with pytest.raises(FaultError, match="AWS took it, and does not list"):
+            there.domain.maintain(id, before)
+        with pytest.raises(FaultError, match=r"whether the maintenance .* is over is not known"):
+            there.domain.settle(id, before)
+    there.domain.settle(id, before)
+    assert there.domain.word(id, before).over and there.restarts() == 1
+
+
 def test_a_list_that_was_cut_short_is_no_list(there: There) -> None:
     """It would say that nothing of ours is under way."""
     there.times.what, there.times.operations, there.times.left = "cut", frozenset({"ListDomainMaintenances"}), 1
