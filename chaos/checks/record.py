@@ -128,6 +128,8 @@ class Record:
 
     def __init__(self, history: HistoryLike) -> None:
         self.plan: Plan = history.plan
+        self.rules = int(self.plan.get("rules", 1))
+        """The rules by which the run is judged (:data:`chaos.history.format.RULES`)."""
         self.events: list[dict[str, Any]] = sorted(history.events, key=lambda event: int(event.get("t", 0)))
         self.driver: list[dict[str, Any]] = history.driver
         self.readback: dict[str, Any] | None = history.readback

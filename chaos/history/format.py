@@ -17,6 +17,12 @@ from enum import IntEnum
 import numpy as np
 
 HISTORY_VERSION = 1
+RULES = 2
+"""The number of the rules that a run is recorded and judged under (``rules`` of plan.json, outside the plan's hash).
+
+What decides an outcome changes only with this number. Rules 1 are those of runs whose plan has none: they are judged as
+they were, and their page lists what the newest rules would add. docs/trust.md says what each number brought.
+"""
 
 
 class Outcome(IntEnum):

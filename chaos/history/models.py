@@ -54,6 +54,7 @@ class Plan(TypedDict, total=False):
     """plan.json. ``experiment`` and ``topology`` are in the normal form of definitions."""
 
     format: int
+    rules: int
     run: str
     command: str
     seed: int

@@ -20,6 +20,7 @@ from chaos.base.paths import write_json
 from chaos.definitions import Experiment
 from chaos.definitions import objectives as overriding
 from chaos.faults.offers import Offers, Providers
+from chaos.history.format import RULES
 from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
 from chaos.programs.audit import Workload, audit, documentation
@@ -172,6 +173,7 @@ class Execution(Loading, Phases, Closing):
         experiment, lab, target = self.experiment, self.lab, kinds.named(self.lab.kind)
         made: Plan = {
             "format": 1,
+            "rules": RULES,
             "run": self.folder.name,
             "command": self.options.command,
             "seed": self.seed,

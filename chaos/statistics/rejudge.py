@@ -18,6 +18,7 @@ from chaos.checks import evaluate
 from chaos.checks.models import FindingsFile
 from chaos.definitions import Duration, Experiment
 from chaos.history import History, models
+from chaos.history.format import RULES
 
 
 def rejudge(
@@ -48,6 +49,7 @@ def rejudge(
         plan["notes"] = []  # of the run's own objectives
         if experiment is not None:
             plan.pop("judged_by", None)  # a run that was written in Python has expectations now
+            plan["rules"] = RULES  # expectations that are written today are meant by the rules of today
         history = history.planned_as(plan)
         return history, evaluate(history).to_json(), notes
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
