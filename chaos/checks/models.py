@@ -70,6 +70,16 @@ class ValidityItem(TypedDict, total=False):
     client_errors: int
 
 
+class RulesItem(TypedDict, total=False):
+    """By which rules a run was judged (:data:`chaos.history.format.RULES`), and what the newest would say."""
+
+    judged_by: int
+    newest: int
+    would_be: str
+    """The outcome under the newest rules; with ``would_add`` only where the run was judged by older ones."""
+    would_add: list[ReasonItem]
+
+
 class FindingsFile(TypedDict, total=False):
     """findings.json."""
 
@@ -86,3 +96,4 @@ class FindingsFile(TypedDict, total=False):
     faults: list[FaultItem]
     run: dict[str, Any]
     abort: dict[str, Any] | None
+    rules: RulesItem

@@ -47,6 +47,7 @@ from chaos.checks import (
     recovered,
     regained,
     returned,
+    rules,
     semantics,
     steady,
     summary,
@@ -57,7 +58,7 @@ from chaos.checks import (
 )
 from chaos.checks.check import Rests, Scope
 from chaos.checks.measure import Bound, Measure, Verdict, judge
-from chaos.checks.models import FaultItem, FindingItem, FindingsFile, ValidityItem
+from chaos.checks.models import FaultItem, FindingItem, FindingsFile, RulesItem, ValidityItem
 from chaos.checks.reasons import Cause, Outcome, Reason, ordered
 from chaos.checks.record import SECOND, Expected, HistoryLike, Record, Span
 from chaos.history.reader import History
@@ -143,6 +144,7 @@ class Findings:
     run: dict[str, Any] = field(default_factory=dict)
     abort: dict[str, Any] | None = None
     """How long an abort took until nothing was in effect; None when nothing was aborted, or nobody could say."""
+    rules: RulesItem = field(default_factory=RulesItem)
 
     @property
     def exit_code(self) -> Exit:
@@ -163,6 +165,7 @@ class Findings:
             "faults": self.faults,
             "run": self.run,
             "abort": self.abort,
+            "rules": self.rules,
         }
 
 
@@ -183,8 +186,16 @@ def exit_code(outcome: Outcome | str, clean: bool | None) -> Exit:
 
 
 def evaluate(history: HistoryLike) -> Findings:
-    """Judge a run. Pure: the same history gives the same findings, on any machine."""
+    """Judge a run. Pure: the same history gives the same findings, on any machine.
+
+    By the rules of its plan. Of a run of older rules the findings say what the newest rules would add.
+    """
     record = Record(history)
+    findings = _evaluate(record)
+    return replace(findings, rules=rules.compared(record, findings, _evaluate))
+
+
+def _evaluate(record: Record) -> Findings:
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
     gathered: dict[Cause, tuple[evidence.Gap, ...]] = {
