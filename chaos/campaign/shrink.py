@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import HistoryError, InvalidInput
 from chaos.checks.models import FindingsFile
 from chaos.definitions import Experiment, FaultParams, NodeSelector, Phase, Scene
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.loading import load_experiment
 from chaos.run import plan
+from chaos.statistics.judged import judged
 
 T = TypeVar("T")
 
@@ -168,10 +169,10 @@ def opened(given: Path, grammar: Grammar) -> tuple[Experiment, frozenset[str]]:
         return fixed(experiment, experiment.seed), frozenset()
     try:
         planned = json.loads((given / "plan.json").read_text())
-        findings = json.loads((given / "findings.json").read_text())
+        findings = judged(given)
         experiment = grammar.experiment(planned["experiment"])
         found = fixed(experiment, planned["seed"]), failures(findings)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, HistoryError) as error:
         raise InvalidInput(
             f"{given} is no run that can be shrunk: {type(error).__name__}", remedy="name a run's folder or its file"
         ) from None

@@ -80,6 +80,15 @@ class RulesItem(TypedDict, total=False):
     would_add: list[ReasonItem]
 
 
+class MadeBy(TypedDict, total=False):
+    """Who made findings, and of what: digests of :mod:`chaos.checks.made`. ``findings``: of all but this."""
+
+    rules: int
+    code: str
+    record: str
+    findings: str
+
+
 class FindingsFile(TypedDict, total=False):
     """findings.json."""
 
@@ -97,3 +106,4 @@ class FindingsFile(TypedDict, total=False):
     run: dict[str, Any]
     abort: dict[str, Any] | None
     rules: RulesItem
+    made_by: MadeBy

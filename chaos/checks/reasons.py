@@ -26,6 +26,8 @@ class Outcome(StrEnum):
 class Cause(StrEnum):
     """What a reason is about. Of two of one outcome the first here decides."""
 
+    RECORD = "record"
+    """The record is not what the run wrote, or nothing says that it is (:mod:`chaos.checks.sealed`)."""
     ERROR = "error"
     """Something of ours raised an error."""
     RUNNER_DIED = "runner_died"

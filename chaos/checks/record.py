@@ -25,6 +25,7 @@ from chaos.history import during, models
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
+from chaos.history.seal import Look
 
 __all__ = [
     "OUTCOMES",
@@ -141,6 +142,8 @@ class Record:
         self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
         self.slis: list[dict[str, Any]] = list(getattr(history, "slis", ()))
         self.foreign: list[dict[str, Any]] = list(getattr(history, "foreign", ()))
+        self.seal: Look | None = getattr(history, "seal", None)
+        """The run's folder held against its seal; None for a history that is in no folder."""
         experiment: dict[str, Any] = self.plan.get("experiment") or {}
         self.planned_phases: list[dict[str, Any]] = list(experiment.get("phases") or [])
         self.operations = _operations(experiment)

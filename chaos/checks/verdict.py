@@ -20,7 +20,6 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import SEVERITY, Exit
-from chaos.base.paths import write_json
 from chaos.checks import (
     availability,
     catalogue,
@@ -40,6 +39,7 @@ from chaos.checks import (
     ladder,
     latency,
     leaving,
+    made,
     movement,
     others,
     outage,
@@ -48,6 +48,7 @@ from chaos.checks import (
     regained,
     returned,
     rules,
+    sealed,
     semantics,
     steady,
     summary,
@@ -213,6 +214,7 @@ def _evaluate(record: Record) -> Findings:
     findings, broken = _findings(record, gaps)
     third_hand = any(gap.third_hand for gap in gaps)
     reasons = [
+        *sealed.reasons(record),
         *_run_reasons(record),
         *(Reason(Outcome.ERROR, Cause.CHECK_BROKEN, says) for says in broken),
         *(Reason(Outcome.WEAKNESS, Cause.PROCESS, says) for says in ends.weaknesses(record)),
@@ -266,9 +268,8 @@ def judge_folder(run_folder: Path) -> FindingsFile:
 
     Raises :class:`chaos.base.errors.HistoryError` when the folder is no run's folder.
     """
-    findings = evaluate(History.open(run_folder)).to_json()
-    write_json(run_folder / "findings.json", findings)
-    return findings
+    history = History.open(run_folder)
+    return made.write(run_folder, evaluate(history).to_json(), history.seal)
 
 
 # -- the run -------------------------------------------------------------------------------------
@@ -277,7 +278,9 @@ def judge_folder(run_folder: Path) -> FindingsFile:
 def _run_reasons(record: Record) -> list[Reason]:
     reasons = []
     end = record.first("run.end")
-    if end is None:
+    if end is None and (nowhere := sealed.no_end(record)) is not None:
+        reasons += nowhere
+    elif end is None:
         where = record.spans[-1].name if record.spans else None
         place = f"in the phase {where}" if where else "before the first phase"
         reasons.append(Reason(Outcome.ERROR, Cause.RUNNER_DIED, f"The runner died {place}; the history ends there"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from chaos.base.text import plural
 from chaos.commands import fis as fis_commands
 from chaos.commands.common import out
 from chaos.commands.fis_lab import words
+from chaos.statistics.judged import judged
 
 if TYPE_CHECKING:
     from chaos.aws.price import Price
@@ -202,10 +202,10 @@ def _run(file: Path, on: Path, name: str, folder: Path) -> dict[str, Any]:
     """One experiment by ``run``, with its report in ``folder``."""
     code = subprocess.call(words("run", str(file), "--on", str(on), "--out", str(folder)))
     made: dict[str, Any] = {"experiment": name, "exit_code": code, "as_believed": False}
-    found = next(iter(sorted(folder.glob("*/findings.json"))), None)
+    found = next(iter(sorted(folder.glob("*/plan.json"))), None)
     if found is None:
         return made
-    verdict = json.loads(found.read_text())
+    verdict = judged(found.parent)
     looks = list(_looks(found.parent))
     proven = bool(looks) and all(each["proven"] for each in looks)
     # a weakness is the cluster's own, and says nothing against FIS

@@ -17,6 +17,7 @@ from chaos.commands.running_on import Runs, busy
 from chaos.definitions.existing import Existing, load_existing
 from chaos.definitions.gameday import GameDay
 from chaos.history import reader
+from chaos.statistics.judged import judged
 from chaos.target.existing.target import ExistingTarget
 
 if TYPE_CHECKING:
@@ -190,12 +191,12 @@ def lab_runs(folder: Path) -> Iterator[LabRun]:
     for file in sorted(folder.glob("**/plan.json")):
         try:
             plan = json.loads(file.read_text())
-            findings = json.loads((file.parent / "findings.json").read_text())
             if plan["lab"]["kind"] == "existing":
                 continue
+            findings = judged(file.parent)
             started = datetime.fromisoformat(str(plan["started"]))
             yield LabRun(
                 str(plan["hash"]), str(findings["outcome"]), findings["clean"] is True, started, file.parent.name
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,6 +13,7 @@ from chaos.campaign.gamedays import page, record, textfile
 from chaos.campaign.gamedays.day import HOLDS, OUTCOMES
 from chaos.commands.common import say
 from chaos.definitions.gameday import GameDay
+from chaos.statistics.judged import judged
 from chaos.statistics.store import is_run
 
 EARLIER = 12
@@ -75,7 +75,7 @@ def _beside(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _run(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     where = Path(str(line["folder"]))
     try:
-        found = json.loads((where / "findings.json").read_text()) if is_run(where) else None
-    except (OSError, ValueError):
+        found: Any = judged(where) if is_run(where) else None
+    except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError):
         found = None
     return {"folder": os.path.relpath(where, folder), "findings": found}

@@ -30,6 +30,7 @@ def judge(
     from chaos.base.paths import write_atomically, write_json
     from chaos.commands.comparing import refuse_suffix
     from chaos.definitions import objectives
+    from chaos.history.seal import BESIDE, SEAL
     from chaos.registry import GRAMMAR, load_experiment
     from chaos.report import render_html
     from chaos.statistics.rejudge import rejudge
@@ -43,11 +44,12 @@ def judge(
     refuse_suffix(file)
     if file is None and overwrite:
         raise InvalidInput("--overwrite says what -o may replace", remedy="leave it out, or say -o FILE")
-    own = [(run / name).resolve() for name in ("findings.json", "report.html", "plan.json", "clean.json")]
+    own = [(run / name).resolve() for name in ("findings.json", "report.html")]
+    record = [(run / name).resolve() for name in (*BESIDE, SEAL)]
+    if file is not None and (file.resolve() in record or (run / "history").resolve() in file.resolve().parents):
+        raise InvalidInput(f"{file} is a record of the run, and no place for findings", remedy="choose another file")
     if file is not None and not overwrite and file.resolve() in own:
         raise InvalidInput(f"{file} is the run's own", remedy="choose another file, or say --overwrite")
-    if file is not None and file.resolve() in own[2:]:
-        raise InvalidInput(f"{file} is a record of the run, and no place for findings")
     new = load_experiment(experiment, good=good) if experiment is not None else None
     history, findings, notes = rejudge(run, new, good)
     by = new.name if new is not None else "other objectives"

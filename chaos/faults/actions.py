@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from chaos.base.errors import ChaosError, FaultError
 from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.selectors import resolve_nodes
-from chaos.faults.ledger import Entry, Ledger, standing
+from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Events, Move, Reversible
 from chaos.opensearch import administration
 from chaos.opensearch.views import elected
@@ -57,14 +57,14 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
     """Carry an action out and say how it went. True when it came through."""
     events.write("action.command", action=id, action_kind=action.kind, says=action.describe())
     try:
-        both = reversible(action, lab, standing(ledger.path))
+        both = reversible(action, lab, ledger.standing())
         (entry,) = ledger.intend(id, [both])
         both.move.apply(lab)
     except ChaosError as error:
         events.write("action.done", action=id, ok=False, says=str(error))
         return False
     if (ended := ENDS.get(type(action))) is not None:
-        for earlier in standing(ledger.path):
+        for earlier in ledger.standing():
             if earlier.move.operation in ended:
                 ledger.note(earlier, "undone")
     elif both.inverse is None:

@@ -20,6 +20,7 @@ from chaos.base import paths
 from chaos.base.errors import FaultError
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.moves import Move, Reversible, known
+from chaos.history import kept
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Ledger:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
         if paths.ends_in_half_a_line(path):
             self._file.write(b"\n")  # what a dead writer left must not swallow the next row
         paths.fsync_folder(path.parent)
@@ -103,6 +104,19 @@ class Ledger:
         except OSError:
             os.ftruncate(self._file.fileno(), size)  # half a row would swallow the next one
             raise
+
+    def standing(self) -> list[Entry]:
+        """What has not been undone, last first. It is read through the open file: its name may have been removed."""
+        return standing(Path(f"/proc/self/fd/{self._file.fileno()}"))
+
+    def put_back(self) -> None:
+        """Write the file under its name again where somebody removed or replaced it, and go on there: whoever undoes
+        when this process is dead looks for that name. Raises OSError."""
+        with self._lock:
+            if not kept.same(self.path, self._file):
+                kept.put_back(self.path, self._file)
+                old, self._file = self._file, open(self.path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
+                old.close()
 
     def close(self) -> None:
         self._file.close()

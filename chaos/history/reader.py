@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from chaos.base.errors import HistoryError
 from chaos.base.paths import fsync_folder
+from chaos.history import seal
 from chaos.history.format import ARRIVAL, HISTORY_VERSION, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.models import Plan
 from chaos.history.writer import (
@@ -140,6 +141,11 @@ class History:
     def foreign(self) -> list[dict[str, Any]]:
         """What others did on a cluster that is not ours, as in :mod:`chaos.observe.foreign`; empty on a lab."""
         return _json_lines(self.folder / "history" / FOREIGN)
+
+    @cached_property
+    def seal(self) -> seal.Look | None:
+        """The folder held against the run's seal; None for a history that is in no folder."""
+        return seal.look(self.folder) if (self.folder / "plan.json").is_file() else None
 
     @cached_property
     def readback(self) -> dict[str, Any] | None:
@@ -368,11 +374,17 @@ def compact(run_folder: Path | str) -> Path:
     """Turn the rows into ``history/arrivals.parquet`` (zstd) and remove them; about 12 bytes per arrival.
 
     The rows go only after the new file is whole and on disk. Does nothing when that has been done before. Memory is
-    that of a million arrivals, however many there are.
+    that of a million arrivals, however many there are. Where the run is sealed, the seal says so, and rows that are not
+    as sealed are left as they are (HistoryError).
     """
     folder = Path(run_folder)
     history = folder / "history"
     target = history / PARQUET
+    names = [f"history/{name}" for name in (PARQUET, ARRIVALS, SCHEDULED_FILE)]
+    rows = [history / name for name in (ARRIVALS, SCHEDULED_FILE)]
+    if target.exists() and not any(row.exists() for row in rows):
+        return target
+    seal.refuse_broken(folder, names)
     if not target.exists():
         temporary = target.with_name(f".{target.name}.tmp")
         try:
@@ -385,8 +397,9 @@ def compact(run_folder: Path | str) -> Path:
             fsync_folder(history)
         finally:
             temporary.unlink(missing_ok=True)
-    for name in (ARRIVALS, SCHEDULED_FILE):
-        (history / name).unlink(missing_ok=True)
+    for row in rows:
+        row.unlink(missing_ok=True)
+    seal.add(folder, names, "opensearch-chaos", "the arrivals' rows were made Parquet")
     return target
 
 

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from chaos.base.paths import ends_in_half_a_line, write_json
+from chaos.history import kept
 from chaos.history.format import HISTORY_VERSION
 
 ARRIVALS = "arrivals.bin"
@@ -69,9 +70,20 @@ class EventWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._broken = path, broken
         self._lock = threading.Lock()
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
         if ends_in_half_a_line(path):
             self._file.write(b"\n")
+
+    def put_back(self) -> None:
+        """Write the file under its name again where somebody removed or replaced it, and go on there.
+
+        Raises OSError.
+        """
+        with self._lock:
+            if not kept.same(self._path, self._file):
+                kept.put_back(self._path, self._file)
+                old, self._file = self._file, open(self._path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
+                old.close()
 
     def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int:
         """Record one event and return its time (CLOCK_MONOTONIC ns).

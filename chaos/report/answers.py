@@ -373,6 +373,7 @@ QUESTION = "What to do?"
 QUIETER = "Run it again on a quieter or larger machine"
 LONGER = "Run it again with longer phases or more load"
 NEXT = {
+    Cause.RECORD: "Put the run's folder back from where it is whole, or run it again",
     Cause.ERROR: "Look at what failed, then run it again",
     Cause.RUNNER_DIED: "Look at what failed, clean up (opensearch-chaos recover), then run it again",
     Cause.REFUSED: "Correct the load: what it asks for is refused as wrong",

@@ -17,8 +17,8 @@ from typing import Any
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from chaos.base import text
-from chaos.base.paths import write_atomically, write_json
-from chaos.checks import contents, evaluate
+from chaos.base.paths import write_atomically
+from chaos.checks import contents, evaluate, made
 from chaos.checks.models import FindingItem, FindingsFile
 from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
@@ -71,8 +71,7 @@ def render(run_folder: Path, *, redact: bool = False) -> Path:
         history, _ = redacted(history)
         folder = run_folder / REDACTED
         folder.mkdir(exist_ok=True)
-    findings = evaluate(history).to_json()
-    write_json(folder / "findings.json", findings)
+    findings = made.write(folder, evaluate(history).to_json(), None if redact else history.seal)
     write_atomically(folder / "junit.xml", junit_xml(findings))
     record = Record(history)
     shown: FindingsFile = {**findings, "findings": answers.with_targets(findings, record.plan)}

@@ -13,10 +13,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from chaos.base.errors import ChaosError
 from chaos.base.paths import write_json
 from chaos.checks import plainly
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause
+from chaos.statistics.judged import judged
 
 FILE = "last.json"
 MOST = 20
@@ -40,12 +42,12 @@ def remember(folder: Path, experiment: str) -> None:
 
     Raises OSError when the folder cannot be written.
     """
-    runs: list[tuple[bool, dict[str, Any]]] = []
+    runs: list[tuple[bool, FindingsFile]] = []
     ours = _setup(folder)
     for other in sorted(folder.parent.glob(f"*-{glob.escape(experiment)}-*"), reverse=True):
         if len(runs) == MOST:
             break
-        if other.name < folder.name and (found := _read(other / "findings.json")) and _experiment(found) == experiment:
+        if other.name < folder.name and (found := _read(other)) and _experiment(found) == experiment:
             runs.append((ours is not None and _setup(other) == ours, found))
     if not runs:
         return
@@ -77,16 +79,15 @@ def _setup(folder: Path) -> tuple[str, str] | None:
     return (str(plan["hash"]), str(version)) if plan.get("hash") and version else None
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """An earlier run's findings; None where there are none that can be read."""
+def _read(run: Path) -> FindingsFile | None:
+    """An earlier run's findings; None where it cannot be judged."""
     try:
-        found = json.loads(file.read_text())
-        return found if isinstance(found["findings"], list) and isinstance(found["run"], dict) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return judged(run)
+    except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _experiment(found: dict[str, Any]) -> str:
+def _experiment(found: FindingsFile) -> str:
     return str(found["run"].get("experiment"))
 
 

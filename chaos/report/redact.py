@@ -197,6 +197,7 @@ def redacted(history: History) -> tuple[History, Redactor]:
             "readback": redactor.value(history.readback),
             "clean": redactor.value(history.clean),
             "audit": _audit(history.audit, redactor),
+            "seal": history.seal,
             **{name: redactor.value(getattr(history, name)) for name in ("cas", "probes", "stale", "echo", "foreign")},
             # what a Prometheus said in words may have any label in it, by itself
             "slis": [redactor.value({**line, "said": None}) for line in history.slis],

@@ -11,10 +11,10 @@ from contextlib import suppress
 from chaos.base.errors import Aborted, ChaosError
 from chaos.base.paths import write_json
 from chaos.faults.effects import BACK_SECONDS
-from chaos.faults.ledger import Entry, registrations, standing
+from chaos.faults.ledger import Entry, registrations
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.patience import patiently
-from chaos.history import History, compact
+from chaos.history import History, compact, seal
 from chaos.observe import proof
 from chaos.observe.readback import read_back
 from chaos.observe.written import Written
@@ -91,7 +91,7 @@ class Closing(RunState):
     def remaining(self) -> list[Entry]:
         """What the ledger still has that can be taken back, but for the run's own indices and its load."""
         own = ("index", "notes", DRIVER)
-        return [e for e in standing(self.ledger.path) if e.inverse is not None and e.fault not in own]
+        return [e for e in self.ledger.standing() if e.inverse is not None and e.fault not in own]
 
     def mend(self) -> None:
         """Start anew what does not do as told, as ``recover`` would: what it holds goes with it, and so do connections.
@@ -237,7 +237,7 @@ class Closing(RunState):
         else:
             if self.there is not None:
                 self.there.undone()
-            self.dirt += undo_entries(self.lab, self.ledger, standing(self.ledger.path))
+            self.dirt += undo_entries(self.lab, self.ledger, self.ledger.standing())
             self.dirt += proof.marks(self.lab) if self.there is None else self.there.marks()
             if self.there is not None and self.there.by_hooks():
                 self.reporter.status("looking whether what hooks have undone is back")
@@ -258,6 +258,13 @@ class Closing(RunState):
                 shutil.copy(file, self.folder / "logs" / file.name)
                 os.chown(self.folder / "logs" / file.name, os.geteuid(), os.getegid())
 
+    def stop_recording(self) -> None:
+        """Nothing is written any more but the end. A record that was lost after the run had ended is an error too."""
+        known = self.recording.says
+        self.recording.stop()
+        if self.recording.says is not None and (known is None or self.outcome != "error"):
+            self.failed(self.recording.says)
+
     def report(self) -> RunResult:
         from chaos.report import promises, render
 
@@ -267,11 +274,15 @@ class Closing(RunState):
             scanned = SCANNED_AFTER if self.own_lab else SCANNED_ON_A_LIVING_LAB
             if self.there is not None:
                 scanned = SCANNED_AFTER_HOOKS if self.there.by_hooks() else SCANNED_ON_A_TARGET
+            self.stop_recording()
             write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")
             with suppress(ChaosError, OSError):  # rows can be judged as they are
                 compact(self.folder)
+            self.events.close()
+            self.ledger.close()
+            seal.write(self.folder, "run", f"the run ended: {self.outcome}")
             with suppress(OSError):  # then the report says that there was no run before
                 promises.remember(self.folder, self.experiment.name)
             page = render(self.folder)

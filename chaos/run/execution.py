@@ -100,9 +100,7 @@ class Execution(Loading, Phases, Closing):
 
     def _execute(self) -> RunResult:
         try:
-            self.registration.write()
-            self.write_plan()
-            self.events.write("run.start", run=self.folder.name)
+            self.begin()
             self.lab_up()
             self.load_on()
             with self.guarded():
@@ -136,9 +134,7 @@ class Execution(Loading, Phases, Closing):
         # the closing as well: a second Ctrl-C must not interrupt an undo
         with sole_run(self.options.lab), signals(self.stop, self.reporter), self.logged():
             try:
-                self.registration.write()
-                self.write_plan()
-                self.events.write("run.start", run=self.folder.name)
+                self.begin()
                 self.load_on()
                 with self.guarded():
                     self.warm_up()
@@ -157,16 +153,24 @@ class Execution(Loading, Phases, Closing):
             finally:
                 self.close_down()
 
+    def begin(self) -> None:
+        """Write down what is to come; from here on somebody watches that what is written stays."""
+        self.registration.write()
+        self.recording.start(self.write_plan())
+        self.events.write("run.start", run=self.folder.name)
+
     @property
     def foreseen(self) -> Offers:
         """What this lab can have, as it is known before it is up: so plan.json names the providers that will be."""
         return offers_for(self.experiment, self.options.providers, self.options.lab, self.lab.kind)
 
-    def write_plan(self) -> None:
+    def write_plan(self) -> Plan:
         notes = plan.blunt(self.experiment)
         for said in (*overriding.sentences(self.experiment), *notes):
             self.reporter.line(f"  {said}")
-        write_json(self.folder / "plan.json", self.planned_run(notes))
+        planned = self.planned_run(notes)
+        write_json(self.folder / "plan.json", planned)
+        return planned
 
     def planned_run(self, notes: list[str]) -> Plan:
         """plan.json: what nobody shall have to guess who judges the run later."""

@@ -135,6 +135,8 @@ def _undone_once(ledger: Path, target: str) -> list[str]:
     nobody is there, and all are begun soon after somebody is again."""
     from chaos.target.labs import kinds
 
+    if not ledger.is_file():
+        return [f"the ledger {ledger} is not there any more: nothing here says what to undo"]
     if (silence := unreached(target)) is not None:
         return [silence]
     try:

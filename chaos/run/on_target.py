@@ -22,7 +22,7 @@ from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
-from chaos.faults.ledger import moves, standing
+from chaos.faults.ledger import moves
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
@@ -513,7 +513,7 @@ class OnTarget:
         taken = self.taken_out()  # one that has come back may still be on its way
         before |= {node.name for node in self.lab.topology.nodes if node.zone in taken}
         wrong += [f"{name}: {why}" for name, why in seen.astray.items() if name not in before or elsewhere(why)]
-        stands = [entry.move for entry in standing(self.ledger.path)]
+        stands = [entry.move for entry in self.ledger.standing()]
         ours = facts(stands)
         odd = [row for row in compare.toxiproxies(target.written, seen, ours) if row.sign is not Sign.SAME]
         wrong += [f"{row.what}: {row.says}" for row in odd]

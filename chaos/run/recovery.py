@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError
-from chaos.faults.ledger import Ledger, registrations, standing
+from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import undo_entries
+from chaos.history import seal
 from chaos.run import commanding, noted, space
 from chaos.target.existing.target import is_target
 from chaos.target.labs import kinds, sweep
@@ -35,6 +36,20 @@ class Recovered:
 
 NOTES = noted.FORGET
 """With it the moves that a run makes beside are known to whoever undoes them."""
+
+
+def _gone(registration: Registration, orphaned: set[str]) -> str | None:
+    """What is to be said of a dead run whose ledger somebody removed, while what it was done to lives on."""
+    if registration.ledger.is_file() or registration.lab in orphaned:
+        return None  # a lab that goes away takes with it all that was done to it
+    if is_target(registration.lab):
+        remedy = "undo by its notes: opensearch-chaos recover --on FILE"
+    elif (paths.labs() / registration.lab).is_dir():
+        remedy = f"take the lab away: opensearch-chaos lab down {registration.lab}"
+    else:
+        return None
+    missing = f"run {registration.run}: its ledger {registration.ledger} is missing, so nothing says what to undo"
+    return f"{missing}; {remedy}, then delete {registration.file}"
 
 
 def leftovers() -> list[sweep.Leftover]:
@@ -86,6 +101,9 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             space.release(registration.ledger.parent)
             left_running = commanding.end_commands(registration.ledger, says)
             result.problems += left_running
+            if (gone := _gone(registration, orphaned)) is not None:
+                result.problems.append(gone)
+                continue
             entries = standing(registration.ledger)
             if entries and registration.lab not in orphaned:
                 try:
@@ -100,8 +118,9 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     mended, failed = mend(lab)
                     for what in mended:
                         says(f"{what} did not answer and was started anew")
-                    failed += undo_entries(lab, ledger, entries)
-                    ledger.close()
+                    with seal.going_on(registration.ledger.parent, seal.LEDGER, "recover", "it undid what was left"):
+                        failed += undo_entries(lab, ledger, entries)
+                        ledger.close()
                     left = {entry.number for entry in standing(registration.ledger)}
                     result.problems += failed
                     done = len(entries) - sum(entry.number in left for entry in entries)

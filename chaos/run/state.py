@@ -31,6 +31,7 @@ from chaos.run import controllers, plan, space
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget, index_of
 from chaos.run.options import RunOptions, new_lab_id
+from chaos.run.recording import Recording
 from chaos.run.stopping import Stop, Unproven
 from chaos.run.suffering import Others
 from chaos.target.existing.target import ExistingTarget
@@ -81,6 +82,7 @@ class RunState:
         book = folder / "ledger.jsonl"
         noted = None if there is None else NotedLedger(book, self.broken, folder.name)
         self.ledger = noted or Ledger(book, self.broken)
+        self.recording = Recording(folder, self.events, self.ledger, self.broken)
         short = folder.name.rsplit("-", 1)[1]
         self.own_lab = options.lab is None
         self.index = "chaos" if self.own_lab else f"chaos-{short}"

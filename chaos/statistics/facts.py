@@ -187,17 +187,14 @@ def unit_of(item: FindingItem) -> str:
 
 
 def of_folder(folder: Path) -> Facts:
-    """A run's folder. Judges in memory what has no findings.json. Raises InvalidInput when it is no run."""
-    from chaos.checks import evaluate
-    from chaos.history import History
+    """A run's folder, judged from its history (:mod:`.judged`). Raises InvalidInput when it is no run."""
+    from chaos.statistics.judged import judged
 
     try:
         plan = json.loads((folder / "plan.json").read_text())
-        stored = folder / "findings.json"
-        found: Any = json.loads(stored.read_text()) if stored.is_file() else evaluate(History.open(folder)).to_json()
-        if not isinstance(plan, dict) or not isinstance(found, dict):
+        findings = judged(folder)
+        if not isinstance(plan, dict):
             raise ValueError("not an object")
-        findings = cast(FindingsFile, found)
         return Facts(folder.name, folder, cast(Plan, plan), findings, metrics(findings))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ChaosError) as error:
         raise InvalidInput(

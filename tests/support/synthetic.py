@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from chaos.history import seal
 from chaos.history.format import ARRIVAL, NO_INDEX, SCHEDULED, Outcome
 from chaos.history.reader import OUTCOMES, History
 
@@ -425,6 +426,8 @@ class Story:
     self_samples: bool = True
     mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     """A last change of the events."""
+    rules: int = 1
+    """By which the run is judged; one of rules 2 is sealed."""
     description: str = "The network to one zone becomes slow; the zone is then taken out and brought back."
 
     @property
@@ -456,6 +459,7 @@ class Story:
         ]
         return {
             "format": 1,
+            **({"rules": self.rules} if self.rules > 1 else {}),
             "run": f"20261121T021500Z-{self.name}-k3v9",
             "command": f"opensearch-chaos run experiments/{self.name}.yaml --seed {self.seed}",
             "seed": self.seed,
@@ -744,6 +748,8 @@ class Story:
                 (history / "readback.json").write_text(json.dumps(read))
             if self.clean is not None:
                 (folder / "clean.json").write_text(json.dumps(self.clean))
+            if self.rules > 1:
+                seal.write(folder, "run", f"the run ended: {self.end}")
         return folder
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import synthetic
 from fakes import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,16 +180,18 @@ def test_what_does_not_fail_cannot_be_shrunk(whole: Experiment) -> None:
 
 
 def test_a_run_is_opened_from_its_folder_alone(whole: Experiment, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    planned = {"experiment": whole.to_json(), "seed": 9}
+    story = synthetic.slow_zone()
+    story.expect = [synthetic.expect("write.good", ">=", 0.9, ("slow",))]
+    run = story.write(tmp_path / "run")
+    planned = json.loads((run / "plan.json").read_text())
+    (run / "findings.json").write_text(json.dumps(findings("pass")))  # what somebody wrote there is no finding
+    grammar = SimpleNamespace(experiment=lambda given: whole if given == planned["experiment"] else None)
+    experiment, failed = opened(run, grammar)  # type: ignore[arg-type]
+    assert failed == {"write.good"} and experiment.seed == planned["seed"] and kinds(experiment) == kinds(whole)
+    planned["experiment"]["expect"] = []
     (run / "plan.json").write_text(json.dumps(planned))
-    (run / "findings.json").write_text(json.dumps(findings("weakness", "write.good@one", "write.good@two#2")))
-    experiment, failed = opened(run, GRAMMAR)
-    assert failed == {"write.good"} and experiment.seed == 9 and kinds(experiment) == kinds(whole)
-    (run / "findings.json").write_text(json.dumps(findings("inconclusive", "write.good@one")))
-    with pytest.raises(InvalidInput, match="ended as inconclusive: only a weakness can be shrunk"):
-        opened(run, GRAMMAR)
-    (run / "findings.json").unlink()
+    with pytest.raises(InvalidInput, match="ended as pass: only a weakness can be shrunk"):
+        opened(run, grammar)  # type: ignore[arg-type]
+    (run / "plan.json").unlink()
     with pytest.raises(InvalidInput, match="no run that can be shrunk"):
         opened(run, GRAMMAR)

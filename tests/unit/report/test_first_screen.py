@@ -30,6 +30,7 @@ from chaos.checks.record import Record
 from chaos.commands import common
 from chaos.history import History
 from chaos.history.format import Outcome as Arrival
+from chaos.history.seal import Look
 from chaos.report import answers, junit, markdown, render_html
 
 Made = Story | Stored | History
@@ -175,7 +176,16 @@ def moved() -> Story:
     return story
 
 
+def edited() -> History:
+    """A passing run whose read-back somebody changed after its end."""
+    history = slow().history()
+    says = "history/readback.json is not what the run wrote (SHA-256 differs)"
+    history.__dict__["seal"] = Look(True, (says,))
+    return history
+
+
 CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
+    "a record that was changed": (Cause.RECORD, edited, "Put the run's folder back"),
     "an error of ours": (Cause.ERROR, erring, "Look at what failed"),
     "the runner died": (Cause.RUNNER_DIED, synthetic.killed, "Look at what failed"),
     "the load was wrong": (Cause.REFUSED, refused, "Correct the load"),

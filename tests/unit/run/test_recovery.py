@@ -20,6 +20,7 @@ from chaos.definitions import load_topology
 from chaos.definitions.steps import Scene
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.moves import Reversible
+from chaos.history import seal
 from chaos.run import recovery as module
 from chaos.run import space
 from chaos.run.recovery import leftovers, recover
@@ -378,3 +379,36 @@ def every_move() -> Iterator[Reversible]:
         for example in params.examples:
             scene = Scene.of(topology, 1, "f1", topology.cluster_managers[0].name)
             yield from built(params(**example), scene, wiring).moves
+
+
+def test_a_ledger_that_somebody_removed_is_a_problem_while_its_lab_lives_on(state: Path, living: FakeLab) -> None:
+    """It is not nothing to undo: what was in effect still is, and nothing says what."""
+    lab_on_disk("play", ME, lease=True)
+    made = registered(state, "run-1", "play", DEAD)
+    made.ledger.unlink()
+    for _ in range(2):
+        (problem,) = recover().problems
+        assert f"run run-1: its ledger {made.ledger} is missing" in problem and "lab down play" in problem
+        assert made.file.exists() and not made.ledger.exists()
+    made.file.unlink()
+    assert recover().clean
+
+
+def test_a_ledger_that_is_gone_with_its_lab_is_no_problem(state: Path) -> None:
+    made = registered(state, "run-1", "nowhere", DEAD)
+    made.ledger.unlink()
+    assert recover().clean and not made.file.exists()
+
+
+def test_recover_seals_the_ledger_again_that_it_goes_on_with(state: Path, living: FakeLab) -> None:
+    made = registered(state, "run-1", "play", DEAD)
+    folder = made.ledger.parent
+    seal.write(folder, "run", "the run ended: finished")
+    assert recover().clean and standing(made.ledger) == []
+    look = seal.look(folder)
+    assert look.sealed and look.broken == ()
+    entries = json.loads((folder / "seal.json").read_text())["entries"]
+    assert [(each["by"], sorted(each["files"])) for each in entries] == [
+        ("run", ["ledger.jsonl"]),
+        ("recover", ["ledger.jsonl"]),
+    ]
