@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
-from chaos.checks import evidence, failovers, latency, standing, starved
+from chaos.checks import clocks, evidence, failovers, latency, standing, starved
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
@@ -51,6 +51,9 @@ PATH_LONG = 20.0
 """Seconds of a network fault in which every node has been asked often enough."""
 NETWORK = ("network.", "zone.isolation", "zone.partition", "zone.slowness")
 """Kinds of fault that touch links only: the nodes themselves go on, and must answer."""
+OWN_TIME_RULES = 2
+"""The first rules under which answers are taken as they were without the runner's own waits, also on clusters whose
+nodes have machines of their own."""
 LATE_P99 = 0.25
 """Seconds by which the runner's looks may be late in a history without its pulse. With it each late look is a stoppage
 (:func:`.standing.runner`), and a verdict that hangs on one says so."""
@@ -345,7 +348,7 @@ def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
     if not commands:
         return []
     first = min(fault.command for fault in commands)
-    clock = starved.Clock(record) if starved.applies(record) else None
+    clock = _own_time(record)
     before = _answers([sample for sample in samples if int(sample["t"]) < first], clock)
     worst: list[str] = []
     judged, due = 0, False
@@ -380,10 +383,21 @@ def _path(record: Record, samples: list[dict[str, Any]]) -> list[Condition]:
     ]
 
 
-def _answers(samples: list[dict[str, Any]], clock: starved.Clock | None) -> dict[str, list[float | None]]:
+def _own_time(record: Record) -> clocks.Clock | None:
+    """The time that an answer took here, and on no path: this machine had no processor free, or the runner was paused.
+
+    Wherever the cluster is, the runner waits for a processor of its own machine. Rules 1 knew that of labs alone.
+    """
+    machine = starved.Clock(record)
+    if record.rules < OWN_TIME_RULES:
+        return machine if starved.applies(record) else None
+    return machine.joined(clocks.Clock.of((each.start, each.end) for each in standing.runner(record)))
+
+
+def _answers(samples: list[dict[str, Any]], clock: clocks.Clock | None) -> dict[str, list[float | None]]:
     """Node → milliseconds of each answer, None where none came in time.
 
-    Less the time in which this machine certainly had no processor free (``clock``): a leak shows without it.
+    Less the time that was this machine's (``clock``): a leak shows without it.
     """
     found: dict[str, list[float | None]] = {}
     for sample in samples:

@@ -107,7 +107,15 @@ class Ledger:
 
     def standing(self) -> list[Entry]:
         """What has not been undone, last first. It is read through the open file: its name may have been removed."""
-        return standing(Path(f"/proc/self/fd/{self._file.fileno()}"))
+        return standing(self._open)
+
+    def moves(self) -> list[Move]:
+        """As :func:`moves`, read in the same way."""
+        return moves(self._open)
+
+    @property
+    def _open(self) -> Path:
+        return Path(f"/proc/self/fd/{self._file.fileno()}")
 
     def put_back(self) -> None:
         """Write the file under its name again where somebody removed or replaced it, and go on there: whoever undoes

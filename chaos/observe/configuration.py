@@ -24,6 +24,8 @@ from chaos.faults.moves import Events, Move
 from chaos.history import configuration, during
 from chaos.opensearch import administration
 from chaos.opensearch.administration import Text
+from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.reused import Reused
 from chaos.opensearch.views import elected
 from chaos.target.labs.processes import wait_until
 from chaos.target.protocol import Lab
@@ -53,7 +55,7 @@ Fact = tuple[str, str]
 Facts = dict[Fact, str | None]
 
 
-def read(lab: Lab, index: str, through: str) -> Facts:
+def read(lab: Cluster, index: str, through: str) -> Facts:
     """How things are, by the word of one node; an index that is not there has no facts.
 
     Raises LabError when nobody says it in time.
@@ -100,7 +102,8 @@ class Configuration:
     """The watch, in a thread of its own. ``changed`` is told in words of each change that is not ours."""
 
     def __init__(self, lab: Lab, events: Events, index: str, ledger: Path, changed: Callable[[str], None]) -> None:
-        self._lab, self._events, self._index, self._ledger, self._changed = lab, events, index, ledger, changed
+        self._events, self._index, self._ledger, self._changed = events, index, ledger, changed
+        self._lab = Reused(lab)
         self._cluster: str | None = None
         self._before: Facts = {}
         self._last: int | None = None
@@ -125,6 +128,7 @@ class Configuration:
         self._over.set()
         self._thread.join()
         wait_until(self.look, PATIENCE_SECONDS if patient else 0.0)
+        self._lab.end()
         with suppress(OSError):
             self._events.write(configuration.UNWATCHED, last=self._last, because=self._why)
 

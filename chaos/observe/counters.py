@@ -10,8 +10,8 @@ from typing import Any
 
 import urllib3
 
+from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import UNREADABLE
-from chaos.target.protocol import Lab
 
 SERVED = (
     "/_nodes/_local/stats/indices,weighted_routing/search,get?filter_path="
@@ -22,7 +22,7 @@ PROCESSORS = "/_nodes/os?filter_path=nodes.*.name,nodes.*.os.allocated_processor
 ROUTING = "metadata.indices.*.settings.index.number_of_shards,metadata.indices.*.routing_num_shards"
 
 
-def _get(lab: Lab, node: str, path: str, timeout: float) -> Any:
+def _get(lab: Cluster, node: str, path: str, timeout: float) -> Any:
     """The answer's body; None when there is none in time, or it is no 200."""
     client = lab.client(node, timeout=timeout)
     try:
@@ -34,7 +34,7 @@ def _get(lab: Lab, node: str, path: str, timeout: float) -> Any:
     return answer if status == 200 else None
 
 
-def served(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
+def served(lab: Cluster, node: str, timeout: float) -> dict[str, int] | None:
     """Shard-level queries and gets that a node has executed, and its count of fail-opens, since it started."""
     answer = _get(lab, node, SERVED, timeout)
     try:
@@ -49,7 +49,7 @@ def served(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
         return None
 
 
-def process_time(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
+def process_time(lab: Cluster, node: str, timeout: float) -> dict[str, int] | None:
     """``ms``: processor time of a node's process since it started; ``at``: when that was so, by its own clock (ms).
 
     Both are up to a second old (OpenSearch asks its process once a second), hence the node's own time. A sum of time is
@@ -64,7 +64,7 @@ def process_time(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
     return found if found["ms"] >= 0 else None  # -1: its system does not tell
 
 
-def processors(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
+def processors(lab: Cluster, node: str, timeout: float) -> dict[str, int] | None:
     """How many processors each node may use (``allocated_processors``), by name, as far as ``node`` can ask them."""
     answer = _get(lab, node, PROCESSORS, timeout)
     try:
@@ -73,7 +73,7 @@ def processors(lab: Lab, node: str, timeout: float) -> dict[str, int] | None:
         return None
 
 
-def routing(lab: Lab, node: str, index: str, timeout: float) -> dict[str, int] | None:
+def routing(lab: Cluster, node: str, index: str, timeout: float) -> dict[str, int] | None:
     """The index's number of shards and of routing shards."""
     answer = _get(lab, node, f"/_cluster/state/metadata/{index}?local=true&filter_path={ROUTING}", timeout)
     try:
@@ -86,7 +86,7 @@ def routing(lab: Lab, node: str, index: str, timeout: float) -> dict[str, int] |
         return None
 
 
-def recoveries(lab: Lab, node: str, index: str, since: float, timeout: float) -> list[dict[str, Any]] | None:
+def recoveries(lab: Cluster, node: str, index: str, since: float, timeout: float) -> list[dict[str, Any]] | None:
     """The latest recovery of each copy of an index that began at ``since`` (seconds since 1970) or later.
 
     Sizes in bytes; ``shard_bytes`` is the size of the copy now, None when it is not known. What segment replication

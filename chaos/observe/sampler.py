@@ -25,6 +25,7 @@ from chaos.faults.moves import Events
 from chaos.observe import counters
 from chaos.observe.counted import Counts, everything
 from chaos.observe.ticks import Ticks
+from chaos.opensearch.reused import Reused
 from chaos.opensearch.views import View, another_leader, newest, view
 from chaos.target.protocol import Lab
 
@@ -44,7 +45,8 @@ class Sampler:
     """Runs in a thread of its own from :meth:`start` to :meth:`stop`."""
 
     def __init__(self, lab: Lab, events: Events, index: str, counted: Counts = everything) -> None:
-        self._lab, self._events, self._index, self._counted = lab, events, index, counted
+        self._events, self._index, self._counted = events, index, counted
+        self._lab = Reused(lab)
         self._zones = {node.name: node.zone for node in lab.topology.nodes}
         self._viewers = lab.viewers
         managers = [node.name for node in lab.topology.nodes if node.is_cluster_manager]
@@ -81,6 +83,7 @@ class Sampler:
         self._stop.set()
         self._thread.join(10)
         self._ticks.stop()
+        self._lab.end()
 
     def _run(self) -> None:
         names = self._viewers

@@ -22,7 +22,6 @@ from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
 from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
-from chaos.faults.ledger import moves
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
 from chaos.observe import foreign
@@ -421,7 +420,7 @@ class OnTarget:
     def marks(self) -> list[str]:
         """What of ours is still on the cluster's Toxiproxies and hosts, of those that this run has used; empty:
         nothing."""
-        put = facts(moves(self.ledger.path))
+        put = facts(self.ledger.moves())
         found = []
         for label in sorted({fact[0] for fact in put}):
             says = told(self.lab, label)
@@ -429,9 +428,9 @@ class OnTarget:
                 found.append(f"the Toxiproxy {label} does not answer: whether it still has toxics of ours is not known")
                 continue
             found += [f"{' '.join(fact[1:])} of {label} is still there" for fact in sorted(put & says)]
-        if any(move.operation == "host.begin" for move in moves(self.ledger.path)):
+        if any(move.operation == "host.begin" for move in self.ledger.moves()):
             found += self.lab.hosts.standing()
-        if self.lab.fis is not None and any(move.operation == "fis.template" for move in moves(self.ledger.path)):
+        if self.lab.fis is not None and any(move.operation == "fis.template" for move in self.ledger.moves()):
             try:
                 found += self.lab.fis.left(self.ledger.run)
             except ChaosError as error:
@@ -440,12 +439,12 @@ class OnTarget:
 
     def by_hooks(self) -> bool:
         """Whether the owners' programs were asked to make anything in this run."""
-        return any(move.operation == BY_HOOK for move in moves(self.ledger.path))
+        return any(move.operation == BY_HOOK for move in self.ledger.moves())
 
     def not_back(self, seconds: float) -> list[str]:
         """What others still see of what the owners' programs made, whatever these say: ``seconds`` are left for nodes
         to come back."""
-        made = [move.arguments for move in moves(self.ledger.path) if move.operation == BY_HOOK]
+        made = [move.arguments for move in self.ledger.moves() if move.operation == BY_HOOK]
         names = {node.name for node in self.lab.topology.nodes}
         nodes = {str(name) for each in made for name in each["nodes"]}
         pairs = {(str(a), str(b)) for each in made for a, b in each["links"] if {a, b} <= names}

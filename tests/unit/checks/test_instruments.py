@@ -103,6 +103,43 @@ def test_a_fault_too_short_to_ask_under_is_not_judged() -> None:
     assert "path" not in conditions(made)
 
 
+def elsewhere(answers: float, **changes: Any) -> Story:
+    """On a cluster whose nodes have machines of their own: each answers so much later (ms) under the fault."""
+    slower = under_fault(lambda event: {"answers": dict.fromkeys(ALL_NODES, 3.0 + answers)})
+    return story(mutate=slower, **changes)
+
+
+def judged_elsewhere(made: Story) -> validity.Condition:
+    history = made.history()
+    history.plan["lab"] = {**history.plan["lab"], "kind": "existing", "shares_processors": False}
+    history.plan["machine"] = {"processors": 2}
+    return next(each for each in validity.conditions(Record(history)) if each.id == "path")
+
+
+BUSY = tuple((float(second) + 0.3, float(second) + 0.6) for second in range(30, 112))
+"""No processor was free for the 0.3 s before each look was over."""
+
+
+def test_a_look_that_waited_for_the_runners_own_processor_says_nothing_of_the_path() -> None:
+    """As found: 123 ms slower against a limit of 100, on a machine of two processors that was wanted by many."""
+    assert judged_elsewhere(elsewhere(123.0, rules=2, starved=BUSY)).ok
+    assert not judged_elsewhere(elsewhere(123.0, rules=1, starved=BUSY)).ok  # as it was judged before
+    assert not judged_elsewhere(elsewhere(123.0, rules=2)).ok  # processors were free: it is the path
+    assert not judged_elsewhere(elsewhere(1000.0, rules=2, starved=BUSY)).ok  # a leak shows beside a busy machine
+
+
+def test_a_look_during_which_the_runner_was_paused_says_nothing_of_the_path() -> None:
+    def paused(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        events = under_fault(lambda event: {"answers": dict.fromkeys(ALL_NODES, 403.0)})(events)
+        for event in events:
+            if event["kind"] == "sample":
+                event["pulse"] = {**event["pulse"], "own": [(event["t"] - 400_000_000, event["t"])]}
+        return events
+
+    assert judged_elsewhere(story(mutate=paused, rules=2)).ok
+    assert not judged_elsewhere(story(mutate=paused, rules=1)).ok
+
+
 # -- the ticks -----------------------------------------------------------------------------------
 
 
