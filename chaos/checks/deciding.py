@@ -8,6 +8,12 @@ first phase and with the load on:
   machine;
 * *doubtful* in between.
 
+The echo alone would promise too much: it wants little, so the kernel lets it go first, while nodes beside it wait for
+seconds. So what else was seen in the same seconds counts too. Where no processor that the run may use was free for half
+of them the answer is *no*; where more answers of the load than that were later than the objective, it is *doubtful* at
+best. What was promised before the first phase is taken back in the report for each phase in which the same would not
+be said again (rules 2).
+
 It is said and stays in the record; it changes no verdict. That an answer was late for want of a processor is found
 answer by answer in :mod:`.starved`.
 """
@@ -15,17 +21,22 @@ answer by answer in :mod:`.starved`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from chaos.base import text
-from chaos.checks.record import SECOND, Record
+from chaos.checks import starved, usable
+from chaos.checks.record import SECOND, Record, Span
 
 LIMITS_MS = (50, 100, 250, 500, 1000)
 """Columns of the table: how many took no longer."""
 FEWEST = 60
 """Questions (three seconds of them) below which nothing is said."""
 TOLERATED = 0.001
+MOSTLY = usable.MOSTLY
+"""Share of the time without a free processor from which on the machine decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +66,59 @@ class Echoes:
         return text.seconds(self.took_ms[-1] / 1000) if self.took_ms else text.NO_VALUE
 
 
-def decides(echoes: Echoes, objective_s: float) -> str:
+@dataclass(frozen=True)
+class Seen:
+    """What else was seen meanwhile. ``full``: the share of the time in which certainly no processor was free.
+
+    ``late``: operation → (how many of its answers were not there within the objective, of how many).
+    """
+
+    full: float = 0.0
+    late: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Record, since: int, until: int) -> Seen:
+        """From the record of a run, or of one that is under way, in [since, until) (ns)."""
+        late = {}
+        for op in record.operations:
+            part = record.arrivals[op.name].between(since, until)
+            ended = sum(int((piece.end > 0).sum()) for piece in part.pieces())
+            good = sum(int((piece.good & (piece.end > 0)).sum()) for piece in part.pieces())
+            late[op.name] = (ended - good, ended)
+        full = 0.0
+        if starved.applies(record) and until > since:
+            seconds = starved.Clock(record).between(np.array([since]), np.array([until]))[0]
+            full = float(seconds) * SECOND / (until - since)
+        return cls(full, late)
+
+    def contradicts(self, op: str | None) -> bool:
+        """Whether more answers of an operation (None: of any) were late than a target tolerates."""
+        several = self.late.values() if op is None else [self.late.get(op, (0, 0))]
+        return any(late > TOLERATED * of for late, of in several)
+
+
+NOTHING = Seen()
+
+
+def decides(echoes: Echoes, objective_s: float, seen: Seen = NOTHING, op: str | None = None) -> str:
     """``yes``, ``no``, ``doubtful``, or ``not measured``."""
     if echoes.asked < FEWEST:
         return "not measured"
-    if echoes.longer_than(objective_s * 1000) > TOLERATED * echoes.asked:
+    if echoes.longer_than(objective_s * 1000) > TOLERATED * echoes.asked or seen.full >= MOSTLY:
         return "no"
-    return "yes" if echoes.longer_than(objective_s * 500) == 0 else "doubtful"
+    if echoes.longer_than(objective_s * 500) > 0 or seen.contradicts(op):
+        return "doubtful"
+    return "yes"
 
 
-def says(echoes: Echoes, objectives: Mapping[str, float]) -> str:
+def says(echoes: Echoes, objectives: Mapping[str, float], seen: Seen = NOTHING) -> str:
     """One sentence for people. ``objectives``: operation → seconds."""
     if echoes.asked < FEWEST:
         return "whether this machine can decide the objectives was not measured"
     words = {"yes": "this machine can decide", "no": "this machine cannot decide", "doubtful": "it is doubtful whether"}
     by: dict[tuple[str, float], list[str]] = {}
     for op, objective in objectives.items():
-        by.setdefault((decides(echoes, objective), objective), []).append(f"{op}s")
+        by.setdefault((decides(echoes, objective, seen, op), objective), []).append(f"{op}s")
     parts = []
     for (answer, objective), ops in by.items():
         after = " can be decided here" if answer == "doubtful" else ""
@@ -79,7 +126,11 @@ def says(echoes: Echoes, objectives: Mapping[str, float]) -> str:
     took = f"an echo beside the nodes took {echoes.longest} at most, of {text.count(echoes.asked)} questions"
     if echoes.silent:
         took = f"an echo beside the nodes left {echoes.longest}, of {text.count(echoes.asked)}"
-    return f"{'; '.join(parts)}: {took}"
+    also = [f"{text.count(late)} of {text.count(of)} {op}s were not good" for op, (late, of) in seen.late.items()]
+    also = [each for each, op in zip(also, seen.late, strict=True) if seen.contradicts(op)]
+    if seen.full >= MOSTLY:
+        also.append(f"no processor that the run may use was free for {text.percent(seen.full)} of that time")
+    return f"{'; '.join(parts)}: {', '.join([took, *also])}"
 
 
 def table(record: Record) -> dict[str, Any] | None:
@@ -97,7 +148,39 @@ def table(record: Record) -> dict[str, Any] | None:
             "longest": found.longest,
         }
     return {
-        "says": str(said.get("says")) if said else None,
+        "says": _kept(record, said),
         "decides": dict(said.get("decides") or {}) if said else {},
         "phases": phases,
     }
+
+
+def _kept(record: Record, said: Mapping[str, Any] | None) -> str | None:
+    """What was said before the first phase, and of rules 2 on in which phases it would not be said again."""
+    if said is None:
+        return None
+    promised = [op for op, answer in (said.get("decides") or {}).items() if answer == "yes"]
+    objectives = {op.name: op.good_within for op in record.operations if op.name in promised}
+    if record.rules < 2 or not objectives:
+        return str(said.get("says"))
+    broken: dict[str, list[str]] = {}
+    for span in record.spans:
+        for why in _broken(record, span, objectives):
+            broken.setdefault(why, []).append(span.name)
+    back = [f"in {text.listed(phases)} {why}" for why, phases in broken.items()]
+    if not back:
+        return str(said.get("says"))
+    return f"before the first phase: {said.get('says')}. It did not stay so: {'; '.join(back)}"
+
+
+def _broken(record: Record, span: Span, objectives: Mapping[str, float]) -> list[str]:
+    """Why the machine did not decide the objectives in a phase; what a fault did to answers is no reason."""
+    heard = Echoes.of(record.echo, span.start // SECOND * SECOND, span.end)
+    seen = Seen.of(record, span.start, span.end)
+    found = []
+    if heard.asked >= FEWEST and any(decides(heard, objective) == "no" for objective in objectives.values()):
+        found.append("the echo itself was too late")
+    if seen.full >= MOSTLY:
+        found.append("no processor that the run may use was free for half of the time or more")
+    if span in record.healthy and any(seen.contradicts(op) for op in objectives):
+        found.append("answers were late before anything was done to the cluster")
+    return found

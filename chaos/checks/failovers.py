@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaos.base import text
-from chaos.checks import starved
+from chaos.checks import starved, usable
 from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
-from chaos.checks.forgiving import MACHINE
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.words import Words
@@ -61,7 +60,8 @@ def in_doubt(record: Record, span: Span, same: Callable[[Measure], bool]) -> tup
         return None
     clock = starved.Clock(record)
     own = _counted(record, [event for event in _away(record, span) if not _hurried(record, event, clock)])
-    return None if same(own) else (own, f"without steps that rest on answers that were late while {MACHINE}")
+    late = f"without steps that rest on answers that were late while {starved.none_free(record)}"
+    return None if same(own) else (own, late)
 
 
 def _away(record: Record, span: Span) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def _hurried(record: Record, event: dict[str, Any], clock: Clock) -> bool:
 
     def starving(seconds: float) -> bool:
         start, end = np.array([at - round(seconds * SECOND)]), np.array([at])
-        return bool(seconds and clock.between(start, end)[0] >= starved.MOSTLY * seconds)
+        return bool(seconds and clock.between(start, end)[0] >= usable.MOSTLY * seconds)
 
     late = [each for each in found if _LATE.search(str(each.get("says"))) and starving(float(each.get("seconds") or 0))]
     return len(found) - len(late) < min(KINDS, len(found))

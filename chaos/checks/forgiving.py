@@ -11,7 +11,9 @@ driver sent late is the driver's as well, arrival by arrival. Where several caus
   own timers run out; it sends what it held up in one burst, to nodes whose health it has not looked at meanwhile; a
   node that is cut off by its own Toxiproxy makes others answer in part. Who had waited for longer than its objective
   without any of this was not good by itself, and stays so. A machine that is busy only makes late: it forgives no
-  failure.
+  failure. One exception: where the run was held to some of the processors, or to a quota (:mod:`.usable`), a client's
+  own timeout is forgivable when without that time it had waited for no longer than the objective. Nobody knows when the
+  answer would have come.
 
 * What the runner saw, and what a failover controller did, after they had stood still may have been as much earlier.
 
@@ -31,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checks import standing, starved
+from chaos.checks import standing, starved, usable
 from chaos.checks.arrivals import Arrivals, Bools, Floats
 from chaos.checks.clocks import Clock
 from chaos.checks.data import visibility
@@ -39,7 +41,8 @@ from chaos.checks.measure import Measure
 from chaos.checks.record import OUTCOMES, SECOND, Record, Span
 from chaos.checks.standing import DRIVER, Stoppage
 
-MACHINE = "none of this machine's processors was free"
+MACHINE = starved.NONE_FREE
+TIMEOUT = OUTCOMES["timeout"]
 NEVER = [OUTCOMES[name] for name in ("ok", "unknown", "client_error")]
 """Outcomes that are no failure, that nobody knows, or that are the suite's own mistake."""
 NOBODY = Clock.of(())
@@ -61,7 +64,7 @@ class Cause:
     def words(self, record: Record, span: Span) -> str:
         """When it made arrivals of the phase that is judged late, in words that go on from "were late"."""
         if self.who == MACHINE:
-            return f"while {MACHINE}"
+            return f"while {starved.none_free(record)}"
         near = [each for each in self.stoppages if each.start < span.end and each.over > span.start]
         if near or self.stoppages:
             return f"while {standing.words(record, near or self.stoppages)}"
@@ -83,6 +86,7 @@ def without(record: Record, some: tuple[Cause, ...]) -> Record | None:
     """The record with what these causes together made late or fail as good; None when they changed nothing."""
     clocks, stopped = _clocks(record, some)
     driver = any(cause.sends_late for cause in some)
+    limited = any(cause.who == MACHINE for cause in some) and usable.limited(record)
     other = copy.copy(record)
     other.arrivals = {}
     changed = False
@@ -92,7 +96,7 @@ def without(record: Record, some: tuple[Cause, ...]) -> Record | None:
             nonlocal changed
             mask: Bools = ~part.good & ((part.outcome == OUTCOMES["ok"]) | ~np.isin(part.outcome, NEVER))
             if mask.any():
-                mask[mask] = _forgivable(part.where(mask), within, clocks, stopped, driver)
+                mask[mask] = _forgivable(part.where(mask), within, clocks, stopped, driver, limited)
                 changed |= bool(mask.any())
             return mask
 
@@ -119,9 +123,12 @@ def _moved(record: Record, events: list[dict[str, Any]]) -> bool:
 
 
 def _forgivable(
-    bad: Arrivals, within: float, clocks: dict[int, Clock], stopped: dict[int, Clock], driver: bool
+    bad: Arrivals, within: float, clocks: dict[int, Clock], stopped: dict[int, Clock], driver: bool, limited: bool
 ) -> Bools:
-    """Which of some arrivals that were not good had been, without the time that was not the cluster's."""
+    """Which of some arrivals that were not good had been, without the time that was not the cluster's.
+
+    ``limited``: the machine is one of the causes, and the run could not use all of it.
+    """
     intended, client = bad.intended, bad.client
     sent = np.where(bad.start > 0, bad.start, intended)
     end = np.where(bad.end > 0, bad.end, intended + 1)  # one that was dropped lives for a moment
@@ -133,7 +140,8 @@ def _forgivable(
         ours[mine] += clocks.get(int(number), clocks[-1]).between(begin[mine], end[mine])
         stood[mine] = stopped.get(int(number), stopped[-1]).between(intended[mine], end[mine])
     in_time: Bools = (end - intended) / SECOND - ours <= within
-    either: Bools = in_time & ((bad.outcome == OUTCOMES["ok"]) | (stood > 0))
+    waited = (bad.outcome == TIMEOUT) & limited
+    either: Bools = in_time & ((bad.outcome == OUTCOMES["ok"]) | (stood > 0) | waited)
     return either
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
-from chaos.checks import starved
+from chaos.checks import starved, usable
 from chaos.checks.check import Check
 from chaos.checks.measure import Measure
 from chaos.checks.movement import BLIND, longest_blind
@@ -153,7 +153,7 @@ def table(record: Record) -> dict[str, Any] | None:
     """
     if not record.of_kind("nodes.cpu"):
         return None
-    machine = (record.plan.get("machine") or {}).get("processors")
+    machine = usable.number(record)
     zones: dict[str, dict[str, float | None]] = {zone: {} for zone in _zones(record)}
     used = {span.name: by_zone(record, span) for span in record.spans}
     for phase, found in used.items():
@@ -170,13 +170,16 @@ def table(record: Record) -> dict[str, Any] | None:
 
 
 def _idle(record: Record) -> dict[str, float]:
-    """phase → the share of all processors' time in which nobody had them."""
-    start, end, busy = starved.slices(record)
-    found = {}
-    for span in record.spans:
-        inside = (start >= span.start) & (start < span.end)
-        if inside.any():
-            found[span.name] = 1 - float(np.average(busy[inside], weights=(end - start)[inside]))
+    """phase → the share of all processors' time in which nobody had them; of a set that somebody is held to, where
+    less of its time was free."""
+    apart = [(start, end, busy) for _, start, end, busy in usable.slices(record)]
+    found: dict[str, float] = {}
+    for start, end, busy in (starved.slices(record), *apart):
+        for span in record.spans:
+            inside = (start >= span.start) & (start < span.end)
+            if inside.any():
+                idle = 1 - float(np.average(busy[inside], weights=(end - start)[inside]))
+                found[span.name] = min(idle, found.get(span.name, 1.0))
     return found
 
 

@@ -32,7 +32,7 @@ _ZONE = re.compile(r"zone ([^\s,]+)")
 
 def pushed(record: Record, span: Span) -> str | None:
     """Which nodes left up to the end of a phase that the machine may have pushed out, in words; None: none."""
-    stretches = _stretches(record) if starved.applies(record) else []
+    stretches = starved.full(record) if starved.applies(record) else []
     found = [says for at, says, _ in _cut_off(record, record.of_kind("cluster.node_left")) if at < span.end]
     for event in record.of_kind("cluster.node_left"):
         at, node = int(event["t"]), str(event.get("node"))
@@ -42,8 +42,8 @@ def pushed(record: Record, span: Span) -> str | None:
         if longest >= CHECK:
             when = text.seconds(record.since_start(at) or 0.0)
             found.append(
-                f"{node} left the cluster {when} into the run after {text.seconds(longest)} in which none of this "
-                "machine's processors was free"
+                f"{node} left the cluster {when} into the run after {text.seconds(longest)} in which "
+                f"{starved.none_free(record)}"
             )
     return text.listed(found) or None
 
@@ -71,20 +71,6 @@ def _cut_off(record: Record, moves: list[dict[str, Any]]) -> list[tuple[int, str
             long_ago = at > stoppage.end + SETTLES * SECOND
             if stoppage.node == node != str(leader) and stoppage.start <= at and not long_ago:
                 found.append((at, f"{node} {did} while {standing.words(record, [stoppage])}", stoppage))
-    return found
-
-
-def _stretches(record: Record) -> list[tuple[int, int]]:
-    """(Start, end) of each stretch (ns) in which slice after slice had no free processor."""
-    start, end, busy = starved.slices(record)
-    found: list[tuple[int, int]] = []
-    for a, b, used in zip(start.tolist(), end.tolist(), busy.tolist(), strict=True):
-        if used < starved.SATURATED:
-            continue
-        if found and a <= found[-1][1]:
-            found[-1] = (found[-1][0], max(b, found[-1][1]))
-        else:
-            found.append((a, b))
     return found
 
 

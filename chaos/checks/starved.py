@@ -5,7 +5,8 @@ processor is idle, every request waits for one, and that wait says nothing about
 their own. The load driver therefore measures the processors in slices of 0.1 s.
 
 Of a slice in which n processors were busy for the share b, one of them was free for at most n (1 - b) of the time, so
-none was for at least 1 - n (1 - b). Slices in which that is less than half of the time excuse nothing: what is slow on
+none was for at least 1 - n (1 - b). Where somebody may use some of the processors only, n and b are theirs
+(:mod:`.usable`). Slices in which that is less than half of the time excuse nothing: what is slow on
 a machine that is merely used is slow. What follows from it for late answers is in :mod:`chaos.checks.forgiving`.
 """
 
@@ -13,15 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.checks import clocks
-from chaos.checks.record import Floats, Ints, Record
-from chaos.history.reader import Slices
+from chaos.checks import clocks, usable
+from chaos.checks.record import SECOND, Floats, Ints, Record
+from chaos.checks.usable import MOSTLY
 
 SATURATED = 0.95
 """Busy share of all processors in a slice from which on it counts as one without a free processor (0.1 s of two
 processors are 20 clock ticks: one idle tick is the resolution)."""
-MOSTLY = 0.5
-"""Share of a slice without a free processor from which on it excuses anything."""
+NONE_FREE = "none of this machine's processors was free"
 
 
 def applies(record: Record) -> bool:
@@ -32,12 +32,7 @@ def applies(record: Record) -> bool:
 
 def slices(record: Record) -> tuple[Ints, Ints, Floats]:
     """Start, end (ns) and busy share of all measured slices, in order."""
-    given = [event["processors"] for event in record.driver if event.get("processors")]
-    tables = [(some if isinstance(some, Slices) else Slices(some)).table for some in given]
-    rows = np.concatenate([*tables, np.zeros(0, Slices.TABLE)])
-    rows = rows[~np.isnan(rows["busy"]) & (rows["end"] > rows["start"])]
-    rows = rows[np.lexsort((rows["busy"], rows["end"], rows["start"]))]
-    return rows["start"], rows["end"], rows["busy"]
+    return usable.in_order([usable.table(event["processors"]) for event in record.driver if event.get("processors")])
 
 
 class Clock(clocks.Clock):
@@ -48,7 +43,24 @@ class Clock(clocks.Clock):
         number = (record.plan.get("machine") or {}).get("processors")
         # an old record does not say how many there are: then only slices that were all busy excuse anything
         certain = 1 - int(number) * (1 - busy) if number else np.where(busy >= SATURATED, 1.0, 0.0)
-        super().__init__(start, end, np.where(certain >= MOSTLY, certain, 0.0))
+        made = clocks.Clock(start, end, np.where(certain >= MOSTLY, certain, 0.0))
+        if (apart := usable.clock(record)) is not None:
+            made = made.joined(apart) if len(start) else apart
+        super().__init__(made.start, made.end, made.share)
+
+
+def full(record: Record) -> list[tuple[int, int]]:
+    """Stretches (ns) in which no processor that the run may use was free at any time, in order."""
+    start, end, busy = slices(record)
+    rows = zip(start.tolist(), end.tolist(), (busy >= SATURATED).tolist(), strict=True)
+    return clocks.united([*((a, b) for a, b, whole in rows if whole), *usable.full(record, SATURATED)])
+
+
+def none_free(record: Record) -> str:
+    """What is meant by it in this run: goes on from "while"."""
+    if (limits := usable.words(record)) is None:
+        return NONE_FREE
+    return f"no processor that this run may use was free ({limits})"
 
 
 def share(record: Record) -> tuple[float | None, float]:
@@ -62,4 +74,9 @@ def share(record: Record) -> tuple[float | None, float]:
     if not measured or not total:
         return None, 0.0
     starved = int((end - start)[inside & (busy >= SATURATED)].sum())
-    return starved / measured, min(1.0, measured / total)
+    known = min(1.0, measured / total, usable.measured(record))
+    if (apart := usable.clock(record)) is None:
+        return starved / measured, known
+    edges = np.array([(span.start, span.end) for span in record.spans], np.int64)
+    waited = float(apart.between(edges[:, 0], edges[:, 1]).sum()) * SECOND
+    return max(starved / measured, min(1.0, waited / total)), known

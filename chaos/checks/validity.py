@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
-from chaos.checks import clocks, evidence, failovers, latency, standing, starved
+from chaos.checks import clocks, evidence, failovers, latency, standing, starved, usable
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
@@ -282,11 +282,12 @@ def _machine(record: Record) -> list[Condition]:
     if not starved.applies(record):
         return []
     share, measured = starved.share(record)
+    unknown = usable.unknown(record)
     return [
         Condition(
             "machine",
-            "time in which none of this machine's processors was free",
-            _shown(share, text.percent),
+            f"time in which {starved.none_free(record)}",
+            _shown(share, text.percent) + (f"; {unknown}" if unknown else ""),
             f"measured for at least {text.percent(MEASURED)} of the phases; a verdict that hangs on it does not count",
             measured >= MEASURED,
         )

@@ -576,4 +576,8 @@ def _compact(event: dict[str, Any]) -> dict[str, Any]:
     if event.get("processors"):
         with suppress(TypeError, ValueError):
             event["processors"] = Slices(event["processors"])
+    apart = event.get("usable")
+    for each in apart if isinstance(apart, list) else ():
+        with suppress(TypeError, ValueError, KeyError):
+            each["slices"] = Slices(each["slices"])
     return {sys.intern(key): value for key, value in event.items()}

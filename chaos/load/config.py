@@ -175,6 +175,8 @@ class DriverConfig(_Data):
     targets: tuple[Target, ...] = Field(min_length=1, max_length=254)
     instruments: tuple[Instrument, ...] = ()
     """The Toxiproxies between clients and nodes, whose signs of life are watched."""
+    usable: tuple[tuple[int, ...], ...] = ()
+    """Sets of processors (numbers) that some process of the run is held to: how busy each is, is measured apart."""
     access: Access = PLAIN
     """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)

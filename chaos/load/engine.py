@@ -40,7 +40,7 @@ from chaos.load.config import ClientHost, DriverConfig, Target
 from chaos.load.exchange import Paced, Send
 from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import is_stale, of_answer, of_error
-from chaos.load.processors import busy
+from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
@@ -183,6 +183,7 @@ class Engine:
         self._closed = False
         self._second = _Second(len(config.operations))
         self._slices: list[tuple[int, int, float | None]] = []
+        self._apart: list[list[tuple[int, int, float | None]]] = [[] for _ in config.usable]
         self._pulse = Pulse(config.instruments)
         self._sent = self._dropped = self._surprises = 0
         self._stale: EventWriter | None = None
@@ -266,6 +267,8 @@ class Engine:
         self._spawn(self._keep_flushing)
         self._spawn(self._keep_watching)
         self._spawn(self._keep_measuring_the_machine)
+        if self._config.usable:
+            self._spawn(self._keep_measuring_apart)
         self._spawn(self._pulse.beat, lambda: self._closed)
 
     def go(self, start_ns: int) -> None:
@@ -317,6 +320,7 @@ class Engine:
         if self._stop_ns is None:
             self._stop_ns = time.monotonic_ns()
         last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
+        last |= self._taken_apart()
         last["pulse"] = self._pulse.taken()
         files: list[Paced | EventWriter | RowWriter] = [*self._checks, self._rows, self._plan_rows]
         for file in [*files, self._stale] if self._stale is not None else files:
@@ -543,6 +547,24 @@ class Engine:
             self._slices.append((then, now, busy(times_then, times_now)))
             then, times_then = now, times_now
 
+    def _keep_measuring_apart(self) -> None:
+        """The same of each set of processors that somebody is held to; without one nothing is read."""
+        where = [places(each) for each in self._config.usable]
+        then, times_then = time.monotonic_ns(), psutil.cpu_times(percpu=True)
+        while not self._closed:
+            gevent.sleep(_SLICE_S)
+            now, times_now = time.monotonic_ns(), psutil.cpu_times(percpu=True)
+            for slices, some in zip(self._apart, where, strict=True):
+                slices.append((then, now, busy_of(times_then, times_now, some)))
+            then, times_then = now, times_now
+
+    def _taken_apart(self) -> dict[str, Any]:
+        """The slices of those sets since they were last taken; nothing where there are none."""
+        if not self._config.usable:
+            return {}
+        taken, self._apart = self._apart, [[] for _ in self._config.usable]
+        return {"usable": [{"of": of, "slices": some} for of, some in zip(self._config.usable, taken, strict=True)]}
+
     def _keep_watching(self) -> None:
         """Report each second on the driver itself (its validity) and on the load (for people watching)."""
         then, cpu_then = time.monotonic(), time.process_time()
@@ -556,6 +578,7 @@ class Engine:
             own: dict[str, Any] = {
                 "cpu": round((cpu_now - cpu_then) / (now - then), 4),
                 "processors": slices,
+                **self._taken_apart(),
                 "pulse": self._pulse.taken(),
                 "lag_p99_ms": _percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),

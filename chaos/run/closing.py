@@ -180,6 +180,7 @@ class Closing(RunState):
             self.others.unguarded()
         self.sampler.stop()
         self.slis.stop()
+        self.processors.stop()
         self.configuration.stop()
         self.check_late_stop()
         if self.outcome == "finished":
@@ -226,6 +227,7 @@ class Closing(RunState):
         if self.sampler is not None:
             self.sampler.stop()
         self.slis.stop()
+        self.processors.stop()
         self.configuration.stop(patient=self.outcome == "finished")
         self.lab.write_logs()
         self.keep_logs()

@@ -207,7 +207,7 @@ class Execution(Loading, Phases, Closing):
             if self.there is None
             else plan.there(self.there.lab.target),
             "client": self.driver_config(planned=True).model_dump(
-                mode="json", exclude={"out", "access", "instruments", "queries", "readable"}
+                mode="json", exclude={"out", "access", "instruments", "queries", "readable", "usable"}
             ),
             "steps": list(plan.steps(experiment, self.seed, self.foreseen, lab.wiring)),
             "notes": notes,

@@ -10,6 +10,7 @@ from chaos.base.addresses import Address
 from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
+from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
 from chaos.faults.moves import Move, Reversible
 from chaos.history import History
@@ -100,6 +101,7 @@ class Loading(RunState):
             ),
             targets=self.load_targets,
             instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
+            usable=() if planned else tuple(map(tuple, self.processors.sets())),
             access=self.lab.access,
         )
 
@@ -227,6 +229,7 @@ class Loading(RunState):
                 self.write_down(self.driver.pid)
             self.lab.instrument(self.driver.pid)
             self.ends.add(Ours("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
+        self.processors.start()
         self.echo.start()
         for child in self.echo.watched():
             self.ends.add(child)
@@ -301,8 +304,10 @@ class Loading(RunState):
         """By the echo's last seconds, with the load on and nothing done to the cluster yet."""
         objectives: dict[str, float] = {o.name: float(o.good_within) for o in self.experiment.load.operations}
         now = time.monotonic_ns()
-        heard = deciding.Echoes.of(History.open(self.folder).echo, now - DECIDED_BY_SECONDS * 1_000_000_000, now)
-        says = deciding.says(heard, objectives)
-        answers = {op: deciding.decides(heard, objective) for op, objective in objectives.items()}
+        record = Record(History.open(self.folder))
+        heard = deciding.Echoes.of(record.echo, now - DECIDED_BY_SECONDS * 1_000_000_000, now)
+        seen = deciding.Seen.of(record, now - WARM_SECONDS * 1_000_000_000, now)
+        says = deciding.says(heard, objectives, seen)
+        answers = {op: deciding.decides(heard, objective, seen, op) for op, objective in objectives.items()}
         self.events.write("machine.decides", decides=answers, asked=heard.asked, says=says)
         self.reporter.line(says)

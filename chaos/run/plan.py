@@ -32,6 +32,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.kind import built
 from chaos.faults.offers import Offers
 from chaos.history.models import PlannedStep
+from chaos.observe import processors
 from chaos.target.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
@@ -258,6 +259,7 @@ def machine() -> dict[str, Any]:
     return {
         "architecture": platform.machine(),
         "processors": psutil.cpu_count(),
+        "usable": processors.planned(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
     }
 

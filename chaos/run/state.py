@@ -21,10 +21,12 @@ from chaos.history.writer import FOREIGN
 from chaos.load import workloads
 from chaos.load.driver import Driver
 from chaos.observe import echo
+from chaos.observe import processors as usable
 from chaos.observe.configuration import Configuration
 from chaos.observe.counted import Counts, everything
 from chaos.observe.domain import DomainHealth
 from chaos.observe.ends import Ends, Fact
+from chaos.observe.processors import Processors
 from chaos.observe.sampler import Sampler
 from chaos.observe.slis import Slis
 from chaos.run import controllers, plan, space
@@ -110,6 +112,7 @@ class RunState:
         self.sampler: Sampler | None = None
         self.echo = echo.Echo(self.lab, folder)
         self.slis = Slis(experiment, folder / "history", self.broken)
+        self.processors = Processors(self.events, self.local_processes)
         self.workload = workloads.named(experiment.load.workload)
         self.action_count = 0
         self.outcome = "finished"
@@ -117,6 +120,13 @@ class RunState:
         """It ended before its last phase without being stopped: a fault was not proven, or a process ended."""
         self.dirt: list[str] = []
         self.phases_began: float | None = None
+
+    def local_processes(self) -> dict[str, int]:
+        """What runs on this machine for the run beside the runner, in words, with its pids."""
+        found = usable.of_lab(self.lab) if kinds.named(self.lab.kind).shares_processors else {}
+        if self.driver is not None and self.driver.pid is not None and self.driver.alive:
+            found[usable.DRIVER] = self.driver.pid
+        return found
 
     def _controllers(self) -> controllers.Controllers:
         if self.there is None:

@@ -201,9 +201,18 @@ def _about(plan: Plan) -> dict[str, Any]:
             "nodes": [node.get("name") for node in topology.get("nodes") or []],
             "settings": topology.get("settings"),
         },
-        "machine": plan.get("machine"),
+        "machine": _machine(plan.get("machine")),
         "client": load.get("client"),
     }
+
+
+def _machine(machine: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Without what the run could use of it where that was all: runs of before do not say so."""
+    if machine is None or "usable" not in machine:
+        return machine
+    usable = machine["usable"] or {}
+    whole = usable.get("quota") is None and len(usable.get("processors") or ()) == usable.get("of")
+    return {key: value for key, value in machine.items() if key != "usable" or not whole}
 
 
 def _conditions(plan: Plan) -> dict[str, Any]:

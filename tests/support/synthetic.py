@@ -396,6 +396,8 @@ class Story:
     """Laid over the read-back last."""
     timeout: float = 5.0
     seed: int = 7
+    rules: int = 1
+    """By which rules the run is judged."""
     cas: Compared | None = None
     visibility: Probed | None = None
     controllers: tuple[str, ...] = ()
@@ -529,6 +531,7 @@ class Story:
                 "targets": [{"node": node, "zone": node[0]} for node in NODES],
             },
             "watched": True,
+            **({"rules": self.rules} if self.rules > 1 else {}),
             "steps": [
                 {
                     "phase": chapter.name,

@@ -8,7 +8,6 @@ while: an undo of many moves on a host whose Toxiproxy hangs must end, and say s
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from urllib3.connection import HTTPConnection
 
 from chaos.base.errors import FaultError
 from chaos.base.netsock import Endpoint, discards
+from chaos.target.labs import usable
 from chaos.target.wiring import Proxy
 
 TIMEOUT_SECONDS = 4.0
@@ -89,7 +89,7 @@ def environment(servers: int) -> dict[str, str]:
     A Go program has a scheduler for each processor, and those without work look for some: on few processors that is
     time which the nodes need.
     """
-    share = (os.cpu_count() or 1) // max(1, servers)
+    share = usable.here() // max(1, servers)
     return {"LOG_LEVEL": "warn", "GOMAXPROCS": str(max(1, share))}
 
 
