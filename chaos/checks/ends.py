@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import disks
 from chaos.checks import during as allowed
 from chaos.checks.evidence import Gap, faults, unwatched
 from chaos.checks.record import Record
@@ -62,7 +63,14 @@ def _unasked(record: Record) -> list[dict[str, Any]]:
 
 
 def _is_weakness(record: Record, event: dict[str, Any]) -> bool:
-    return event.get("what") == "node" and ends.how(event) == ends.ITSELF and not _overshot(record, event)
+    itself = event.get("what") == "node" and ends.how(event) == ends.ITSELF and not _overshot(record, event)
+    return itself and not _starved_of_disk(record, event)
+
+
+def _starved_of_disk(record: Record, event: dict[str, Any]) -> bool:
+    """Whether it ended on a disk of this machine that others had filled."""
+    since = disks.short_since(record)
+    return since is not None and int(event["t"]) >= since
 
 
 def _is_error(event: dict[str, Any]) -> bool:

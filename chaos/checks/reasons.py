@@ -38,6 +38,8 @@ class Cause(StrEnum):
     ABORTED = "aborted"
     PROCESS = "process"
     """A process ended that nobody had asked to."""
+    DISK = "disk"
+    """A disk had too little room: this machine's, or one of a cluster that exists."""
     SETTINGS = "settings"
     """Somebody else changed what steers the cluster, or nobody watched."""
     FAULT = "fault"

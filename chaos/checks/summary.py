@@ -69,7 +69,7 @@ def _also(mine: Sequence[ReasonItem]) -> list[ReasonItem]:
     return found[:ALSO]
 
 
-GRAVE = (Cause.PROCESS, Cause.DATA, Cause.DOCUMENTS, Cause.USERS)
+GRAVE = (Cause.PROCESS, Cause.DISK, Cause.DATA, Cause.DOCUMENTS, Cause.USERS)
 
 
 def _joined(*sentences: str) -> str:

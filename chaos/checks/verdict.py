@@ -27,6 +27,7 @@ from chaos.checks import (
     coverage,
     data,
     deciding,
+    disks,
     domain,
     during,
     ends,
@@ -201,6 +202,7 @@ def _evaluate(record: Record) -> Findings:
     conditions = validity.conditions(record)
     gathered: dict[Cause, tuple[evidence.Gap, ...]] = {
         Cause.PROCESS: ends.gaps(record),
+        Cause.DISK: disks.gaps(record),
         Cause.SETTINGS: (*configuration.gaps(record), *others.gaps(record)),
         Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
         Cause.STEP: (*during.gaps(record), *evidence.step_gaps(record)),
@@ -218,6 +220,7 @@ def _evaluate(record: Record) -> Findings:
         *_run_reasons(record),
         *(Reason(Outcome.ERROR, Cause.CHECK_BROKEN, says) for says in broken),
         *(Reason(Outcome.WEAKNESS, Cause.PROCESS, says) for says in ends.weaknesses(record)),
+        *(Reason(Outcome.WEAKNESS, Cause.DISK, says) for says in disks.weaknesses(record, _missed(findings))),
         *(
             Reason(Outcome.WEAKNESS, Cause.DOCUMENTS, f"Documents that should not be there: {says}")
             for says in (data.violations(record) if not third_hand else ())
@@ -270,6 +273,11 @@ def judge_folder(run_folder: Path) -> FindingsFile:
     """
     history = History.open(run_folder)
     return made.write(run_folder, evaluate(history).to_json(), history.seal)
+
+
+def _missed(findings: list[Finding]) -> list[str | None]:
+    """The phases in which something was missed."""
+    return [finding.phase for finding in findings if finding.counts_as is Counts.WEAKNESS]
 
 
 # -- the run -------------------------------------------------------------------------------------

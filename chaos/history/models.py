@@ -67,6 +67,7 @@ class Plan(TypedDict, total=False):
     machine: dict[str, Any]
     watched: bool
     configuration_watched: bool
+    disks_watched: bool
     differences: list[str]
     client: dict[str, Any]
     steps: list[PlannedStep]

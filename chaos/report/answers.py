@@ -380,6 +380,7 @@ NEXT = {
     Cause.CHECK_BROKEN: "Report it: a check of this suite failed",
     Cause.GUARD: "Look at what stopped it, then run it again",
     Cause.ABORTED: "Run it again, to its end",
+    Cause.DISK: "Make room on the disk that is named, then run it again",
     Cause.STEP: "Find out why this step did not happen, then run it again",
     Cause.NEVER_GOOD: "See why this was never good, then run it again",
     Cause.NEVER_SHOWN: "See why the checks on data were not answered, then run it again",
@@ -445,6 +446,8 @@ def _against(record: Record, findings: FindingsFile, cause: Cause) -> Answer:
             (),
             (Link("expected", "the finding"),),
         )
+    if cause is Cause.DISK:
+        return Answer(QUESTION, "weakness", "✗", "Make room on the cluster's disks", (), (Link("expected", "why"),))
     missed = [item for item in findings["findings"] if item["counts_as"] == "weakness"]
     if cause is Cause.DOCUMENTS:
         missed.insert(0, {"metric": "documents.unexpected", "phase": None, "measured": None, "target": "0"})

@@ -131,6 +131,7 @@ def section(findings: FindingsFile, last: dict[str, Any] | None, *, redacted: bo
 
 OF_NO_FINDING = {
     Cause.DOCUMENTS: "Only documents that somebody wrote are there",
+    Cause.DISK: "Its disks have room",
     Cause.PROCESS: "Nothing ends that nobody asked to end",
 }
 

@@ -181,6 +181,7 @@ class Closing(RunState):
         self.sampler.stop()
         self.slis.stop()
         self.processors.stop()
+        self.disks.stop()
         self.configuration.stop()
         self.check_late_stop()
         if self.outcome == "finished":
@@ -228,6 +229,7 @@ class Closing(RunState):
             self.sampler.stop()
         self.slis.stop()
         self.processors.stop()
+        self.disks.stop()
         self.configuration.stop(patient=self.outcome == "finished")
         self.lab.write_logs()
         self.keep_logs()

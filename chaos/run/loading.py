@@ -209,6 +209,7 @@ class Loading(RunState):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
         self.configuration.start()
+        self.disks.start()
         if self.there is not None:
             if (first := newest(views(self.lab))) is None:
                 raise LabError("the cluster has no elected manager that says which indices are there")

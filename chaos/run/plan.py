@@ -33,6 +33,7 @@ from chaos.faults.kind import built
 from chaos.faults.offers import Offers
 from chaos.history.models import PlannedStep
 from chaos.observe import processors
+from chaos.target.labs import watermarks
 from chaos.target.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
@@ -314,6 +315,7 @@ def differences(experiment: Experiment, notes: Sequence[str] = (), *, shared: bo
         if topology.security
         else "no security plugin: no TLS and no authentication",
         "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
+        *([said] if shared and (said := watermarks.says(topology)) else []),
         *(f"planted: the certificate that {name} shows to clients has expired" for name in topology.expired),
         *(
             ["health checks of the clients' load balancer take any certificate"]

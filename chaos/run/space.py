@@ -17,7 +17,7 @@ from chaos.base import paths
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, Topology
 from chaos.run import commanding
-from chaos.target.labs import kinds
+from chaos.target.labs import kinds, watermarks
 
 MIB = 2**20
 MARGIN = 2
@@ -143,14 +143,42 @@ def of_topology(topology: Topology, kind: str = kinds.DEFAULT) -> Need:
     disks = int(topology.disks.size) * len(topology.nodes) if topology.disks else 0  # allocated at once
     if not kinds.named(kind).keeps_data:
         return Need(disks)
-    return Need(MARGIN * NODE_BYTES * len(topology.nodes) + disks, NODE_FILES * len(topology.nodes))
+    aside = watermarks.needed(topology, _size(paths.labs()))
+    return Need(MARGIN * NODE_BYTES * len(topology.nodes) + disks + aside, NODE_FILES * len(topology.nodes))
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the file system on which a folder is, or will be."""
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return 0
+    return found.f_blocks * found.f_frsize
 
 
 def of_lab(experiment: Experiment, kind: str = kinds.DEFAULT) -> Need:
     """What a lab of its own needs there while the run lasts."""
-    topology, load = experiment.topology, experiment.load
     if not kinds.named(kind).keeps_data:
-        return of_topology(topology, kind)
+        return of_topology(experiment.topology, kind)
+    return of_topology(experiment.topology) + _growth(experiment)
+
+
+def of_engine(experiment: Experiment, total: int) -> Need:
+    """What its nodes need where their data is not in the state folder but in a folder of an engine's, on a disk of
+    ``total`` bytes; a lab with disks of its own has these in the state folder."""
+    topology = experiment.topology
+    if topology.disks is not None:
+        return Need()
+    nodes = Need(MARGIN * NODE_BYTES * len(topology.nodes) + watermarks.needed(topology, total))
+    return nodes + _growth(experiment)
+
+
+def _growth(experiment: Experiment) -> Need:
+    """What documents and logs add while the run lasts."""
+    topology, load = experiment.topology, experiment.load
     seconds = longest_seconds(experiment)
     written = sum(float(each.rate) for each in load.operations if each.writes)
     written += float(load.cas.rate) if load.cas else 0.0
@@ -158,7 +186,7 @@ def of_lab(experiment: Experiment, kind: str = kinds.DEFAULT) -> Need:
     copies = len(topology.data_nodes)  # none has more than one of a shard
     documents = 0.0 if topology.disks else (load.documents + written * seconds) * copies * DOCUMENT_BYTES
     logs = LOG_NODE_BYTES * len(topology.nodes) * seconds
-    return of_topology(topology) + Need(round(MARGIN * (documents + logs)))
+    return Need(round(MARGIN * (documents + logs)))
 
 
 @dataclass(frozen=True)
@@ -190,7 +218,12 @@ def wanted(
     if own_lab and experiments:
         each_lab = [of_lab(each, kind) for each in experiments]
         largest = Need(max(each.bytes for each in each_lab), max(each.files for each in each_lab))
-        found.append(in_state("its lab" if runs == 1 else "a lab", largest))
+        lab = "its lab" if runs == 1 else "a lab"
+        found.append(in_state(lab, largest))
+        target = kinds.named(kind)
+        if not target.keeps_data and (data := target.data_folder()) is not None:
+            most = max(of_engine(each, _size(data)).bytes for each in experiments)
+            found.append(Wanted(f"data of {lab}", data, Need(most), "make room there: it is the Docker engine's"))
     return found
 
 

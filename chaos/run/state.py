@@ -20,7 +20,7 @@ from chaos.history import EventWriter, ends
 from chaos.history.writer import FOREIGN
 from chaos.load import workloads
 from chaos.load.driver import Driver
-from chaos.observe import echo
+from chaos.observe import disks, echo
 from chaos.observe import processors as usable
 from chaos.observe.configuration import Configuration
 from chaos.observe.counted import Counts, everything
@@ -37,7 +37,7 @@ from chaos.run.recording import Recording
 from chaos.run.stopping import Stop, Unproven
 from chaos.run.suffering import Others
 from chaos.target.existing.target import ExistingTarget
-from chaos.target.labs import kinds
+from chaos.target.labs import kinds, watermarks
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
@@ -90,7 +90,9 @@ class RunState:
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
         if there is not None:
             self.index = index_of(folder.name, there.target.written.prefix)
-        self.lab = options.lab or kinds.of_kind(options.kind).create(experiment.topology, parts, id=new_lab_id())
+        changed = [name for each in experiment.phases for params in each.inject for name in params.cluster_settings]
+        topology = watermarks.stock(experiment.topology, changed)
+        self.lab = options.lab or kinds.of_kind(options.kind).create(topology, parts, id=new_lab_id())
         target = kinds.named(self.lab.kind)
         self.offers = options.providers.on(self.lab.lacks, target.order, target.refused)
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())
@@ -113,6 +115,12 @@ class RunState:
         self.echo = echo.Echo(self.lab, folder)
         self.slis = Slis(experiment, folder / "history", self.broken)
         self.processors = Processors(self.events, self.local_processes)
+        self.disks = disks.Disks(
+            self.events,
+            lambda: disks.places(folder, self.lab),
+            lambda: disks.blocked(self.lab, self.index),
+            self.cut,
+        )
         self.workload = workloads.named(experiment.load.workload)
         self.action_count = 0
         self.outcome = "finished"
@@ -168,6 +176,10 @@ class RunState:
 
     def failed(self, says: str) -> None:
         self.outcome = "error"
+        scarce = None
+        with suppress(Exception):  # what failed must be said whatever the disk is like
+            scarce = disks.scarce(disks.places(self.folder, self.lab))
+        says = f"{says} ({scarce})" if scarce else says
         self.note("error", says=says)
         self.reporter.line(f"error: {says}")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from chaos.base import paths
 from chaos.definitions import Topology
 from chaos.target.parts import Parts
 
@@ -52,6 +53,10 @@ class TargetKind(ABC):
     @abstractmethod
     def parts(self, topology: Topology, says: Callable[[str], None], *, opensearch_home: Path | None) -> Parts:
         """Find or fetch what it is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
+
+    def data_folder(self) -> Path | None:
+        """Where its nodes' data lies on this machine; None: not here, or nobody can tell."""
+        return paths.labs() if self.keeps_data else None
 
     # what is left of labs whose owners are dead, beyond what the kernel holds
     def known(self) -> set[str]:

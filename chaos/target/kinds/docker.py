@@ -77,6 +77,16 @@ class Docker(TargetKind):
 
         return images.parts(topology, says)
 
+    def data_folder(self) -> Path | None:
+        """Where an engine on this machine keeps volumes."""
+        if not likely() or not os.environ.get("DOCKER_HOST", "unix:").startswith("unix:"):
+            return None
+        from chaos.target.labs.docker.engine import Engine
+
+        engine = Engine.if_any()
+        folder = engine.folder() if engine is not None else None
+        return folder if folder is not None and folder.is_dir() else None
+
     def known(self) -> set[str]:
         """Of which the Docker engine, where there is one, has anything; not those of other users."""
         if not likely():

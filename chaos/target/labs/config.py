@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.definitions import NodeSpec, Topology
 from chaos.target import security
+from chaos.target.labs import watermarks
 from chaos.target.parts import Parts
 from chaos.target.wiring import HTTP, TRANSPORT, Wiring
 
@@ -51,6 +52,7 @@ def node_settings(
         settings.update(security.settings(wiring.lab, expired=node.name in topology.expired))
     elif parts.security:
         settings.update(security.OFF)
+    settings.update(watermarks.settings(topology))
     settings.update(topology.settings.node)
     settings.update(node.settings)
     return settings

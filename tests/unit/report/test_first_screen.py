@@ -21,7 +21,7 @@ from pages import Page
 from rich.console import Console
 from screens import flat, in_headline
 from synthetic import Chapter, Compared, Story, constant, expect, healthy, mixed
-from unit.checks import test_ends, test_standing
+from unit.checks import test_disks, test_ends, test_standing
 from unit.observe import test_configuration
 
 from chaos.checks import evaluate, summary, validity, verdict
@@ -184,6 +184,12 @@ def edited() -> History:
     return history
 
 
+def full_there() -> Any:
+    stored = test_disks.blocked(test_disks.made())
+    stored.plan["lab"]["kind"] = "existing"
+    return stored.history()
+
+
 CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
     "a record that was changed": (Cause.RECORD, edited, "Put the run's folder back"),
     "an error of ours": (Cause.ERROR, erring, "Look at what failed"),
@@ -201,6 +207,12 @@ CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
         lambda: test_ends.story(test_ends.fact()),
         "find out who ended it",
     ),
+    "a disk that somebody filled": (
+        Cause.DISK,
+        lambda: test_disks.made(test_disks.FILLED).history(),
+        "Make room on the disk that is named",
+    ),
+    "a full disk of a cluster that exists": (Cause.DISK, full_there, "Make room on the cluster's disks"),
     "somebody changed settings": (
         Cause.SETTINGS,
         lambda: test_configuration.recorded(test_configuration.changed),

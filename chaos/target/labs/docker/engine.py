@@ -96,6 +96,12 @@ class Engine:
 
     # ---- images -------------------------------------------------------------------------------
 
+    def folder(self) -> Path | None:
+        """Where it keeps images and volumes, by its own word; None when it does not say."""
+        with suppress(LabError), _translated("asking where its data lies"):
+            return Path(str(self.client.info()["DockerRootDir"]))
+        return None
+
     def image(self, name: str) -> Mapping[str, Any] | None:
         """What the engine knows of an image that it has; None when it has none of that name."""
         try:
