@@ -22,7 +22,8 @@ PREFIX = f"{DISK}watermark."
 OFF = f"{DISK}threshold_enabled"
 MIB = 2**20
 FREE = {"low": 200 * MIB, "high": 150 * MIB, "flood_stage": 100 * MIB}
-"""Free bytes: a lab of six nodes and its index take some 50 MiB in the quarter of an hour that a run may last."""
+"""Free bytes: more than six nodes and their logs and documents take in a quarter of an hour, by the figures of
+:mod:`chaos.run.space` for 20 writes a second."""
 STOCK = {"low": "85%", "high": "90%", "flood_stage": "95%"}
 _UNITS = {"b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30, "t": 2**40, "tb": 2**40}
 _SIZE = re.compile(r"\s*([0-9.]+)\s*([a-z]*)\s*\Z", re.IGNORECASE)
