@@ -621,13 +621,13 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     from chaos.registry import PROVIDERS
     from chaos.run.execution import refuse_lacking, run
     from chaos.run.options import RunOptions
-    from chaos.run.plan import again
+    from chaos.run.plan import again, lab_topology
 
     refuse_lacking(experiment, PROVIDERS, kind=_kind(config))  # before a lab is made for nothing
     pool = _pool(config)
     if second_of is not None:
         pool.close()
-    lab = pool.get(experiment.topology)
+    lab = pool.get(lab_topology(experiment))
     seed = config.getoption("--chaos-seed")
     reporter = Reporter(quiet=config.getoption("verbose") < 1)
     topology = config.getoption("--chaos-topology")

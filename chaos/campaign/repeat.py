@@ -110,7 +110,7 @@ def make(
                 for each in arms:
                     outer.line(f"run {number + 1} of {repeat}: {each.experiment.name}")
                     stop.check()
-                    lab = labs.get(each.experiment.topology, parts=parts[id(each)], check=stop.check)
+                    lab = labs.get(plan.lab_topology(each.experiment), parts=parts[id(each)], check=stop.check)
                     result = _one(each, number, lab, providers, reporter())
                     done(each, result)
                     if result.stopped or not result.clean:

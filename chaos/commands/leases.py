@@ -69,6 +69,7 @@ def up(
     topology: Topology, parts: Parts, *, id: str, port: int | None, reporter: Reporter, kind: str = kinds.DEFAULT
 ) -> Shown:
     """Start a lab and its loopback port. On any failure, or a signal, nothing is left."""
+    from chaos.observe import disks
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.stopping import Stop, signals
 
@@ -81,7 +82,8 @@ def up(
         lab = lab_kind.create(topology, parts, id=id, lease=True)
         with signals(stop, reporter):
             try:
-                lab.up(reporter.line, stop.check)
+                with disks.named(lab):
+                    lab.up(reporter.line, stop.check)
                 front = _front(lab, listener)
                 url = f"{lab.access.scheme}://{front.host}:{front.port}"
                 if not wait_until(lambda: _answers(lab, front), GATEWAY_SECONDS):

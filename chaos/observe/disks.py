@@ -12,8 +12,8 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,10 +67,13 @@ def total(path: Path) -> int:
 
 def places(folder: Path, lab: BaseLab) -> list[Place]:
     """What matters for a run in ``folder`` on this lab; of several on one disk the one that needs most."""
-    found = [
-        Place("the run's record", folder, FOR_RECORD, "make room there, or choose another folder with --out"),
-        Place("temporary files", Path(tempfile.gettempdir()), FOR_RECORD, "make room there, or set $TMPDIR"),
-    ]
+    record = Place("the run's record", folder, FOR_RECORD, "make room there, or choose another folder with --out")
+    return _once([record, *of_lab(lab)])
+
+
+def of_lab(lab: BaseLab) -> list[Place]:
+    """What matters for a lab, whether there is a run on it or not."""
+    found = [Place("temporary files", Path(tempfile.gettempdir()), FOR_RECORD, "make room there, or set $TMPDIR")]
     kind = kinds.named(lab.kind)
     if kind.made:
         state = f"make room there, or name another state folder with ${paths.STATE_VARIABLE}"
@@ -100,6 +103,17 @@ def scarce(some: Iterable[Place]) -> str | None:
             if (left := place.free) < place.need:
                 return disks.sentence(place.to_json(), left)
     return None
+
+
+@contextmanager
+def named(lab: BaseLab) -> Iterator[None]:
+    """An error of a lab within names the disk that has too little room, where one has. Raises LabError."""
+    try:
+        yield
+    except LabError as error:
+        if says := scarce(of_lab(lab)):
+            raise LabError(f"{error.message} ({says})", remedy=error.remedy) from error
+        raise
 
 
 def blocked(lab: Lab, index: str) -> bool:

@@ -22,7 +22,7 @@ import psutil
 
 import chaos
 from chaos.base.errors import Lacking
-from chaos.definitions import Duration, Experiment, Scene, objectives
+from chaos.definitions import Duration, Experiment, Scene, Topology, objectives
 from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.existing import Existing
 from chaos.definitions.experiment import Controller
@@ -195,6 +195,12 @@ def _inverse(action: ActionParams) -> str | None:
     return None
 
 
+def lab_topology(experiment: Experiment) -> Topology:
+    """What a lab of the experiment's own is made from: its topology, with watermarks that its faults can change."""
+    changed = [name for each in experiment.phases for params in each.inject for name in params.cluster_settings]
+    return watermarks.stock(experiment.topology, changed)
+
+
 BITES = 3.0
 """A delay shows for sure in shares that are good at this many times the objective: answers that were a little quicker
 than usual, retries and what the machine adds cannot hide it then."""
@@ -315,7 +321,7 @@ def differences(experiment: Experiment, notes: Sequence[str] = (), *, shared: bo
         if topology.security
         else "no security plugin: no TLS and no authentication",
         "OpenSearch's bootstrap checks are off (nodes bind loopback addresses)",
-        *([said] if shared and (said := watermarks.says(topology)) else []),
+        *([said] if shared and (said := watermarks.says(lab_topology(experiment))) else []),
         *(f"planted: the certificate that {name} shows to clients has expired" for name in topology.expired),
         *(
             ["health checks of the clients' load balancer take any certificate"]

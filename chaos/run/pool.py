@@ -9,6 +9,7 @@ from typing import Any
 
 from chaos.base.errors import InvalidInput, LabError
 from chaos.definitions import Topology
+from chaos.observe import disks
 from chaos.observe.proof import problems, upgraded
 from chaos.run.leftovers import refuse_leftovers
 from chaos.run.options import new_lab_id
@@ -74,7 +75,8 @@ class LabPool:
         refuse_leftovers()
         lab = kinds.of_kind(self._kind).create(topology, parts or self.parts(topology), id=new_lab_id())
         try:
-            lab.up(self._report, check)
+            with disks.named(lab):
+                lab.up(self._report, check)
         except BaseException:
             lab.down()
             raise

@@ -37,7 +37,7 @@ from chaos.run.recording import Recording
 from chaos.run.stopping import Stop, Unproven
 from chaos.run.suffering import Others
 from chaos.target.existing.target import ExistingTarget
-from chaos.target.labs import kinds, watermarks
+from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
 from chaos.target.parts import Parts
 
@@ -90,9 +90,9 @@ class RunState:
         self.index = "chaos" if self.own_lab else f"chaos-{short}"
         if there is not None:
             self.index = index_of(folder.name, there.target.written.prefix)
-        changed = [name for each in experiment.phases for params in each.inject for name in params.cluster_settings]
-        topology = watermarks.stock(experiment.topology, changed)
-        self.lab = options.lab or kinds.of_kind(options.kind).create(topology, parts, id=new_lab_id())
+        self.lab = options.lab or kinds.of_kind(options.kind).create(
+            plan.lab_topology(experiment), parts, id=new_lab_id()
+        )
         target = kinds.named(self.lab.kind)
         self.offers = options.providers.on(self.lab.lacks, target.order, target.refused)
         self.registration = Registration(folder.name, self.ledger.path.absolute(), self.lab.id, ProcessIdentity.me())

@@ -111,3 +111,16 @@ def test_the_setting_is_asked_of_the_load_s_index(monkeypatch: pytest.MonkeyPatc
     assert not disks.blocked(lab, "chaos")
     given.clear()
     assert not disks.blocked(lab, "chaos")
+
+
+def test_an_error_of_a_lab_names_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab: Any = FakeLab
+    monkeypatch.setattr(disks, "of_lab", lambda lab: [])
+    with pytest.raises(LabError, match=r"^no complete green cluster$"), disks.named(lab):
+        raise LabError("no complete green cluster")
+    monkeypatch.setattr(disks, "scarce", lambda some: "the disk of /x (data) has 2 MiB free, and 4 MiB are needed")
+    with pytest.raises(LabError) as raised, disks.named(lab):
+        raise LabError("no complete green cluster", remedy="look at the log")
+    assert str(raised.value) == (
+        "no complete green cluster (the disk of /x (data) has 2 MiB free, and 4 MiB are needed); look at the log"
+    )
