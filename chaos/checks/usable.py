@@ -52,11 +52,8 @@ def _sets(event: dict[str, Any]) -> set[Set]:
 
 
 def limited(record: Record) -> bool:
-    """Whether anybody was held to less than the whole machine, by whatever means."""
-    if not due(record):
-        return False
-    held = any(event.get("sets") or event.get("who") for _, _, event in _said(record))
-    return held or bool(record.of_kind(processors.THROTTLED))
+    """Whether a process was held to less than the whole machine, or waited for a quota that no fault had set."""
+    return due(record) and (any(event.get("sets") for _, _, event in _said(record)) or bool(waits(record)))
 
 
 def number(record: Record) -> int | None:
@@ -95,9 +92,17 @@ def in_order(tables: list[Any]) -> tuple[Ints, Ints, Floats]:
 
 def waits(record: Record) -> list[tuple[int, int, float]]:
     """(Start, end, share) of each stretch (ns) in which a quota that no fault had set made somebody wait."""
-    ours = [fault for fault in evidence.faults(record) if fault.kind == STARVES]
-    found = []
-    for event in record.of_kind(processors.THROTTLED) if due(record) else ():
+    longest: dict[tuple[int, int], float] = {}
+    for since, until, _, seconds in _throttled(record):
+        longest[since, until] = max(seconds, longest.get((since, until), 0.0))
+    return [(a, b, min(1.0, seconds * SECOND / (b - a))) for (a, b), seconds in sorted(longest.items()) if b > a]
+
+
+def _throttled(record: Record) -> Iterator[tuple[int, int, list[str], float]]:
+    """(since, until, who is in it, seconds) of each group that waited for a quota that no fault of ours had set."""
+    events = record.of_kind(processors.THROTTLED) if due(record) else []
+    ours = [fault for fault in evidence.faults(record) if fault.kind == STARVES] if events else []
+    for event in events:
         since, until = int(event["since"]), int(event["until"])
         meant = {
             node
@@ -105,10 +110,9 @@ def waits(record: Record) -> list[tuple[int, int, float]]:
             if fault.command <= until and since <= (fault.gone or record.last_seen)
             for node in fault.targets
         }
-        seconds = [float(each["seconds"]) for each in (event.get("groups") or {}).values() if set(each["who"]) - meant]
-        if seconds and until > since:
-            found.append((since, until, min(1.0, max(seconds) * SECOND / (until - since))))
-    return sorted(found)
+        for each in (event.get("groups") or {}).values():
+            if set(each["who"]) - meant:
+                yield since, until, list(map(str, each["who"])), float(each["seconds"])
 
 
 def clock(record: Record) -> Clock | None:
@@ -165,14 +169,17 @@ def words(record: Record) -> str | None:
     """``load driver, runner and 13 more may use processor 0 of 2 alone, by their affinity``; None: all was usable."""
     if not limited(record):
         return None
-    who: dict[str, tuple[Any, ...]] = {}
+    waited = {name for _, _, who, _ in _throttled(record) for name in who}
+    limits: dict[str, tuple[Any, ...]] = {}
     of = 0
     for _, _, event in _said(record):
         of = int(event.get("of") or of)
         for name, each in (event.get("who") or {}).items():
-            who[str(name)] = tuple(map(tuple, each.get("sets") or ())), each.get("by"), each.get("quota")
+            quota = each.get("quota") if name in waited else None
+            if each.get("sets") or quota is not None:
+                limits[str(name)] = tuple(map(tuple, each.get("sets") or ())), each.get("by"), quota
     by_limit: dict[tuple[Any, ...], list[str]] = {}
-    for name, limit in who.items():
+    for name, limit in limits.items():
         by_limit.setdefault(limit, []).append(name)
     parts = [f"{_names(names)} may use {_limit(limit, of)}" for limit, names in by_limit.items()]
     return "; ".join(parts[:2]) or "a quota of processor time made processes of this run wait"

@@ -141,6 +141,15 @@ def test_waiting_for_a_quota_is_time_without_a_processor() -> None:
     assert "quota" in str(found["because"])
 
 
+def test_a_quota_that_made_nobody_wait_is_no_excuse() -> None:
+    stored = made(TIMED_OUT, sets=())
+    limit = {"sets": [], "by": "affinity", "quota": 1.5}
+    stored.of_kind("machine.usable")[0]["who"] = {"runner": limit}
+    assert usable.words(Record(stored.history())) is None
+    throttled(stored, 2.5, 3.5, 1.0, ("runner",))
+    assert usable.words(Record(stored.history())) == "runner may use 1.5 processors' worth of time, by a quota"
+
+
 def test_a_quota_of_our_own_fault_is_that_fault() -> None:
     stored = made(sets=())
     throttled(stored, 2.5, 3.5, 1.0, ("c-data",))
@@ -148,6 +157,7 @@ def test_a_quota_of_our_own_fault_is_that_fault() -> None:
     stored.add("healthy", 0.5, "fault.command", **command)
     record = Record(stored.history())
     assert usable.waits(record) == []
+    assert not usable.limited(record) and usable.words(record) is None
     throttled(stored, 2.5, 3.5, 0.5, ("b-data", "c-data"))  # a group above both is not that fault's
     assert [round(share, 3) for _, _, share in usable.waits(Record(stored.history()))] == [0.5]
 
