@@ -83,6 +83,20 @@ def test_disks_of_nodes_are_allocated_whole_and_a_docker_lab_s_data_lies_elsewhe
     assert space.of_lab(experiment("no-fault"), "docker") == Need()
 
 
+def test_what_the_nodes_watermarks_need_is_looked_for_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plain, own = experiment("no-fault"), experiment("disk-stall")
+    with_room = space.of_topology(plain.topology).bytes
+    monkeypatch.setattr(space.watermarks, "needed", lambda topology, total: 0)
+    assert with_room - space.of_topology(plain.topology).bytes == 200 * MIB
+    monkeypatch.undo()
+    nodes = space.of_topology(own.topology).bytes - space.of_topology(own.topology, "docker").bytes
+    assert nodes == space.MARGIN * space.NODE_BYTES * len(own.topology.nodes)  # its disks are its own
+    monkeypatch.setattr("chaos.target.kinds.docker.Docker.data_folder", lambda self: tmp_path)
+    _, _, engine = space.wanted([plain], tmp_path, kind="docker")
+    assert (engine.what, engine.folder) == ("data of its lab", tmp_path)
+    assert engine.need.bytes == space.of_engine(plain, 1).bytes > 200 * MIB
+
+
 def test_records_add_up_and_labs_come_one_after_the_other(tmp_path: Path) -> None:
     both = [experiment("no-fault"), experiment("zone-network-slowdown")]
     records, lab = space.wanted(both, tmp_path, times=5)

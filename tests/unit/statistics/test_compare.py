@@ -32,6 +32,16 @@ def seconds(value: float) -> Known:
     return Known("seconds", value, value)
 
 
+def test_a_machine_that_is_all_usable_is_the_machine_of_before() -> None:
+    before = {"processors": 2, "memory_gb": 8}
+    whole = {"processors": [0, 1], "of": 2, "quota": None}
+    assert store._machine(None) is None
+    assert store._machine(before) == store._machine(before | {"usable": whole}) == before
+    for less in ({"processors": [0]}, {"quota": 1.5}, {"processors": None}):
+        held = before | {"usable": whole | less}
+        assert store._machine(held) == held
+
+
 def group(values: dict[str, Sequence[Known | None]], label: str = "A", **changes: Any) -> Group:
     count = max((len(row) for row in values.values()), default=0)
     runs = tuple({"run": f"{label}{i}", "seed": i, "outcome": "pass", "why_not": None} for i in range(count))

@@ -84,3 +84,20 @@ def test_watermarks_as_free_bytes(said: str, free: float) -> None:
 @given(st.integers(0, 100), st.integers(1, 10**13))
 def test_a_share_never_needs_more_than_there_is(share: int, total: int) -> None:
     assert 0 <= watermarks.free_of(f"{share}%", total) <= total
+
+
+def test_a_lab_of_its_own_lets_a_fault_set_one(tmp_path: Path) -> None:
+    plain = load_experiment(ROOT / "experiments" / "no-fault.yaml")
+    assert plan.lab_topology(plain) is plain.topology
+    file = tmp_path / "sets-one.yaml"
+    file.write_text(
+        "apiVersion: opensearch-chaos/v1\nname: sets-one\ntopology: 3az\n"
+        "load: {read: {rate: 40/s, good: ok within 1s}, write: {rate: 20/s, good: ok within 1s}}\n"
+        "phases:\n  healthy: {for: 30s}\n"
+        f'  low: {{for: 30s, inject: {{settings.change: {{scope: cluster, settings: {{"{PREFIX}low": "20%"}}}}}}}}\n'
+        '  after: {undo: settings.change, for: 30s}\nexpect:\n  - {phase: low, read.good: ">= 99%"}\n'
+        "guards: {max: 5m}\n"
+    )
+    experiment = load_experiment(file)
+    assert list(written(plan.lab_topology(experiment)).values()) == ["85%", "90%", "95%"]
+    assert not any("watermarks" in each for each in plan.differences(experiment))
