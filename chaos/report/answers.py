@@ -14,7 +14,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks import during as waited
-from chaos.checks import ends, plainly, starved, words
+from chaos.checks import ends, plainly, starved, usable, words
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
@@ -371,6 +371,7 @@ def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[R
 
 QUESTION = "What to do?"
 QUIETER = "Run it again on a quieter or larger machine"
+MORE_OF_IT = "Let it use all of this machine's processors (no taskset, cpuset or quota), then run it again"
 LONGER = "Run it again with longer phases or more load"
 NEXT = {
     Cause.RECORD: "Put the run's folder back from where it is whole, or run it again",
@@ -410,8 +411,17 @@ def _to_do(record: Record, findings: FindingsFile) -> Answer:
         return _look_at(ended, outcome)
     mark = {"error": "!", "aborted": "■"}.get(outcome, "?")
     says = _unsteady(record, findings) if cause is Cause.INSTRUMENT else None
+    says = says or _unlimited(record, decides, cause)
     says = says or NEXT.get(cause) or _prove(findings, decides, cause)
     return Answer(QUESTION, outcome, mark, says, (text.clip(decides["says"], 200),), (Link("trust", "why"),))
+
+
+def _unlimited(record: Record, decides: ReasonItem, cause: Cause) -> str | None:
+    """Where the machine decides, and the run could not use all of it: a larger one would not help."""
+    if not usable.limited(record):
+        return None
+    by_machine = cause in (Cause.INSTRUMENT, Cause.PUSHED) or "processor" in decides["says"].lower()
+    return MORE_OF_IT if by_machine else None
 
 
 EXPLAINS = 0.05

@@ -21,7 +21,7 @@ from pages import Page
 from rich.console import Console
 from screens import flat, in_headline
 from synthetic import Chapter, Compared, Story, constant, expect, healthy, mixed
-from unit.checks import test_disks, test_ends, test_standing
+from unit.checks import test_disks, test_ends, test_standing, test_usable
 from unit.observe import test_configuration
 
 from chaos.checks import evaluate, summary, validity, verdict
@@ -212,6 +212,7 @@ CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
         lambda: test_disks.made(test_disks.FILLED).history(),
         "Make room on the disk that is named",
     ),
+    "a run that was held to one processor": (Cause.USERS, lambda: test_usable.made().history(), "no taskset"),
     "a full disk of a cluster that exists": (Cause.DISK, full_there, "Make room on the cluster's disks"),
     "somebody changed settings": (
         Cause.SETTINGS,
