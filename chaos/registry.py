@@ -13,7 +13,7 @@ from typing import Any, cast
 from chaos import providers
 from chaos.base import operations
 from chaos.checks import catalogue
-from chaos.checks.check import Scope
+from chaos.checks.check import Rests, Scope
 from chaos.definitions import loading, reference, schema
 from chaos.definitions.actions import ACTIONS
 from chaos.definitions.expectations import Metric, Unit
@@ -34,7 +34,15 @@ TAKEN = {*LoadFile.model_fields, *(metric.partition(".")[0] for metric, _, _ in 
 for _workload, _declared in WORKLOADS.items():
     operations.refuse_wrong(_workload, _declared, TAKEN)
 METRICS = {
-    metric: Metric(metric, cast(Unit, check.unit), check.scope is Scope.RUN, check.needs, operation)
+    metric: Metric(
+        metric,
+        cast(Unit, check.unit),
+        check.scope is Scope.RUN,
+        check.needs,
+        operation,
+        of_writes=check.rests is Rests.DATA,
+        of_controllers=check.of_controllers,
+    )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }
 GRAMMAR = Grammar(FAULTS, ACTIONS, METRICS, WORKLOADS)

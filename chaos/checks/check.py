@@ -46,7 +46,8 @@ class Check:
     ``measure``: (record, expectation, span) → value; span is None where the scope is the run. ``needs``: operations of
     their own in the load, one of which must be there. ``late``: late answers may decide it, so instruments and machine
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
-    machine made late, and why, where the verdict hangs on that. ``meaning``: what it stands for, in a sentence or two.
+    machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value
+    only where failover controllers are part of the run. ``meaning``: what it stands for, in a sentence or two.
     """
 
     metric: str
@@ -59,4 +60,5 @@ class Check:
     needs: tuple[str, ...] = ()
     late: bool = False
     doubt: Callable[[Record, Span, Same], tuple[Measure, str] | None] | None = None
+    of_controllers: bool = False
     meaning: str = ""

@@ -168,5 +168,6 @@ CHECKS = (
         ),
         group="recovery",
         doubt=in_doubt,
+        of_controllers=True,
     ),
 )

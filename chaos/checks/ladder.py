@@ -511,6 +511,7 @@ CHECKS = tuple(
         ),
         group="recovery",
         late=True,
+        of_controllers=step in failovers.STEPS,
     )
     for step in NAMES
 )

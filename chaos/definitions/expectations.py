@@ -22,7 +22,8 @@ class Metric:
     """What an expectation may name. ``whole_run``: of the run and no phase.
 
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
-    for a metric of the cluster.
+    for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
+    failover controllers.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Metric:
     whole_run: bool = False
     needs: tuple[str, ...] = ()
     operation: str | None = None
+    of_writes: bool = False
+    of_controllers: bool = False
 
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {

@@ -21,7 +21,7 @@ TEXT = """\
 apiVersion: opensearch-chaos/v1
 name: waits
 topology: 3az
-load: {read: {rate: 10/s, good: ok within 1s}}
+load: {read: {rate: 10/s, good: ok within 1s}, write: {rate: 10/s, good: ok within 1s}}
 phases:
   healthy: {for: 30s}
   roll: {during: %s}

@@ -448,6 +448,10 @@ MEANING = {
             f"{line}: write.{metric} needs a write load, and there is none: "
             "expected load.write, or a metric of read"
             for line, metric in (("13:19", "good"), ("14:23", "regained"))
+        ]
+        + [
+            "16:6: acknowledged.lost is about documents that the load writes, and it writes none: "
+            "expected an operation that writes in load"
         ],
     ),
     "the same twice": (
@@ -478,7 +482,7 @@ MEANING = {
     "first writes without writes": (
         [
             (WRITE, ""),
-            ("{phase: slow, write.good: \"< 10%\"} ", '{phase: slow, read.good: "< 10%"} '),
+            ("{phase: slow, write.good: \"< 10%\"} ", '{phase: slow, read.p50: "> 10ms"} '),
             ("write.regained", "read.regained"),
             ("{acknowledged.lost: 0}", '{phase: slow, recovery.first_writes: "<= 10s"}'),
         ],
