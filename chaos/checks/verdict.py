@@ -42,6 +42,7 @@ from chaos.checks import (
     leaving,
     made,
     movement,
+    noticed,
     others,
     outage,
     projection,
@@ -515,6 +516,11 @@ def _looked(record: Record, span: Span) -> float:
     return float(ends[-1].get("looked") or 0.0) if ends else 0.0
 
 
+def _unless(judged: Judged, why: str | None) -> Judged:
+    """The same, unless there is a reason why it does not count."""
+    return judged if why is None or judged.verdict is Verdict.INCONCLUSIVE else judged.spoiled(why)
+
+
 def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
     """Phases with ``until`` expect their condition within its time, without a line of ``expect``."""
     findings = []
@@ -533,9 +539,11 @@ def _conditions_met(record: Record, gaps: list[evidence.Gap]) -> list[Finding]:
         elif span.reason == "deadline":
             measure = Measure(took, "seconds", f"not {condition} by then", Bound.MORE_THAN)
             judged = Judged(measure, Verdict.FAIL).undermined(span, gaps)
+            judged = _unless(judged, noticed.could_not_come(record, span) if noticed.applies(record) else None)
         else:
             measure = Measure(took, "seconds", f"{condition} after that time")
             judged = Judged(measure, Verdict.PASS).undermined(span, gaps)
+            judged = _unless(judged, noticed.unnoticed(record, span) if noticed.applies(record) else None)
         name = planned["name"]
         finding = Finding(
             id=f"until@{name}",

@@ -142,6 +142,7 @@ def plans_on(
 
 def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offers: Offers, today: date) -> Planned:
     """What it would be there, and what forbids it. Pure."""
+    from chaos.definitions.detection import Detection
     from chaos.run import lasting, on_target, plan, reaching
     from chaos.target.existing import compare, mapping
 
@@ -159,7 +160,7 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
         absent = {each.id for each in plan.faults(there) if not reaching.carried_out(each, there, seed, wiring, offers)}
         steps = [
             _without_means(step) if step.get("fault") in absent else step
-            for step in plan.steps(there, seed, offers, wiring)
+            for step in plan.steps(there, seed, offers, wiring, Detection.of(seen.settings or {}))
         ]
         needs = reaching.needed_rung(reached, there)
         refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]

@@ -29,6 +29,10 @@ T = TypeVar("T")
 Reach = Literal["named", "index", "foreign", "cluster"]
 """Nodes and links that are named, the load's own index, an index of somebody else, or the cluster as a whole."""
 
+Noticing = Literal["at once", "by checks", "by checks of the disk", "hardly"]
+"""How a cluster finds a fault out: connections break; checks get no answer; a node's check of its own disk fails; or it
+need not at all, because it makes slow only and no node has to leave for it."""
+
 LOAD_INDEX = "chaos"
 """The load's index, where its run does not name it otherwise."""
 
@@ -117,7 +121,8 @@ class FaultParams(Step):
     ``examples``: parameters that work on the topology 3az-standby (three zones, one manager and one data node each) or,
     where a kind needs more, on ``example_topology``; the catalogue shows them, the conformance suite runs them and the
     random mode draws from them. ``lasting``: what it does to data cannot be undone. ``passing``: it is over by itself
-    when it has been made.
+    when it has been made. ``noticing``: how a cluster finds it out, which says how long that takes
+    (:mod:`chaos.definitions.detection`).
     """
 
     family: ClassVar[str]
@@ -130,6 +135,7 @@ class FaultParams(Step):
     example_topology: ClassVar[str] = "3az-standby"
     lasting: ClassVar[bool] = False
     passing: ClassVar[bool] = False
+    noticing: ClassVar[Noticing] = "by checks"
 
     name: str | None = Field(
         default=None,

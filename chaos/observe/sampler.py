@@ -73,6 +73,10 @@ class Sampler:
         self.red_since: float | None = None
         """``time.monotonic()`` since when the cluster has been red, for the guard; None when it is not."""
         self.status = "unknown"
+        self.worse: int | None = None
+        """When the cluster was last seen to become worse: a node left, it turned yellow or red, or it was led by no
+        node or another one (monotonic ns)."""
+        self._led: str | None = None
 
     def start(self) -> None:
         self._since = time.time()
@@ -222,9 +226,14 @@ class Sampler:
         self.status = status
         if status != self._status:
             self._green_again = status == "green" and self._status is not None
+            if status in ("yellow", "red"):
+                self.worse = time.monotonic_ns()
             self._events.write("cluster.status", status=status)
             self._status = status
         leader = best.leader if best else None
+        if (seen and best is None) or (leader is not None and self._led not in (None, leader)):
+            self.worse = time.monotonic_ns()
+        self._led = leader or self._led
         if leader != self._leader:
             self._events.write("cluster.leader", leader=leader)
             self._leader = leader
@@ -233,6 +242,7 @@ class Sampler:
         self.heard = time.monotonic()
         if self._nodes is not None:
             for name in sorted(self._nodes - best.nodes):
+                self.worse = time.monotonic_ns()
                 self._events.write("cluster.node_left", node=name, zone=self._zones.get(name))
             for name in sorted(best.nodes - self._nodes):
                 self._events.write("cluster.node_joined", node=name, zone=self._zones.get(name))

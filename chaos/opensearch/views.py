@@ -265,11 +265,12 @@ def await_green(
     stopped: Callable[[], bool] = lambda: False,
     hopeless: float | None = None,
     counted: Callable[[View], View] = lambda seen: seen,
+    counts: Callable[[], bool] = lambda: True,
 ) -> tuple[bool, float]:
     """Until all nodes are in and the cluster is green, and stays so for ``stable`` seconds.
 
-    ``counted``: what of a view says how the cluster is. Gives up when all nodes are in, it is red and no copy is being
-    built for ``hopeless`` seconds.
+    ``counted``: what of a view says how the cluster is. ``counts``: whether green says anything by now. Gives up when
+    all nodes are in, it is red and no copy is being built for ``hopeless`` seconds.
     Returns whether green was reached within ``seconds``, and the seconds until it began (or the wait's length).
     """
     expected = {node.name for node in cluster.topology.nodes}
@@ -288,7 +289,7 @@ def await_green(
         seen = None if seen is None else counted(seen)
         if seen is not None and seen.nodes >= expected and seen.status == "green":
             since = since if since is not None else now
-            if now - since >= stable:
+            if now - since >= stable and counts():
                 return True, since - began
         else:
             since = None

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from chaos.base.errors import Aborted
 from chaos.definitions import Phase
+from chaos.definitions.detection import Detection
 from chaos.faults import actions
 from chaos.faults.fault import Fault
 from chaos.faults.lifecycle import Active
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
 from chaos.opensearch.views import await_green, elected
+from chaos.run import noticing
 from chaos.run.during import Waiting
 from chaos.run.loading import TICK_SECONDS
+from chaos.run.noticing import Wait
 from chaos.run.options import Stage
 from chaos.run.state import PERMITS_GUARD, TARGET_GUARD
 from chaos.run.stopping import Unasked, Unproven
@@ -25,6 +29,12 @@ class Phases(Waiting):
 
     prepared: tuple[list[Fault], list[Active]] | None = None
     """The faults of the next phase, where they were looked at before it began."""
+    detection: Detection | None = None
+    """How the cluster finds out that a node is gone, by its own settings; read before the first fault."""
+    made: tuple[Wait, ...] = ()
+    """What the cluster must notice of every fault that was made …"""
+    waits: tuple[Wait, ...] = ()
+    """… and of those that matter for the phase of this moment."""
 
     def phase(self, number: int, phase: Phase) -> None:
         self.stop.check()
@@ -51,13 +61,15 @@ class Phases(Waiting):
             if phase.inject or phase.do:
                 self.ask_permission(phase, "made")
                 self.stop.check()
+            self.waits = self.to_notice()
             reason = self.hold(phase, began)
             looked = self.look_step(number)
         except BaseException as error:  # whatever ended it, the record says when
             early = isinstance(error, Aborted | Unproven | Unasked)
             self.note("phase.end", phase=phase.name, reason="aborted" if early else "error")
             raise
-        self.events.write("phase.end", phase=phase.name, reason=reason, looked=round(looked, 3))
+        seen = {} if phase.until is None else self.noticed
+        self.events.write("phase.end", phase=phase.name, reason=reason, looked=round(looked, 3), **seen)
         self.refuse_vanished()
 
     def look_step(self, number: int) -> float:
@@ -127,7 +139,14 @@ class Phases(Waiting):
             self.labels.setdefault(each.params.label, []).append(fault.id)
         actives = self.lifecycle.prepare(*faults) if prepared is None else prepared[1]
         self.ask_permission(phase, "now")
+        detection = self.detection = self.detection or noticing.detection(self.lab)
+        since = time.monotonic_ns()
         proven = self.lifecycle.make(actives)  # nothing after a stop
+        made, topology = time.monotonic_ns(), self.lab.topology
+        self.made += tuple(
+            Wait.of(each.params, fault, since, made, detection, topology)
+            for each, fault in zip(planned, faults, strict=True)
+        )
         self.stop.check()
         for fault in faults:
             self.reporter.line(f"  {fault.says}: {'in effect, proven' if proven else 'NOT PROVEN'}")
@@ -154,6 +173,22 @@ class Phases(Waiting):
             self.reporter.line(f"  undo of {id}: {'gone, proven' if gone else 'its end is NOT PROVEN'}")
         self.stop.check()
 
+    def to_notice(self) -> tuple[Wait, ...]:
+        """The faults that the cluster must have noticed before green counts now."""
+        active = {fault.id for fault in self.lifecycle.active}
+        return tuple(wait for wait in self.made if wait.lingers or wait.fault in active)
+
+    def has_noticed(self) -> bool:
+        now, worse = time.monotonic_ns(), self.sampler.worse if self.sampler else None
+        return all(wait.over(now, worse) for wait in self.waits)
+
+    @property
+    def noticed(self) -> dict[str, Any]:
+        """For the end of a phase that waited for green: what had to be noticed, and whom our own faults kept out."""
+        active = {fault.id for fault in self.lifecycle.active}
+        away = {wait.fault: sorted(wait.away) for wait in self.waits if wait.away and wait.fault in active}
+        return {"notices": [wait.to_json() for wait in self.waits], "away": away}
+
     def hold(self, phase: Phase, began: float) -> str:
         if phase.duration is not None:
             end = began + float(phase.duration)
@@ -172,6 +207,7 @@ class Phases(Waiting):
                 stable=float(until.stable),
                 stopped=lambda: self.tick(f"{phase.name}: waiting for green"),
                 counted=self.counted,
+                counts=self.has_noticed,
             ),
             self.stop.is_over,
             0.0,

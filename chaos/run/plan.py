@@ -21,9 +21,10 @@ from typing import Any
 import psutil
 
 import chaos
-from chaos.base.errors import Lacking
+from chaos.base.errors import ChaosError, Lacking
 from chaos.definitions import Duration, Experiment, Scene, Topology, objectives
 from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
+from chaos.definitions.detection import Detection
 from chaos.definitions.existing import Existing
 from chaos.definitions.experiment import Controller
 from chaos.definitions.selectors import NodeSelector, candidates
@@ -33,6 +34,8 @@ from chaos.faults.kind import built
 from chaos.faults.offers import Offers
 from chaos.history.models import PlannedStep
 from chaos.observe import processors
+from chaos.run import noticing
+from chaos.run.noticing import Foreseen
 from chaos.target.labs import watermarks
 from chaos.target.wiring import Wiring
 
@@ -100,9 +103,38 @@ def _back_of(controller: Controller) -> str:
     return f"they end;{zones} their canary indices deleted"
 
 
-def steps(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | None = None) -> Iterator[PlannedStep]:
+def foreseen(
+    experiment: Experiment,
+    seed: int,
+    offers: Offers,
+    wiring: Wiring | None = None,
+    found: Detection | None = None,
+) -> dict[str, Foreseen]:
+    """When green counts in each phase that waits for it. ``found``: fault detection as the cluster has it; by default
+    as the topology sets it."""
+    plain = wiring or Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
+    every = faults(experiment)
+
+    def previewed(number: int) -> Fault | None:
+        try:
+            return preview(every[number], experiment, seed, plain, offers)
+        except ChaosError:  # what cannot be had, or matches nothing, is told elsewhere
+            return None
+
+    detection = found or Detection.planned(experiment.topology)
+    return {each.phase: each for each in noticing.foreseen(experiment, detection, previewed)}
+
+
+def steps(
+    experiment: Experiment,
+    seed: int,
+    offers: Offers,
+    wiring: Wiring | None = None,
+    found: Detection | None = None,
+) -> Iterator[PlannedStep]:
     """Every step with its inverse, in order, as plan.json and ``opensearch-chaos plan`` show it. ``wiring``: that of a
-    lab when it is not given."""
+    lab when it is not given; ``found``: as for :func:`foreseen`."""
+    greens = foreseen(experiment, seed, offers, wiring, found)
     plain = Wiring.of("plan", experiment.topology.nodes, experiment.topology.zones)
     planned = by_phase(experiment)
     if experiment.controller is not None and experiment.phases:
@@ -181,6 +213,8 @@ def steps(experiment: Experiment, seed: int, offers: Offers, wiring: Wiring | No
             if until
             else ""
         )
+        if until and (says := greens[phase.name].says):
+            wait += f"; {says}"
         yield {"phase": phase.name, "step": wait, "inverse": None}
 
 

@@ -216,7 +216,7 @@ def test_another_process_of_the_same_number_is_let_be(book: Ledger) -> None:
 def test_a_program_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(
-        "apiVersion: opensearch-chaos/v1\nname: x\ntopology: 3az\nload: {read: {rate: 1/s, good: ok within 1s}}\n"
+        "apiVersion: opensearch-chaos/v1\nname: x\ntopology: 3az\nload: {write: {rate: 1/s, good: ok within 1s}}\n"
         "phases: {one: {during: {command: [no-such-program], within: 1m}}}\nexpect: [{acknowledged.lost: 0}]\n"
     )
     with pytest.raises(InvalidInput, match="phase one waits for a command, and there is no program 'no-such-program'"):

@@ -82,6 +82,8 @@ class Chapter:
     inject: list[dict[str, Any]] = field(default_factory=list)
     do: list[dict[str, Any]] = field(default_factory=list)
     reason: str | None = None
+    end: dict[str, Any] = field(default_factory=dict)
+    """More of ``phase.end``."""
 
     def fault(
         self,
@@ -426,6 +428,8 @@ class Story:
     work: dict[str, float] = field(default_factory=dict)
     """How many of its two processors each data node uses while it is in the cluster; empty: not recorded."""
     self_samples: bool = True
+    rules: int = 1
+    """By which the run is judged; 1 is not written down, as in runs of before."""
     mutate: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
     """A last change of the events."""
     rules: int = 1
@@ -571,7 +575,7 @@ class Story:
             at += chapter.seconds
             usual = "condition met" if chapter.until else "done" if chapter.during else "elapsed"
             reason = chapter.reason or usual
-            add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason)
+            add(at - 0.0001, "phase.end", phase=chapter.name, reason=reason, **chapter.end)
         if self.samples:
             for second in range(int(at)):
                 ticks = {"since": T0 + round((second - 0.5) * S), "until": T0 + round((second + 0.5) * S)}

@@ -381,6 +381,7 @@ class TaskStorm(_ClusterManagerFault):
     """Tasks for the elected cluster manager at a rate: mapping updates, or index creations, on throw-away indices."""
 
     kind = "cluster_manager.task_storm"
+    noticing = "hardly"
     examples = ({"rate": "10/s", "what": "mappings"}, {"rate": "1/s", "what": "indices"})
     proof = "the rate that was really sent, and the mapping's (or the cluster state's) version, which grows with it"
     holding = SENT_AND_COUNTED
@@ -438,6 +439,7 @@ class AdminStorm(_ClusterManagerFault):
     """Administrative requests at a rate, one kind after the other, as dashboards and scripts make them."""
 
     kind = "cluster_manager.admin_storm"
+    noticing = "hardly"
     examples = (
         {"rate": "20/s", "requests": ["state", "health", "pending"]},
         {"rate": "5/s", "requests": ["stats", "cat"], "target": "role data"},

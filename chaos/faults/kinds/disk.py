@@ -423,6 +423,7 @@ class DiskFull(OnDisk):
     """
 
     kind = "disk.full"
+    noticing = "hardly"
     examples = (
         {"target": "node c-data", "to": "flood"},
         {"target": "node c-data", "to": "enospc"},
@@ -473,6 +474,7 @@ class DiskSlow(OnDisk):
     """Writes reach the disk at this rate only; every fsync waits for its bytes. The grey failure of disks."""
 
     kind = "disk.slow"
+    noticing = "hardly"
     examples = ({"target": "node c-data", "write": "64KiB/s"},)
     proof = "fsync'd bursts take as long as the rate says, and so does write-back by another process"
     holding = (
@@ -495,6 +497,7 @@ class DiskStall(OnDisk):
     """Writes do not come back; reads do. A process that writes waits in a sleep that no signal ends."""
 
     kind = "disk.stall"
+    noticing = "by checks of the disk"
     examples = ({"target": "node c-data"},)
     proof = "an fsync'd write does not come back, a read does"
     holding = (
@@ -515,6 +518,7 @@ class DiskReadOnly(OnDisk):
     """The file system turns read-only, as ext4 does on an error of its own."""
 
     kind = "disk.read_only"
+    noticing = "by checks of the disk"
     examples = ({"target": "node c-data"},)
     proof = "an fsync'd write fails with EROFS, a read returns"
     stops = True
@@ -530,6 +534,7 @@ class DiskErrors(OnDisk):
     """Every read and write is an I/O error; what was written before is safe. Mapped pages in memory can be read."""
 
     kind = "disk.errors"
+    noticing = "by checks of the disk"
     examples = ({"target": "node c-data"},)
     proof = "an fsync'd write and a read fail with EIO"
     stops = True
@@ -545,6 +550,7 @@ class DiskPowerLoss(OnDisk):
     """Power goes: the process dies, and what was not fsynced is lost. Several targets lose it at the same time."""
 
     kind = "disk.power_loss"
+    noticing = "at once"
     examples = ({"target": "node c-data"}, {"target": "role data"})
     proof = "the process is gone; of a file, the part that was fsynced is there and the part that was not is not"
     holding = OnProcess.holding

@@ -110,6 +110,7 @@ class NetworkLatency(OnLinks):
     """Added one-way delay. A round trip grows by it once per direction that is chosen."""
 
     kind = "network.latency"
+    noticing = "hardly"
     examples = (
         {"links": "to zone c", "delay": "300ms"},
         {"links": "around everything in zone c", "delay": "200ms", "jitter": "20ms"},
@@ -187,6 +188,7 @@ class NetworkBandwidth(OnLinks):
     """A limit of throughput, of each connection over a link (Toxiproxy knows no links as a whole)."""
 
     kind = "network.bandwidth"
+    noticing = "hardly"
     examples = (
         {"links": "from node a-data to node c-data", "rate": "64KiB/s"},
         {"links": "from clients of zone a to node c-data", "rate": "1MiB/s"},
@@ -224,6 +226,7 @@ class NetworkSlicer(OnLinks):
     """
 
     kind = "network.slicer"
+    noticing = "hardly"
     examples = (
         {"links": "from node a-data to node c-data", "size": "512B", "delay": "10ms"},
         {"links": "from clients of zone a to node c-data", "size": "4KiB", "delay": "10ms"},
@@ -265,6 +268,7 @@ class NetworkSlowClose(OnLinks):
     """The end of a connection arrives late: the other side goes on believing in it."""
 
     kind = "network.slow_close"
+    noticing = "hardly"
     examples = ({"links": "from node a-data to node c-data", "delay": "2s"},)
     proof = "from the end of our half of a connection to the end of the other takes as long as asked"
     sees = ("closes",)
@@ -318,6 +322,7 @@ class NetworkLoss(OnLinks):
     """A share of the packets vanishes, drawn for each: TCP sends them again, and whatever waits for them is late."""
 
     kind = "network.loss"
+    noticing = "hardly"
     examples = (
         {"links": "to zone c", "share": "20%"},
         {"links": "between node a-data and node c-data", "share": "5%"},
@@ -400,6 +405,7 @@ class NetworkRefuse(OnLinks):
     """New connections are refused, existing ones close."""
 
     kind = "network.refuse"
+    noticing = "at once"
     examples = (
         {"links": "from node a-data to node c-data"},
         {"links": "from clients of zone a to node b-data"},
@@ -417,6 +423,7 @@ class NetworkReset(OnLinks):
     """New connections are reset; existing ones end."""
 
     kind = "network.reset"
+    noticing = "at once"
     examples = (
         {"links": "from node a-data to node c-data"},
         {"links": "from clients of zone a to node b-data"},

@@ -36,6 +36,7 @@ class NodeKill(OnProcess):
     """SIGKILL; the node is started again, with its data, at undo."""
 
     kind = "node.kill"
+    noticing = "at once"
     examples = ({"target": "elected cluster manager"}, {"target": "node c-data", "flap": {"down": "3s", "up": "20s"}})
     proof = "the process is gone and its port refuses; later it answers and is in the cluster"
     holding = (
@@ -53,6 +54,7 @@ class NodeStop(OnProcess):
     """SIGTERM, an orderly stop; the node is started again, with its data, at undo."""
 
     kind = "node.stop"
+    noticing = "at once"
     examples = ({"target": "one of group cm and zone c"},)
     proof = NodeKill.proof
 
@@ -81,6 +83,7 @@ class NodeLoss(OnProcess):
     """Killed and its data folder emptied; an empty replacement joins at undo."""
 
     kind = "node.loss"
+    noticing = "at once"
     examples = ({"target": "node c-data"},)
     proof = "the process is gone and the data folder is empty"
     emptied = True
@@ -126,6 +129,7 @@ class NodeRestart(OnProcess):
     """Stopped and started again on its data; rolling over the nodes, or all at once."""
 
     kind = "node.restart"
+    noticing = "at once"
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"target": "zone c", "how": "orderly", "rolling": True},
         {"target": "node c-data", "how": "kill"},

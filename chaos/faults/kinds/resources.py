@@ -119,6 +119,7 @@ class NodeCpuStarvation(Limited):
     """The node gets a small part of one processor's time, and no more whatever is free."""
 
     kind = "node.cpu_starvation"
+    noticing = "hardly"
     resource = "cpu"
     examples = ({"target": "node c-data", "quota": "20%"},)
     proof = (
@@ -206,6 +207,7 @@ class NodePageCacheSqueeze(Limited):
     """File pages of the node find little room: what is read again has to be read from disk again."""
 
     kind = "node.page_cache_squeeze"
+    noticing = "hardly"
     resource = "memory"
     examples = ({"target": "node c-data", "headroom": "32MiB"},)
     proof = "failures at the limit grow, and files that are read twice cost major faults the second time too; later not"
@@ -266,6 +268,7 @@ class NodeOutOfMemory(Limited):
     """The kernel kills the node's process for want of memory, in the node's own control group."""
 
     kind = "node.out_of_memory"
+    noticing = "at once"
     resource = "memory"
     examples = ({"target": "node c-data"},)
     proof = "the kernel's counter of kills in that group grows and the process is gone; later it is in the cluster"
@@ -395,6 +398,7 @@ class NodeHeapPressure(NodeFault):
     """Searches with large answers that nobody reads fill the node's heap and keep it full."""
 
     kind = "node.heap_pressure"
+    noticing = "hardly"
     examples = ({"target": "node a-data", "above": "75%"},)
     proof = (
         "the node runs and its own statistics say: heap used as asked, or breakers that tripped; "

@@ -234,6 +234,7 @@ class SettingsChange(Kind):
     """Any dynamic setting of the cluster or of an index, as a planted weakness; null means the default."""
 
     kind = "settings.change"
+    noticing = "at once"
     family = "settings"
     proof = (
         "the value that each node holds by its own state, another one than before; "

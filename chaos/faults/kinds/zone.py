@@ -96,6 +96,7 @@ class ZoneSlowness(OnZoneLinks):
     """Everything that enters or leaves the zone is late, both ways: a round trip grows by twice the delay."""
 
     kind = "zone.slowness"
+    noticing = "hardly"
     made_of = NetworkLatency.kind
     examples = ({"zone": "c", "delay": "200ms"}, {"zone": "c", "delay": "100ms", "jitter": "20ms"})
     proof = NetworkLatency.proof
@@ -125,6 +126,7 @@ class ZonePowerLoss(OnZone):
     """Every node of the zone dies at once, with what its disk had not fsynced, and returns in the order given."""
 
     kind = "zone.power_loss"
+    noticing = "at once"
     examples = (
         {"zone": "c"},
         {"zone": "c", "return_order": ["data", "cm"], "return_gap": "5s"},

@@ -94,6 +94,31 @@ def test_a_leader_is_lost_and_another_elected(sampler: Sampler, log: Log) -> Non
     ]
 
 
+FEWER = tuple(n for n in NODES if n != "c-cm")
+GONE = {"b-data": ("STARTED", True), "c-data": ("STARTED", False)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "worse"),
+    [
+        ([view(nodes=FEWER)], True),
+        ([view(GONE, unassigned=(False,))], True),
+        ([view(leader=None)], True),
+        ([view(leader="b-cm")], True),
+        ([view()], False),
+        ([], False),  # nobody answered the sampler: that is no word of the cluster
+    ],
+    ids=["a node left", "yellow", "no leader", "another leader", "as before", "no answer"],
+)
+def test_it_knows_when_the_cluster_became_worse(sampler: Sampler, seen: list[View], worse: bool) -> None:
+    assert sampler.worse is None
+    sampler._take(seen)
+    assert (sampler.worse is not None) == worse
+    before = sampler.worse
+    sampler._take([view(leader="b-cm") if worse and seen[0].leader == "b-cm" else view()])
+    assert sampler.worse == before, "that it became better is no news of this kind"
+
+
 def test_missing_views_are_no_departures(sampler: Sampler, log: Log) -> None:
     sampler._take([])
     sampler._take([])

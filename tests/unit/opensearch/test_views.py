@@ -201,6 +201,14 @@ def test_green_too_late_to_be_stable_is_not_reached(wait: Callable[..., tuple[bo
     assert wait(lambda t: GREEN if t >= 8 else YELLOW, 10, stable=5)[0] is False
 
 
+def test_green_that_does_not_count_yet_is_waited_out(wait: Callable[..., tuple[bool, float]]) -> None:
+    """What is stable by then need not be so once more."""
+    looks = iter(range(1000))
+    assert wait(lambda t: GREEN, 60, stable=5, counts=lambda: next(looks) >= 40) == (True, 0.0)
+    assert next(looks) == 41
+    assert wait(lambda t: GREEN, 10, counts=lambda: False)[0] is False
+
+
 def test_a_leader_that_changes_is_followed(wait: Callable[..., tuple[bool, float]]) -> None:
     after = seen(copy("STARTED"), by="b-cm", leader="b-cm")
     assert wait(lambda t: YELLOW if t < 3 else after, 60, stable=2) == (True, 3.0)
