@@ -30,6 +30,7 @@ from chaos.checks.arrivals import ranked
 from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST, needed
 from chaos.checks.measure import Measure
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import (
     OUTCOMES,
     SECOND,
@@ -112,6 +113,11 @@ def _share(good: int, scheduled: int) -> dict[str, float | int | None]:
 def slice_seconds(record: Record, op: str) -> float:
     """The length of one slice: 1 s, or more so that it holds 20 arrivals."""
     rate = next(item.rate for item in record.operations if item.name == op)
+    return slice_width(rate)
+
+
+def slice_width(rate: float) -> float:
+    """Seconds of one slice at ``rate`` arrivals per second."""
     return float(max(1, math.ceil(PER_SLICE / rate))) if rate > 0 else 1.0
 
 
@@ -122,12 +128,16 @@ def slices_up(arrivals: Arrivals, frames: list[tuple[int, int]], theta: float = 
     return (scheduled > 0) & (good >= theta * scheduled - 1e-9)
 
 
+def slices_needed(comparison: str, target: float) -> int:
+    """Slices without which their share is not compared with the target."""
+    return max(FEWEST_SLICES, needed(comparison, target) if comparison in (">=", ">") and target > 0.99 else 0)
+
+
 def measure_slices(record: Record, op: str, span: Span, comparison: str = "<", target: float = 1.0) -> Measure:
     """The share of a phase's slices that were up; no value with too few slices to decide on the target."""
     width = slice_seconds(record, op)
     up = slices_up(record.in_phase(op, span), windows(span.start, span.end, width)) if span.seconds else np.zeros(0)
-    least = max(FEWEST_SLICES, needed(comparison, target) if comparison in (">=", ">") and target > 0.99 else 0)
-    if len(up) < least:
+    if len(up) < (least := slices_needed(comparison, target)):
         return Measure.missing("share", f"only {len(up)} slices in the phase, {least} are needed for this target")
     says = f"{int(up.sum())} of {len(up)} slices of {text.seconds(width)} with {text.percent(THETA)} good or more"
     return Measure(float(up.mean()), "share", says, evidence={"good": int(up.sum()), "total": len(up), "theta": THETA})
@@ -305,26 +315,49 @@ def _slices(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure_slices(record, str(wanted.op), span, wanted.comparison, wanted.value)
 
 
-def _check(metric: str, said: str, measure: Callable[[Record, Expected, Span], Measure]) -> Check:
+def _foresee_slices(prospect: Prospect) -> Iterator[str]:
+    per_second = 1 / slice_width(prospect.rate)
+    return prospect.needs(slices_needed(prospect.comparison, prospect.value), per_second, "slices")
+
+
+def _foresee_uptime(prospect: Prospect) -> Iterator[str]:
+    return prospect.needs(FEWEST)
+
+
+def _foresee_worst(prospect: Prospect) -> Iterator[str]:
+    yield from prospect.needs(FEWEST)
+    if prospect.length.most < WORST:
+        lasts = text.seconds(prospect.length.most)
+        yield f"{prospect.what} will be inconclusive: the phase lasts {lasts}, and {WORST} s are needed"
+
+
+def _check(
+    metric: str,
+    said: str,
+    measure: Callable[[Record, Expected, Span], Measure],
+    foresee: Callable[[Prospect], Iterator[str]],
+) -> Check:
     words = Words.of(
         missed=f"{said[0].upper()}{said[1:]}{{inside}} came to {{measured}}; wanted was {{want}}",
         question="{op}s held for long enough{inside}",
         promise=f"{said[0].upper()}{said[1:]}{{inside}}: {{want}}",
         short=metric,
     )
-    return Check(metric, "percent", measure, words, group="users", scope=Scope.OPERATION, late=True)
+    return Check(metric, "percent", measure, words, group="users", scope=Scope.OPERATION, late=True, foresee=foresee)
 
 
 CHECKS = (
-    _check("slices", "the time in which most {op}s were good", _slices),
+    _check("slices", "the time in which most {op}s were good", _slices, _foresee_slices),
     _check(
         "uptime",
         "the time in which users could work with {op}s",
         lambda record, wanted, span: measure_uptime(record, str(wanted.op), span),
+        _foresee_uptime,
     ),
     _check(
         "worst_10s",
         "good {op}s in the worst ten seconds",
         lambda record, wanted, span: measure_worst(record, str(wanted.op), span),
+        _foresee_worst,
     ),
 )

@@ -6,11 +6,12 @@ evidence take its worth, its words tell people of it. :mod:`chaos.checks.catalog
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from chaos.checks.measure import Measure
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import Expected, Record, Span
 from chaos.checks.words import Words
 
@@ -47,7 +48,8 @@ class Check:
     their own in the load, one of which must be there. ``late``: late answers may decide it, so instruments and machine
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
     machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value
-    only where failover controllers are part of the run. ``meaning``: what it stands for, in a sentence or two.
+    only where failover controllers are part of the run. ``foresee``: what the plan does not give it, in words and with
+    the number that is needed. ``meaning``: what it stands for, in a sentence or two.
     """
 
     metric: str
@@ -61,4 +63,5 @@ class Check:
     late: bool = False
     doubt: Callable[[Record, Span, Same], tuple[Measure, str] | None] | None = None
     of_controllers: bool = False
+    foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""

@@ -21,6 +21,17 @@ SENT = 0.9
 ACKNOWLEDGED = 299
 
 
+def foreseen(rate: float, seconds: float) -> str | None:
+    """The note where ``rate`` writes per second for ``seconds`` are too few for a word about data; None: enough."""
+    if rate * seconds >= ACKNOWLEDGED:
+        return None
+    return (
+        f"what is expected of data may be inconclusive: {text.count(rate * seconds)} writes at {rate:g}/s in "
+        f"{text.seconds(seconds)} of phases, and {ACKNOWLEDGED} that are acknowledged are needed to find a loss of one "
+        f"in a hundred: {text.seconds(ACKNOWLEDGED / rate)} of phases, or {ACKNOWLEDGED / seconds:.3g}/s"
+    )
+
+
 def gaps(record: Record) -> tuple[Gap, ...]:
     """What was written too little, in words."""
     load = record.writer

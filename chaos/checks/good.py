@@ -9,10 +9,12 @@ vanish.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from chaos.base import text
 from chaos.checks.check import Check, Scope
 from chaos.checks.measure import Measure
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import OUTCOMES, Expected, Record, Span
 from chaos.checks.words import Item, Words, bites, filled
 
@@ -69,6 +71,10 @@ def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, str(wanted.op), span, wanted.comparison, wanted.value)
 
 
+def _foresee(prospect: Prospect) -> Iterator[str]:
+    return prospect.needs(needed(prospect.comparison, prospect.value))
+
+
 def _told(hurt: str, well: str, item: Item) -> str:
     """An expectation that the fault bites is told otherwise than a wish of users."""
     return filled(hurt if bites(item) else well, item)
@@ -94,5 +100,6 @@ CHECKS = (
         group="users",
         scope=Scope.OPERATION,
         late=True,
+        foresee=_foresee,
     ),
 )

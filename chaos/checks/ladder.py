@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ from chaos.checks.check import Check
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Bools, Expected, Ints, Record, Span, per_window, windows
 from chaos.checks.regained import Watch
 from chaos.checks.semantics import number_of_shards
@@ -498,6 +499,24 @@ def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, span, wanted.metric.removeprefix("recovery."))
 
 
+OF_ALL_OPERATIONS = ("impact", "regained", "latency")
+"""Steps that need enough arrivals of every operation."""
+
+
+def foresee(prospect: Prospect) -> Iterator[str]:
+    """Too few arrivals, no baseline, or a watch that ends before the bound could be shown."""
+    step, rates = prospect.quantity.removeprefix("recovery."), prospect.rates or {}
+    for op, rate in rates.items() if step in OF_ALL_OPERATIONS else ():
+        yield from prospect.needs(FEWEST, rate, f"{op}s")
+    needed = latency.needed(0.99)
+    for op, rate in rates.items() if step == "latency" else ():
+        if rate * prospect.healthy < needed:
+            lasts = f"{text.count(rate * prospect.healthy)} {op}s come before the first command"
+            yield f"{prospect.what} will be inconclusive: {lasts}, and {needed} are needed for a baseline"
+    watch = prospect.watch.most
+    yield from prospect.decides(watch, f"it is watched for {text.seconds(watch)}, until the next command")
+
+
 CHECKS = tuple(
     Check(
         f"recovery.{step}",
@@ -512,6 +531,7 @@ CHECKS = tuple(
         group="recovery",
         late=True,
         of_controllers=step in failovers.STEPS,
+        foresee=foresee,
     )
     for step in NAMES
 )

@@ -8,6 +8,7 @@ the rank falls among the unanswered it is censored and reads "> timeout".
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from chaos.base import text
 from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import Expected, Floats, Record, Span
 from chaos.checks.words import Words
 
@@ -59,6 +61,15 @@ def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, str(wanted.op), span, wanted.quantity)
 
 
+def foresee(prospect: Prospect) -> Iterator[str]:
+    """Too few arrivals, or a bound beyond the clients' timeout: an arrival without an answer is only known to be
+    longer than that."""
+    yield from prospect.needs(needed(QUANTILES[prospect.quantity]))
+    if prospect.timeout is not None:
+        says = f"clients wait {text.seconds(prospect.timeout)}, and of what takes longer no more is known"
+        yield from prospect.decides(prospect.timeout, says)
+
+
 CHECKS = tuple(
     Check(
         name,
@@ -73,6 +84,7 @@ CHECKS = tuple(
         group="users",
         scope=Scope.OPERATION,
         late=True,
+        foresee=foresee,
     )
     for name in QUANTILES
 )

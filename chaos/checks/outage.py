@@ -8,12 +8,14 @@ purpose (``scripted_wait``) are summed apart: there the experiment, not the clus
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chaos.base import text
 from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Measure
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Record, Span, per_window, windows
 from chaos.checks.words import Words
 
@@ -92,6 +94,11 @@ def measure(record: Record, op: str, span: Span) -> Measure:
     )
 
 
+def _foresee(prospect: Prospect) -> Iterator[str]:
+    yield from prospect.needs(FEWEST)
+    yield from prospect.decides(prospect.length.most, f"the phase lasts {text.seconds(prospect.length.most)} at most")
+
+
 CHECKS = (
     Check(
         "outage",
@@ -106,5 +113,6 @@ CHECKS = (
         group="users",
         scope=Scope.OPERATION,
         late=True,
+        foresee=_foresee,
     ),
 )

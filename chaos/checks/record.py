@@ -42,6 +42,7 @@ __all__ = [
     "Record",
     "Span",
     "per_window",
+    "window_width",
     "windows",
 ]
 
@@ -290,7 +291,7 @@ class Record:
     def window(self, op: str) -> float:
         """Seconds of one window: 1, or wider so that it holds 100 arrivals (docs/statistics.md)."""
         rate = next(item.rate for item in self.operations if item.name == op)
-        return float(max(1, math.ceil(100 / rate))) if rate > 0 else 1.0
+        return window_width(rate)
 
 
 def _codes(column: pd.Series, names: list[str]) -> Compact:
@@ -302,6 +303,11 @@ def _codes(column: pd.Series, names: list[str]) -> Compact:
     table = np.array([names.index(name) for name in categories] + [-1], np.int16)  # -1 picks the last
     found: Compact = table[column.cat.codes.to_numpy()]
     return found
+
+
+def window_width(rate: float) -> float:
+    """Seconds of one window at ``rate`` arrivals per second."""
+    return float(max(1, math.ceil(100 / rate))) if rate > 0 else 1.0
 
 
 def windows(span_start: int, span_end: int, width: float) -> list[tuple[int, int]]:

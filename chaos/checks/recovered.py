@@ -7,9 +7,13 @@ recommission, say). An unknown status is not green. Not green at the phase's end
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from chaos.base import text
 from chaos.checks.check import Check
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import longest_blind
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.words import Words
 
@@ -47,6 +51,14 @@ def since(record: Record, start: int, end: int, what: str) -> Measure:
     return Measure(value, "seconds", "not green at the end of the phase", Bound.MORE_THAN, evidence)
 
 
+def _foresee(prospect: Prospect) -> Iterator[str]:
+    """It is counted to the phase's end at most. A phase that waits for green and is not green by then fails by that."""
+    if prospect.length.least == prospect.length.most:
+        yield from prospect.decides(
+            prospect.length.most, f"the phase ends after {text.seconds(prospect.length.most)}, and so does the count"
+        )
+
+
 CHECKS = (
     Check(
         "cluster.recovered",
@@ -60,5 +72,6 @@ CHECKS = (
         ),
         group="recovery",
         late=True,
+        foresee=_foresee,
     ),
 )

@@ -22,16 +22,18 @@ taken for exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
+from chaos.base import text
 from chaos.checks.check import Check, Scope
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
-from chaos.checks.record import SECOND, TRIGGERS, Bools, Ints, Record, Span, per_window, windows
+from chaos.checks.prospect import Prospect
+from chaos.checks.record import SECOND, TRIGGERS, Bools, Ints, Record, Span, per_window, window_width, windows
 from chaos.checks.words import Item, Words, filled
 
 ALPHA = 1e-3
@@ -154,7 +156,7 @@ def until_good(
     if scheduled < FEWEST:
         return Measure.missing("seconds", f"only {scheduled} arrivals in the phase, {FEWEST} are needed")
     watch, width = Watch.of(record, span), record.window(op)
-    trigger, stable = watch.trigger, max(STABLE, 3 * width)
+    trigger, stable = watch.trigger, stable_for(width)
     if watch.phase_end - trigger < width * SECOND:
         return Measure.missing("seconds", "the load lasted for less than one window after the phase's first command")
     frames, beyond = watch.frames(width)
@@ -189,6 +191,26 @@ def until_good(
     return Measure(value, "seconds", says, Bound.AT_LEAST, evidence)
 
 
+def stable_for(width: float) -> float:
+    """Seconds of good windows of this ``width`` after which the objective counts as regained."""
+    return max(STABLE, 3 * width)
+
+
+def foresee(prospect: Prospect) -> Iterator[str]:
+    """Too few arrivals, or a watch that ends before the bound could be shown."""
+    yield from prospect.needs(FEWEST)
+    watch, stable = prospect.watch, stable_for(window_width(prospect.rate))
+    ends = f"it is watched for {text.seconds(watch.most)}, until the next command or the end of the phases"
+    late = list(prospect.decides(watch.most, ends))
+    yield from late
+    needed = prospect.value + stable
+    if not late and prospect.upper and watch.most < needed:
+        yield (
+            f"{prospect.what} may be inconclusive: what is good again after {text.seconds(prospect.value)} must stay "
+            f"so for {text.seconds(stable)}, and {ends}; {text.seconds(needed)} are needed"
+        )
+
+
 def _missed(item: Item) -> str:
     if str(item["measured_text"]).startswith((">", "≥")):
         return filled("{Op}s were not seen to come back{inside} ({measured}); wanted was {want}", item)
@@ -209,5 +231,6 @@ CHECKS = (
         group="users",
         scope=Scope.OPERATION,
         late=True,
+        foresee=foresee,
     ),
 )

@@ -63,6 +63,8 @@ BALANCED = "load-balancer"
 """The kind of client that a controller can steer."""
 SILENT = 10.0
 """Seconds of the phases without a line of an instrument that writes one a second: after that it has not measured."""
+UNMEASURED = 2
+"""The rules from which on a condition that could not be measured is shown (:data:`chaos.history.format.RULES`)."""
 STEADY = 0.99
 """Good share without which a healthy phase is not healthy: below it p0 would hide an outage (regained.py)."""
 
@@ -85,7 +87,8 @@ PLAINLY = {
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition on the instruments. ``ok`` False takes the worth from what it ``spoils``."""
+    """One condition on the instruments. ``ok`` False takes the worth from what it ``spoils``. ``due`` False: the plan
+    leaves nothing to measure it by, which is shown, and takes nothing away."""
 
     id: str
     what: str
@@ -93,9 +96,10 @@ class Condition:
     limit: str
     ok: bool
     spoils: Spoils = Spoils.TIME
+    due: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "due" or not value}
 
     @property
     def gap(self) -> Gap:
@@ -165,6 +169,8 @@ def conditions(record: Record) -> tuple[Condition, ...]:
         found.append(_schedule(record, op.name, op.rate))
         if record.healthy:
             found.append(_steady(record, op.name))
+        elif record.rules >= UNMEASURED and record.spans:
+            found.append(_unsteady(op.name))
     return (*found, *_steered(record))
 
 
@@ -245,6 +251,18 @@ def _steady(record: Record, op: str) -> Condition:
         _shown(good, text.percent),
         f"at least {text.percent(STEADY)}",
         good is not None and good >= STEADY,
+    )
+
+
+def _unsteady(op: str) -> Condition:
+    """There was no phase before the first fault, as planned."""
+    return Condition(
+        f"steady.{op}",
+        f"good {op}s before the first fault",
+        "not measured: no phase before the first fault",
+        f"at least {text.percent(STEADY)}",
+        ok=True,
+        due=False,
     )
 
 

@@ -28,7 +28,9 @@ def validate(
     from chaos.definitions import load_topology
     from chaos.definitions.existing import load_existing
     from chaos.definitions.upstream import load_case
-    from chaos.registry import load_experiment
+    from chaos.registry import PROVIDERS, load_experiment
+    from chaos.run import notes
+    from chaos.run.execution import offers_for
 
     found = [f for given in files for f in (sorted(given.rglob("*.yaml")) if given.is_dir() else [given])]
     if not found:
@@ -41,10 +43,15 @@ def validate(
             return f"target {load_existing(file).written.name}"
         if kind == "upstream":
             return f"case {load_case(file).written.name}"
-        return f"experiment {load_experiment(file).name}"
+        experiment = load_experiment(file)
+        said[file] = notes.of(experiment, experiment.seed, offers_for(experiment, PROVIDERS))
+        return f"experiment {experiment.name}"
 
+    said: dict[Path, list[str]] = {}
     for file, what in zip(found, for_each(check, found), strict=True):
         out.print(f"{file}: valid {what}", markup=False)
+        for note in said.get(file, ()):
+            out.print(f"  note: {note}", markup=False)
 
 
 def plan(
@@ -176,12 +183,13 @@ def print_step(step: Any) -> None:
 
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
+    from chaos.run import notes
     from chaos.run import plan as planning
     from chaos.run.space import size
 
-    steps = list(planning.steps(experiment, seed, offers))
+    steps, said = list(planning.steps(experiment, seed, offers)), notes.of(experiment, seed, offers)
     if as_json:
-        plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": planning.blunt(experiment)}
+        plan = {"experiment": experiment.to_json(), "seed": seed, "steps": steps, "notes": said}
         print(json.dumps(plan | {"room_bytes": room}, indent=1))
         return
     out.print(f"{experiment.name} on {experiment.topology.name}, seed {seed}", markup=False)
@@ -202,7 +210,7 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
     for expectation in experiment.expect:
         known = f" (known weakness: {expectation.known_weakness})" if expectation.known_weakness else ""
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
-    for note in planning.blunt(experiment):
+    for note in said:
         out.print(f"  note: {note}", markup=False)
     needed = ", ".join(f"{size(count)} for the {what}" for what, count in room.items())
     out.print(f"  room on disk, at most: {needed}", markup=False)

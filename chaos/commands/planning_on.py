@@ -52,6 +52,8 @@ class Planned:
     seed: int
     day: date
     rehearsed: tuple[Rehearsed, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is said of the experiment without refusing it (:mod:`chaos.run.notes`)."""
 
     @property
     def never(self) -> list[Row]:
@@ -79,6 +81,7 @@ class Planned:
             "cluster": [row.to_json() for row in self.checks],
             "differences": list(self.mapped.notes),
             "steps": self.steps,
+            "notes": list(self.notes),
             "reach": [
                 {
                     "phase": each.phase,
@@ -143,7 +146,7 @@ def plans_on(
 def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offers: Offers, today: date) -> Planned:
     """What it would be there, and what forbids it. Pure."""
     from chaos.definitions.detection import Detection
-    from chaos.run import lasting, on_target, plan, reaching
+    from chaos.run import lasting, notes, on_target, plan, reaching
     from chaos.target.existing import compare, mapping
 
     mapped = mapping.mapped(experiment.topology, target.written, seen)
@@ -154,14 +157,17 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     steps: list[Any] = []
     reached: list[Reached] = []
     needs = reaching.NODE
+    said: tuple[str, ...] = ()
     if mapped.known:
+        detection = Detection.of(seen.settings or {})
         reached = reaching.reached(there, target, seen, seed, offers, today)
         wiring = reaching.wiring_of(there, target.written)
         absent = {each.id for each in plan.faults(there) if not reaching.carried_out(each, there, seed, wiring, offers)}
         steps = [
             _without_means(step) if step.get("fault") in absent else step
-            for step in plan.steps(there, seed, offers, wiring, Detection.of(seen.settings or {}))
+            for step in plan.steps(there, seed, offers, wiring, detection)
         ]
+        said = tuple(notes.of(there, seed, offers, wiring, detection))
         needs = reaching.needed_rung(reached, there)
         refused += [(f"phase {each.phase}", row) for each in reached for row in each.forbids]
     lacking = plan.lacking(experiment, offers)
@@ -174,7 +180,9 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     refused += [(THE_CLUSTER, row) for row in on_target.refused_copies(target, seen)]
     refused += [(THE_FILE, row) for row in on_target.refused_caps(there, target)]
     rungs = reaching.at_rungs(reached if mapped.known else None, there, target)
-    return Planned(there, target, mapped, steps, reached, [*checks, rung], needs, refused, rungs, seed, today)
+    return Planned(
+        there, target, mapped, steps, reached, [*checks, rung], needs, refused, rungs, seed, today, notes=said
+    )
 
 
 def carries_out(made: Planned, *, controlled: bool = True, topology: str | None = None) -> str:
@@ -213,6 +221,8 @@ def show(made: Planned) -> None:
             out.print(f"phase {phase}", markup=False)
             _print_reach(reached[phase])
         print_step(step)
+    for note in made.notes:
+        out.print(f"  note: {note}", markup=False)
     for row in made.checks:
         if row.what == "foreign":
             remedy = f": {row.remedy}" if row.remedy else ""

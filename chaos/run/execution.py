@@ -26,6 +26,7 @@ from chaos.history.writer import AUDIT
 from chaos.programs.audit import Workload, audit, documentation
 from chaos.programs.audit import cluster as audited
 from chaos.run import guards, plan, space
+from chaos.run import notes as said_before
 from chaos.run.closing import Closing
 from chaos.run.leftovers import refuse_leftovers, sole_run
 from chaos.run.loading import Loading
@@ -165,7 +166,7 @@ class Execution(Loading, Phases, Closing):
         return offers_for(self.experiment, self.options.providers, self.options.lab, self.lab.kind)
 
     def write_plan(self) -> Plan:
-        notes = plan.blunt(self.experiment)
+        notes = said_before.of(self.experiment, self.seed, self.foreseen, self.lab.wiring)
         for said in (*overriding.sentences(self.experiment), *notes):
             self.reporter.line(f"  {said}")
         planned = self.planned_run(notes)

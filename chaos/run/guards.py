@@ -248,6 +248,11 @@ def refuse_unready(guards: Guards) -> None:
                 f"the guard stop_file cannot be evaluated: there is no folder {path.parent}",
                 remedy="make it, or name another file",
             )
+    refuse_absent(guards)
+
+
+def refuse_absent(guards: Guards) -> None:
+    """Raises InvalidInput for a guard whose program is not on this machine."""
     if guards.command is not None and shutil.which(guards.command.run[0]) is None:
         raise InvalidInput(
             f"the guard command cannot be evaluated: there is no program '{guards.command.run[0]}'",

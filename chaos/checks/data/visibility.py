@@ -12,6 +12,7 @@ time that was not the cluster's does not count (:mod:`chaos.checks.forgiving`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from chaos.checks.clocks import Clock
 from chaos.checks.data.operations import planned
 from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
+from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Expected, Record, Span
 from chaos.checks.words import Words
 
@@ -128,6 +130,11 @@ def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, span, wanted.metric.partition(".")[2])
 
 
+def foresee(prospect: Prospect) -> Iterator[str]:
+    """Too few looks: each document is looked for on each data node."""
+    return prospect.needs(needed(QUANTILES[prospect.quantity.partition(".")[2]]), prospect.looks, "looks at documents")
+
+
 CHECKS = tuple(
     Check(
         f"visible.{name}",
@@ -142,6 +149,7 @@ CHECKS = tuple(
         group="data",
         needs=("visibility",),
         late=True,
+        foresee=foresee,
     )
     for name in NAMES
 )

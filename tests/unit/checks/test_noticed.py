@@ -139,3 +139,38 @@ def test_where_nothing_of_ours_did_it_is_one() -> None:
 def test_a_deadline_before_it_could_be_noticed_is_no_weakness_while_all_is_green() -> None:
     counts, says = until(dark(20, reason="deadline", **notice()))
     assert counts == "inconclusive" and "the cluster was green at the end" in says
+
+
+# ----------------------------------------------------------------------------------- no phase before the fault
+
+
+def steady(story: Story) -> list[dict[str, Any]]:
+    return [each for each in evaluate(story.history()).validity["checks"] if each["id"].startswith("steady.")]
+
+
+def at_once() -> Story:
+    """A fault in the first phase."""
+    found = Story(rules=2, expect=[expect("read.good", ">=", 0.9, ("dark",))])
+    found.chapters = [Chapter("dark", 30.0).fault(kind="node.kill", says="kill"), Chapter("returned", 30.0).lift()]
+    return found
+
+
+def test_a_steady_state_that_was_not_measured_is_shown_and_spoils_nothing() -> None:
+    found = steady(at_once())
+    assert [each["id"] for each in found] == ["steady.read", "steady.write"]
+    for each in found:
+        assert each["measured"] == "not measured: no phase before the first fault"
+        assert each["ok"] is True and each["due"] is False
+    judged = evaluate(at_once().history())
+    assert judged.outcome is Outcome.PASS and judged.validity["valid"]
+
+
+def test_under_the_rules_of_before_it_is_not_shown() -> None:
+    story = at_once()
+    story.rules = 1
+    assert steady(story) == []
+
+
+def test_one_that_was_measured_is_as_ever() -> None:
+    for each in steady(dark(36, **notice())):
+        assert each["ok"] is True and "due" not in each and each["measured"].endswith("%")

@@ -1,0 +1,135 @@
+"""What arithmetic says of a plan before anything runs: what will be inconclusive, or holds whatever happens.
+
+Notes for ``validate`` and ``plan``, kept in plan.json; they refuse nothing. The numbers that are needed are those of
+the checks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from chaos.base import text
+from chaos.checks import catalogue, enough, regained
+from chaos.checks.check import Rests
+from chaos.checks.good import FEWEST
+from chaos.checks.prospect import Length, Prospect
+from chaos.definitions.experiment import Experiment, Phase
+
+NONE = Length(0.0, 0.0)
+LOOK = 1.0
+"""Seconds between two looks at the cluster (:mod:`chaos.observe.sampler`)."""
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """Each once, in the order of the file; empty where arithmetic has nothing to say."""
+    found = [*_phases(experiment), *_healthy(experiment)]
+    for expectation in experiment.expect:
+        check = catalogue.of(expectation.metric)
+        if check is None or check.foresee is None:
+            continue
+        for phase in expectation.phases:
+            found += check.foresee(_prospect(experiment, expectation, phase))
+    if any(catalogue.rests_on(each.metric, Rests.DATA) for each in experiment.expect):
+        found += _writes(experiment)
+    return list(dict.fromkeys(found))
+
+
+def length(phase: Phase) -> Length:
+    """How long a phase may last."""
+    if phase.duration is not None:
+        return Length(float(phase.duration), float(phase.duration))
+    return Length(float(phase.until.stable) if phase.until is not None else 0.0, float(phase.longest))
+
+
+def commands(phase: Phase) -> bool:
+    """Whether a phase changes anything, or lets others do so."""
+    return bool(phase.undo or phase.inject or phase.do or phase.during)
+
+
+def watched(experiment: Experiment, name: str) -> Length:
+    """How long a phase is watched: itself, and the phases after it until something is commanded."""
+    found = NONE
+    for phase in experiment.phases:
+        if phase.name == name:
+            found = length(phase)
+        elif found is not NONE:
+            if commands(phase):
+                break
+            found += length(phase)
+    return found
+
+
+def healthy(experiment: Experiment) -> float:
+    """Seconds of the phases before the first that commands anything."""
+    seconds = 0.0
+    for phase in experiment.phases:
+        if commands(phase):
+            break
+        seconds += length(phase).most
+    return seconds
+
+
+def _prospect(experiment: Experiment, expectation: Any, phase: str) -> Prospect:
+    load = experiment.load
+    operation = load.operation(str(expectation.op))
+    looks = float(load.visibility.rate) * len(experiment.topology.data_nodes) if load.visibility is not None else 0.0
+    return Prospect(
+        text=expectation.text,
+        quantity=expectation.quantity,
+        comparison=expectation.comparison,
+        value=float(expectation.value),
+        phase=phase,
+        length=length(experiment.phase(phase)),
+        watch=watched(experiment, phase),
+        op=expectation.op,
+        rate=float(operation.rate) if operation is not None else 0.0,
+        rates={each.name: float(each.rate) for each in load.operations},
+        timeout=float(load.client.timeout) if load.client.attempts == 1 else None,
+        healthy=healthy(experiment),
+        looks=looks,
+    )
+
+
+def _phases(experiment: Experiment) -> Iterator[str]:
+    """Phases that are over before anything in them could be seen."""
+    for phase in experiment.phases:
+        most = length(phase).most
+        empty = [each for each in experiment.load.operations if float(each.rate) * most < 1]
+        if empty:
+            need = max(1 / float(each.rate) for each in empty)
+            what = text.listed([f"{each.name} (one every {text.seconds(1 / float(each.rate))})" for each in empty])
+            yield (
+                f"phase {phase.name} lasts {text.seconds(most)}, and no {what} falls in it: the run will be "
+                f"inconclusive; {text.seconds(need)} are needed at least"
+            )
+        elif most < LOOK:
+            yield (
+                f"phase {phase.name} lasts {text.seconds(most)}, and the cluster is looked at every {LOOK:g} s: what "
+                f"happens to it in this phase will not be known; {LOOK:g} s are needed at least"
+            )
+
+
+def _healthy(experiment: Experiment) -> Iterator[str]:
+    """Nothing to compare with: no phase, or too short a one, before the first command."""
+    if not any(commands(phase) for phase in experiment.phases):
+        return
+    seconds = healthy(experiment)
+    needed = max(FEWEST / float(each.rate) for each in experiment.load.operations)
+    if seconds >= needed:
+        return
+    says = "no phase comes before the first fault: whether users were served well before it is not measured, and "
+    says += f"outages are judged against {text.percent(regained.FLOOR)} of failures"
+    if seconds:
+        says = f"only {text.seconds(seconds)} come before the first fault: whether users were served well before it "
+        says += "rests on few arrivals"
+    yield f"{says}; {text.seconds(needed)} are needed for {FEWEST} arrivals of each operation"
+
+
+def _writes(experiment: Experiment) -> Iterator[str]:
+    writer = experiment.load.writer
+    if writer is None:
+        return
+    seconds = sum(length(phase).most for phase in experiment.phases)
+    if seconds > 0 and (note := enough.foreseen(float(writer.rate), seconds)):
+        yield note
