@@ -6,6 +6,8 @@ Arrival ``k`` of a write makes ``w-<k>``; preloaded documents are ``p-<n>``, tho
 
 from __future__ import annotations
 
+import re
+
 
 def write_id(k: int) -> str:
     """The id of the document that arrival ``k`` writes."""
@@ -34,6 +36,14 @@ def cas_id(n: int) -> str:
 def is_key(doc_id: str) -> bool:
     """Whether it is a key of compare-and-set: its content follows from its id and its value."""
     return doc_id.startswith("c-")
+
+
+_OURS = re.compile(r"[wpvc]-(?:0|[1-9][0-9]*)")
+
+
+def is_ours(doc_id: object) -> bool:
+    """Whether an id is one that the load may make. Nothing of ours makes any other."""
+    return isinstance(doc_id, str) and _OURS.fullmatch(doc_id) is not None
 
 
 def number_of(doc_id: str) -> int:

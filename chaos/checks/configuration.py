@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import outside
 from chaos.checks.evidence import Gap, unwatched
 from chaos.checks.record import SECOND, Record
 from chaos.history import configuration as events
@@ -16,12 +17,19 @@ WHAT = "whether somebody else changed the cluster's settings"
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Each change of a third hand, from the last moment at which it was not there; and a watch that broke.
+    """Each change of an external actor that can have caused a finding, from the last moment at which it was not there;
+    and a watch that broke.
 
     Who deletes the index, or has its writes confirmed before they are on disk, loses documents that were acknowledged.
     """
     changed = (
-        Gap(_says(record, event), int(event["since"]), third_hand=True) for event in record.of_kind(events.CHANGED)
+        Gap(
+            _says(record, event),
+            int(event["since"]),
+            third_hand=True,
+            may_break=outside.may_break(record, event),
+        )
+        for event in outside.changes(record)
     )
     nobody = unwatched(record, "configuration_watched", events.WATCHED, events.UNWATCHED, WHAT)
     return (*changed, *(nobody or _unseen(record)))

@@ -52,7 +52,13 @@ class Gap:
     since: int | None
     spoils: Spoils = Spoils.ALL
     third_hand: bool = False
-    """Whether somebody else did it who may have broken a promise about data himself: then not even that stands."""
+    """Whether an external actor did it who may have broken a promise about data himself: then not even that stands."""
+    may_break: tuple[str, ...] | None = None
+    """The metrics of data that he can have broken; None: all. Where some are named, of data no others are spoiled."""
+
+    def excuses(self, metric: str) -> bool:
+        """Whether a failure of a metric of data may be the doing of an external actor."""
+        return self.third_hand and (self.may_break is None or metric in self.may_break)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ from chaos.checks.standing import DRIVER, Stoppage
 
 MACHINE = starved.NONE_FREE
 TIMEOUT = OUTCOMES["timeout"]
-NEVER = [OUTCOMES[name] for name in ("ok", "unknown", "client_error")]
-"""Outcomes that are no failure, that nobody knows, or that are the suite's own mistake."""
+NEVER = [OUTCOMES[name] for name in ("ok", "unknown")]
+"""Outcomes that are no failure, or that nobody knows."""
 NOBODY = Clock.of(())
 
 
@@ -90,11 +90,13 @@ def without(record: Record, some: tuple[Cause, ...]) -> Record | None:
     other = copy.copy(record)
     other.arrivals = {}
     changed = False
+    # under rules 1 a request that is refused as wrong is this suite's own mistake, and no failure
+    never = NEVER if record.rules >= 2 else [*NEVER, OUTCOMES["client_error"]]
     for op in record.operations:
 
         def forgivable(part: Arrivals, within: float = op.good_within) -> Bools:
             nonlocal changed
-            mask: Bools = ~part.good & ((part.outcome == OUTCOMES["ok"]) | ~np.isin(part.outcome, NEVER))
+            mask: Bools = ~part.good & ((part.outcome == OUTCOMES["ok"]) | ~np.isin(part.outcome, never))
             if mask.any():
                 mask[mask] = _forgivable(part.where(mask), within, clocks, stopped, driver, limited)
                 changed |= bool(mask.any())

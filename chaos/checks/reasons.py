@@ -32,7 +32,7 @@ class Cause(StrEnum):
     """Something of ours raised an error."""
     RUNNER_DIED = "runner_died"
     REFUSED = "refused"
-    """Requests of the load were refused as wrong (4xx): our mistake."""
+    """Requests of the load were refused as wrong (4xx) from the start: our mistake, or the user's."""
     CHECK_BROKEN = "check_broken"
     GUARD = "guard"
     ABORTED = "aborted"
@@ -41,7 +41,8 @@ class Cause(StrEnum):
     DISK = "disk"
     """A disk had too little room: this machine's, or one of a cluster that exists."""
     SETTINGS = "settings"
-    """Somebody else changed what steers the cluster, or nobody watched."""
+    """An external actor changed what steers the cluster or its links, cancelled tasks or wrote documents; or nobody
+    watched."""
     FAULT = "fault"
     """A fault is not proven: to be in effect, to have held, to be gone."""
     STEP = "step"

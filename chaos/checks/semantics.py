@@ -14,7 +14,7 @@ reset          the connection was closed before an answer began, or reset under 
 timed_out      no answer within the client's timeout
 dropped        the load driver could not send it
 unknown        no outcome was recorded
-client_error   another 4xx: this suite's own mistake
+client_error   another 4xx: whose mistake it is depends on what came before (:mod:`.refused`)
 =============  ===================================================================================================
 
 **Served by fail-open** cuts across these: an answer that the zones without weight gave is full for its user. What the

@@ -45,12 +45,14 @@ def told(
             kept = ""
         return headline, _joined(*story, kept, *(f"{each}." for each in ended[:2]))
     first = _lower(said[0]) if said else {"error": "the run failed", "aborted": "a guard stopped it"}.get(outcome)
-    rest = [*([kept] if lost else []), *(f"{each}." for each in ended[:2])]
+    beside = [plainly.reason(reason, findings, tables) for reason in _beside(reasons)]
+    stands = f"This stands beside it: {'; '.join(map(_lower, beside))}." if beside else ""
+    rest = [*([kept] if lost and not _in(lost, beside) else []), *(f"{each}." for each in ended[:2])]
     if outcome == "error":
-        return f"No verdict: {first}.", _joined(*rest)
+        return _joined(f"No verdict: {first}.", stands), _joined(*rest)
     if outcome == "aborted":
         until = [f"Until then {_lower(each)}" for each in story[:1]]
-        return f"Stopped early: {first}.", _joined(*until, *story[1:], *rest)
+        return _joined(f"Stopped early: {first}.", stands), _joined(*until, *story[1:], *rest)
     return f"Nothing proven: {first or 'too little data'}.", _joined(*rest)
 
 
@@ -69,6 +71,14 @@ def _also(mine: Sequence[ReasonItem]) -> list[ReasonItem]:
     return found[:ALSO]
 
 
+def _beside(reasons: Sequence[ReasonItem]) -> list[ReasonItem]:
+    """What was seen to be wrong with data in a run that ended as an error or was stopped: neither takes that away."""
+    data = (Cause.DATA, Cause.DOCUMENTS)
+    return [each for each in reasons if each["outcome"] == "weakness" and each["cause"] in data][:BESIDE]
+
+
+BESIDE = 3
+"""How many findings about data a headline names beside what ended the run."""
 GRAVE = (Cause.PROCESS, Cause.DISK, Cause.DATA, Cause.DOCUMENTS, Cause.USERS)
 
 

@@ -28,11 +28,10 @@ from typing import Any
 import numpy as np
 
 from chaos.base import text
-from chaos.checks import clocks, evidence, failovers, latency, standing, starved, usable
+from chaos.checks import clocks, evidence, failovers, latency, refused, standing, starved, usable
 from chaos.checks.arrivals import Arrivals, Floats, ranked
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import OUTCOMES, SECOND, Record, per_window, windows
-from chaos.history import configuration
 
 LAG_P99 = 0.050
 DROPPED = 0.001
@@ -175,16 +174,8 @@ def conditions(record: Record) -> tuple[Condition, ...]:
 
 
 def client_errors(record: Record) -> int:
-    """Requests refused as wrong (4xx but 429) while nobody else changed what steers the cluster: our own mistake.
-
-    Once a third hand did, nobody can tell: who closes the index has every request refused.
-    """
-    wrong = OUTCOMES["client_error"]
-    parts = record.arrivals.values()
-    changed = min((int(event["since"]) for event in record.of_kind(configuration.CHANGED)), default=None)
-    if changed is None:
-        return sum(int(part.counts[wrong].sum()) for part in parts)
-    return sum(int(((part.outcome == wrong) & (part.end < changed)).sum()) for part in parts)
+    """Requests that were refused as wrong by our own mistake, or the user's: see :mod:`.refused`."""
+    return refused.mistakes(record)
 
 
 def hopeful(record: Record) -> Record | None:

@@ -8,7 +8,8 @@ nothing.
 What may stand when something was not proven: a finding that was over before the gap opened stands as it is;
 a pass or a failure measured under an unproven fault is inconclusive. Instruments that were not good enough spoil what
 depends on time, and nothing else (:class:`.evidence.Spoils`). Lost acknowledged writes stand whatever the fault was:
-the cluster had said yes. The one exception is a third hand that may have lost them itself.
+the cluster had said yes. The one exception is an external actor who may have lost them himself: then only what was seen
+before he changed anything stands (:mod:`.dated`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from chaos.base import text
 from chaos.base.errors import SEVERITY, Exit
 from chaos.checks import (
     availability,
+    cancelled,
     catalogue,
     configuration,
     coverage,
     data,
+    dated,
     deciding,
     disks,
     domain,
@@ -45,14 +48,17 @@ from chaos.checks import (
     noticed,
     others,
     outage,
+    passages,
     projection,
     recovered,
+    refused,
     regained,
     returned,
     rules,
     sealed,
     semantics,
     steady,
+    strangers,
     summary,
     swaps,
     validity,
@@ -204,7 +210,12 @@ def _evaluate(record: Record) -> Findings:
     gathered: dict[Cause, tuple[evidence.Gap, ...]] = {
         Cause.PROCESS: ends.gaps(record),
         Cause.DISK: disks.gaps(record),
-        Cause.SETTINGS: (*configuration.gaps(record), *others.gaps(record)),
+        Cause.SETTINGS: (
+            *configuration.gaps(record),
+            *others.gaps(record),
+            *passages.gaps(record),
+            *cancelled.gaps(record),
+        ),
         Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
         Cause.STEP: (*during.gaps(record), *evidence.step_gaps(record)),
         Cause.NEVER_GOOD: evidence.vacuous_operations(record),
@@ -215,7 +226,7 @@ def _evaluate(record: Record) -> Findings:
     }
     gaps = [gap for some in gathered.values() for gap in some]
     findings, broken = _findings(record, gaps)
-    third_hand = any(gap.third_hand for gap in gaps)
+    excused = any(gap.excuses("documents.unexpected") for gap in gaps)
     reasons = [
         *sealed.reasons(record),
         *_run_reasons(record),
@@ -224,8 +235,9 @@ def _evaluate(record: Record) -> Findings:
         *(Reason(Outcome.WEAKNESS, Cause.DISK, says) for says in disks.weaknesses(record, _missed(findings))),
         *(
             Reason(Outcome.WEAKNESS, Cause.DOCUMENTS, f"Documents that should not be there: {says}")
-            for says in (data.violations(record) if not third_hand else ())
+            for says in (data.violations(record) if not excused else ())
         ),
+        *(Reason(Outcome.INCONCLUSIVE, Cause.SETTINGS, says) for says in strangers.reasons(record)),
     ]
     for cause, some in gathered.items():
         reasons += [Reason(Outcome.INCONCLUSIVE, cause, gap.says) for gap in some if _concerns(gap, findings)]
@@ -297,10 +309,7 @@ def _run_reasons(record: Record) -> list[Reason]:
         reasons.append(Reason(Outcome.ERROR, Cause.RUNNER_DIED, "The runner ended with an error"))
     for event in record.of_kind("error"):
         reasons.insert(0, Reason(Outcome.ERROR, Cause.ERROR, str(event.get("says") or "an error without a message")))
-    wrong = validity.client_errors(record)
-    if wrong:
-        refused = f"{text.plural(wrong, 'request')} of the load were refused as wrong (4xx)"
-        reasons.append(Reason(Outcome.ERROR, Cause.REFUSED, refused))
+    reasons += [Reason(Outcome.ERROR, Cause.REFUSED, says) for says in refused.reasons(record)]
     for event in record.of_kind("guard.tripped"):
         says = f"The guard {event.get('guard')} tripped: {event.get('says')}"
         reasons.append(Reason(Outcome.ABORTED, Cause.GUARD, says))
@@ -438,7 +447,13 @@ def _judged(
         # Of the whole run: what is about data. A broken promise stands whatever was proven about the fault, unless
         # somebody else may have broken it.
         found = judged(_measure(record, expectation, None))
-        against = [gap for gap in mine if gap.third_hand] if found.verdict is Verdict.FAIL else mine
+        if found.verdict is not Verdict.FAIL:
+            return found.undermined(None, mine)
+        against = [gap for gap in mine if gap.excuses(expectation.metric)]
+        if (known := dated.earlier(record, expectation.metric, against)) is not None:
+            seen = judged(_measure(known[0], expectation, None))
+            if seen.verdict is Verdict.FAIL:
+                return replace(seen, measure=dated.stands(record, seen.measure, known[1]))
         return found.undermined(None, against)
     span = record.span(phase)
     if span is None:
@@ -477,6 +492,8 @@ def _judged(
 
 def _spoils(gap: evidence.Gap, metric: str) -> bool:
     """Whether a gap takes the worth from this metric."""
+    if gap.may_break is not None and catalogue.rests_on(metric, Rests.DATA):
+        return metric in gap.may_break
     if gap.spoils is evidence.Spoils.TIME:
         return catalogue.rests_on(metric, Rests.TIME)
     return gap.spoils is evidence.Spoils.ALL or catalogue.rests_on(metric, Rests.DATA)

@@ -18,7 +18,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.ids import probe_id
-from chaos.checks import contents, coverage
+from chaos.checks import contents, coverage, dated, strangers
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
@@ -56,6 +56,11 @@ def measure(record: Record) -> Measure:
     else:
         found = f"all {text.count(acknowledged)} acknowledged writes are on every live copy that was read"
     found += f"; {contents.compared(readback)}"
+    if record.rules >= 2 and lost:
+        named = [*evidence["lost"], *_ids(evidence["diverged"]), *_ids(evidence["wrong_content"])]
+        evidence["acknowledged_at"] = dated.acknowledged(record, named)
+        if said_when := dated.says(record, named):
+            found += f"; {said_when}"
     gaps = []
     if not complete:
         gaps.append(f"the read-back is not complete ({readback.get('reason') or 'no reason given'})")
@@ -82,12 +87,16 @@ def unexpected(record: Record) -> Measure:
         return Measure.missing("count", "the read-back did not look for documents that should not be there")
     names = ("resurrected", "unexpected", "duplicated")
     counts = {name: int(readback.get(f"{name}_count") or 0) for name in names}
+    not_ours = strangers.says(record)
+    counts["unexpected"] = max(0, counts["unexpected"] - strangers.count(record))
     evidence: dict[str, Any] = {
         **{f"{name}_count": number for name, number in counts.items()},
         **{name: list(readback.get(name) or [])[:SHOWN] for name in names},
         "recovered_count": int(readback.get("recovered_count") or 0),
         "documents": readback.get("documents"),
     }
+    if not_ours:
+        evidence |= {"strangers_count": strangers.count(record), "strangers": strangers.ids(record)[:SHOWN]}
     twice = {probe_id(event["n"]) for event in record.probes if event["kind"] == "seen" and event["hits"] > 1}
     if twice:
         evidence["searched_twice"] = sorted(twice)[:SHOWN]
@@ -97,7 +106,7 @@ def unexpected(record: Record) -> Measure:
         f"{text.count(counts['duplicated'] + len(twice))} found more than once; "
         f"{text.count(evidence['recovered_count'])} without a clear answer are there, as they may be"
     )
-    gaps = []
+    gaps = [f"somebody else wrote {not_ours}"] if not_ours else []
     if readback.get("complete") is not True:
         gaps.append(f"the read-back is not complete ({readback.get('reason') or 'no reason given'})")
     if shards := readback.get("unavailable_shards"):
@@ -105,6 +114,11 @@ def unexpected(record: Record) -> Measure:
     if total == 0 and _read(readback) == 0:
         gaps.append("not one document was read back")
     return _known(total, found, gaps + coverage.unread_copies(record), evidence)
+
+
+def _ids(items: list[Any]) -> list[Any]:
+    """The ids of documents that are named with or without more about them."""
+    return [each.get("id") if isinstance(each, dict) else each for each in items]
 
 
 def _recorded(record: Record) -> int:

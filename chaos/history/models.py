@@ -68,6 +68,7 @@ class Plan(TypedDict, total=False):
     watched: bool
     configuration_watched: bool
     disks_watched: bool
+    passages_watched: bool
     differences: list[str]
     client: dict[str, Any]
     steps: list[PlannedStep]

@@ -42,6 +42,7 @@ from chaos.load.network import connection_class, named_by_controller, namespace
 from chaos.load.outcomes import is_stale, of_answer, of_error
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
+from chaos.load.said import Said
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
 from chaos.load.visibility import Visibility
@@ -185,6 +186,7 @@ class Engine:
         self._slices: list[tuple[int, int, float | None]] = []
         self._apart: list[list[tuple[int, int, float | None]]] = [[] for _ in config.usable]
         self._pulse = Pulse(config.instruments)
+        self._said = Said(self._note_said)
         self._sent = self._dropped = self._surprises = 0
         self._stale: EventWriter | None = None
         self._stale_reads = 0
@@ -322,6 +324,8 @@ class Engine:
         last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
         last |= self._taken_apart()
         last["pulse"] = self._pulse.taken()
+        if errors := self._said.taken():
+            last["errors"] = errors
         files: list[Paced | EventWriter | RowWriter] = [*self._checks, self._rows, self._plan_rows]
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
@@ -409,6 +413,8 @@ class Engine:
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
             outcome = of_answer(operation.answer, status, text, least_hits=request.least_hits)
+            if outcome == _PARTIAL:
+                self._said.partial(operation.name, status, text, self._name_of(trace))
             if outcome == _PARTIAL and is_stale(operation.answer, status, text, least_hits=request.least_hits):
                 self._note_stale(k, op, trace)
         except Timeout as fired:
@@ -417,6 +423,7 @@ class Engine:
             outcome = _TIMEOUT
         except Exception as error:
             outcome, status = of_error(error)
+            self._said.raised(self._config.operations[op].name, error, self._name_of(trace))
             if outcome == _UNKNOWN:
                 self._surprise(error)
             elif outcome == _PARTIAL:
@@ -464,9 +471,17 @@ class Engine:
             return
         if self._stale is None:
             self._stale = EventWriter(Path(self._config.out) / STALE, self._broken)
-        node = None if trace.node is None else self._config.targets[trace.node].node
         self._stale_reads += 1
-        self._stale.write("stale", k=k, op=self._config.operations[op].name, node=node)
+        self._stale.write("stale", k=k, op=self._config.operations[op].name, node=self._name_of(trace))
+
+    def _note_said(self, kind: str, **fields: Any) -> None:
+        """Write down what OpenSearch said of a request; after the record is closed nothing more."""
+        if not self._closed:
+            self._events.write(kind, **fields)
+
+    def _name_of(self, trace: Trace) -> str | None:
+        """The node that a request went to last."""
+        return None if trace.node is None else self._config.targets[trace.node].node
 
     def _surprise(self, error: BaseException) -> None:
         """An exception that means nothing known: an error of this driver, so it must be seen."""
@@ -583,6 +598,7 @@ class Engine:
                 "lag_p99_ms": _percentile_ms(second.lags, 0.99),
                 "in_flight": len(self._pool),
                 "dropped": second.dropped,
+                **({"errors": errors} if (errors := self._said.taken()) else {}),
             }
             then, cpu_then = now, cpu_now
             self._events.write("self", **own)

@@ -1,4 +1,4 @@
-"""Watches what steers the cluster, and says at once when a third hand changes it.
+"""Watches what steers the cluster, and says at once when an external actor changes it.
 
 Somebody who sets ``cluster.routing.allocation.enable: none`` in mid-run has decided that no shard moves: what the run
 shows of it then says nothing. So every few seconds the settings that are set, those of the load's index, the zones'
@@ -21,7 +21,7 @@ from typing import Any
 from chaos.base.errors import LabError
 from chaos.faults.ledger import moves
 from chaos.faults.moves import Events, Move
-from chaos.history import configuration, during
+from chaos.history import affects, configuration, during
 from chaos.opensearch import administration
 from chaos.opensearch.administration import Text
 from chaos.opensearch.cluster import Cluster
@@ -99,7 +99,8 @@ def ours(made: Iterable[Move]) -> tuple[set[tuple[Fact, str | None]], set[Fact]]
 
 
 class Configuration:
-    """The watch, in a thread of its own. ``changed`` is told in words of each change that is not ours."""
+    """The watch, in a thread of its own. ``changed`` is told in words of each change that is not ours and that can
+    have caused a finding; any other is written down alone (:mod:`chaos.history.affects`)."""
 
     def __init__(self, lab: Lab, events: Events, index: str, ledger: Path, changed: Callable[[str], None]) -> None:
         self._events, self._index, self._ledger, self._changed = events, index, ledger, changed
@@ -189,7 +190,8 @@ class Configuration:
                 self._events.write(during.SETTING, phase=self._allowed[0], since=since, **told)
                 continue
             self._events.write(configuration.CHANGED, since=since, **told)
-            self._changed(configuration.sentence(told))
+            if affects.of(told) is not affects.Affects.NOTHING:
+                self._changed(configuration.sentence(told))
         if self._closing:
             self._allowed, self._closing = None, False
         return True

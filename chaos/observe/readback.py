@@ -32,7 +32,7 @@ from itertools import product
 from typing import Any
 
 from chaos.base.errors import ChaosError, LabError
-from chaos.base.ids import is_key
+from chaos.base.ids import is_key, is_ours
 from chaos.load import workloads
 from chaos.load.workload import Workload
 from chaos.observe.contents import WAYS, WHOLE, Contents, chosen, look_inside
@@ -345,7 +345,11 @@ def _beyond(present: set[str], known: set[str], fates: Written | None) -> dict[s
         "unexpected": others - fates.open - fates.refused,
     }
     named = {name: sorted(ids)[:NAMED] for name, ids in found.items()}
-    return {**named, **{f"{name}_count": len(ids) for name, ids in found.items()}}
+    counted = {f"{name}_count": len(ids) for name, ids in found.items()}
+    # those that nothing of ours could have named so: an external actor wrote them
+    strangers = {id for id in found["unexpected"] if not is_ours(id)}
+    named["unexpected"] = [*sorted(found["unexpected"] - strangers), *sorted(strangers)][:NAMED]
+    return {**named, **counted, "strangers_count": len(strangers)}
 
 
 def _keys(reads: list[CopyRead]) -> dict[str, list[dict[str, Any]]]:

@@ -20,7 +20,7 @@ from chaos.checks import latency as latency_check
 from chaos.checks.arrivals import Ints, binned
 from chaos.checks.models import FaultItem
 from chaos.checks.record import OUTCOMES, SECOND, Arrivals, Floats, LoadOperation, Record
-from chaos.history import configuration, during, ends
+from chaos.history import configuration, during, ends, passages
 from chaos.history.format import Outcome
 
 WIDTH, LEFT, RIGHT = 1120.0, 84.0, 14.0
@@ -348,6 +348,7 @@ GROUPED = {
 UNASKED: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "guard.tripped": lambda event: f"guard {event.get('guard')}: {event.get('says')}",
     configuration.CHANGED: configuration.sentence,
+    passages.CHANGED: passages.sentence,
     ends.KIND: ends.sentence,
 }
 """Events that nobody had planned, in words."""

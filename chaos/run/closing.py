@@ -183,6 +183,8 @@ class Closing(RunState):
         self.processors.stop()
         self.disks.stop()
         self.configuration.stop()
+        if self.passages is not None:
+            self.passages.stop()
         self.check_late_stop()
         if self.outcome == "finished":
             load = self.experiment.load
@@ -231,6 +233,8 @@ class Closing(RunState):
         self.processors.stop()
         self.disks.stop()
         self.configuration.stop(patient=self.outcome == "finished")
+        if self.passages is not None:
+            self.passages.stop()
         self.lab.write_logs()
         self.keep_logs()
         if self.own_lab:

@@ -205,6 +205,7 @@ class Execution(Loading, Phases, Closing):
             "watched": True,  # an end of a process is an event; without events of the watch nothing passes
             "configuration_watched": True,  # and so is a change of settings that is not ours
             "disks_watched": True,  # and how full this machine's disks are
+            "passages_watched": self.passages is not None,  # and of proxies and toxics
             "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors)
             if self.there is None
             else plan.there(self.there.lab.target),

@@ -210,6 +210,8 @@ class Loading(RunState):
         self.stop.check()
         self.configuration.start()
         self.disks.start()
+        if self.passages is not None:
+            self.passages.start()
         if self.there is not None:
             if (first := newest(views(self.lab))) is None:
                 raise LabError("the cluster has no elected manager that says which indices are there")

@@ -27,6 +27,7 @@ from chaos.observe.counted import Counts, everything
 from chaos.observe.domain import DomainHealth
 from chaos.observe.ends import Ends, Fact
 from chaos.observe.processors import Processors
+from chaos.observe.passages import Passages
 from chaos.observe.sampler import Sampler
 from chaos.observe.slis import Slis
 from chaos.run import controllers, plan, space
@@ -109,6 +110,8 @@ class RunState:
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
         self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
+        # on a cluster that is not ours its owners' Toxiproxies are looked at before and after
+        self.passages = Passages(self.lab, self.events, self.ledger.path, self.cut) if there is None else None
         self.controllers = self._controllers()
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None

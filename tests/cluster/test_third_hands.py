@@ -1,14 +1,17 @@
-"""A third hand steers the cluster in mid-run: on a real cluster it is seen within seconds, named, and the run ends."""
+"""An external actor steers the cluster, its links or its tasks in mid-run: on a real cluster he is seen and named."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 from clusterkit import DATA, Cli, await_event, events, findings, in_effect, nothing_left
 
-from chaos.history import configuration
+from chaos.history import configuration, passages
 from chaos.observe.proof import problems
 from chaos.opensearch.requests import weights_path
 from chaos.opensearch.views import administer, await_green
+from chaos.target.labs.processes import wait_until
 
 SLOW = DATA / "slow.yaml"
 VOTES = "/_cluster/voting_config_exclusions"
@@ -69,3 +72,64 @@ def test_who_steers_the_cluster_in_mid_run_is_found(tiny, out, hand):
     (event,) = [event for event in events(out) if event["kind"] == configuration.CHANGED]
     assert 0 < event["t"] - event["since"] < 30e9
     assert await_green(tiny, 60)[0] and problems(tiny) == [] and nothing_left() == []
+
+
+@pytest.mark.full
+def test_a_proxy_of_a_client_zone_that_is_switched_off_while_a_fault_holds_elsewhere_is_named(tiny, out):
+    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    proxy = sorted(name for name, each in tiny.proxies("client-a").items() if each["enabled"])[0]
+    tiny.set_proxy("client-a", proxy, enabled=False)
+    try:
+        await_event(running, out, lambda event: event["kind"] == passages.CHANGED)
+    finally:
+        tiny.set_proxy("client-a", proxy, enabled=True)
+    code, output = running.end()
+    assert code == 3, output
+    found = findings(out)
+    assert found["outcome"] == "inconclusive" and found["clean"] is True
+    says = f"omebody else switched off the proxy {proxy} of client zone a, between "
+    assert says in found["summary"], found["summary"]
+    first = next(event for event in events(out) if event["kind"] == passages.CHANGED)
+    assert 0 < event_seconds(first) < 10
+    assert problems(tiny) == [] and nothing_left() == []
+
+
+@pytest.mark.full
+def test_a_harmless_setting_ends_no_run_and_erases_nothing(tiny, out):
+    """What the run says is what it says without it; the change is on its record."""
+    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    changed = {"persistent": {"cluster.info.update.interval": "17s"}}
+    assert administer(tiny, "PUT", "/_cluster/settings", changed)[0] == 200
+    try:
+        running.end()
+    finally:
+        changed = {"persistent": {"cluster.info.update.interval": None}}
+        assert administer(tiny, "PUT", "/_cluster/settings", changed)[0] == 200
+    found = findings(out)
+    assert len([event for event in events(out) if event["kind"] == configuration.CHANGED]) == 1
+    assert not [reason for reason in found["reasons"] if reason["cause"] in ("settings", "step")], found["reasons"]
+    assert next(event for event in events(out) if event["kind"] == "run.end")["reason"] == "finished"
+
+
+@pytest.mark.full
+def test_searches_that_are_cancelled_in_a_loop_are_counted_and_laid_at_nobody_s_door(tiny, out):
+    running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
+    await_event(running, out, in_effect)
+    end = time.monotonic() + 20
+
+    def again() -> bool:
+        administer(tiny, "POST", "/_tasks/_cancel?actions=indices:data/read/search*")
+        return time.monotonic() > end
+
+    wait_until(again, 60, every=0.002)
+    code, output = running.end()
+    found = findings(out)
+    assert code == 3 and found["outcome"] == "inconclusive", output
+    assert "omebody else cancelled tasks of the cluster (_tasks/_cancel)" in found["summary"], found["summary"]
+
+
+def event_seconds(event):
+    """Between the last look at which it was not so and the one that saw it."""
+    return (event["t"] - event["since"]) / 1e9

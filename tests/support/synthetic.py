@@ -435,6 +435,8 @@ class Story:
     rules: int = 1
     """By which the run is judged; one of rules 2 is sealed."""
     description: str = "The network to one zone becomes slow; the zone is then taken out and brought back."
+    rules: int = 1
+    """The rules by which it is judged; 1 are those of a plan that says none."""
 
     @property
     def seconds(self) -> float:
