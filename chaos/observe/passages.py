@@ -134,16 +134,15 @@ class Passages:
 
     def _ask(self, host: str) -> bool:
         began = time.monotonic_ns()
+        kept = host in self._clients
         try:
-            if host not in self._clients:
-                self._clients[host] = NodeClient(self._lab.toxiproxy(host).endpoint, timeout=TIMEOUT_SECONDS)
-            status, said = self._clients[host].request("GET", "/proxies", whole=TIMEOUT_SECONDS)
-            if status != 200:
-                raise ValueError(f"HTTP {status}")
+            said = self._proxies(host)
             now = self._seen[host] if said == self._said.get(host) else facts(host, said)
         except (urllib3.exceptions.HTTPError, OSError, *UNREADABLE):
             if (client := self._clients.pop(host, None)) is not None:
                 client.close()
+            if kept:  # the other end may have closed a connection that was idle
+                return self._ask(host)
             self._silent[host] = SILENT_LOOKS
             return False
         before, since = self._seen.get(host), self._last.get(host)
@@ -151,6 +150,15 @@ class Passages:
         if before is not None and now != before:
             self._tell(host, before, now, since or began)
         return True
+
+    def _proxies(self, host: str) -> Any:
+        """Raises urllib3's HTTPError, OSError or one of UNREADABLE where the Toxiproxy of a host does not say them."""
+        if host not in self._clients:
+            self._clients[host] = NodeClient(self._lab.toxiproxy(host).endpoint, timeout=TIMEOUT_SECONDS)
+        status, said = self._clients[host].request("GET", "/proxies", whole=TIMEOUT_SECONDS)
+        if status != 200:
+            raise ValueError(f"HTTP {status}")
+        return said
 
     def _tell(self, host: str, before: Facts, now: Facts, since: int) -> None:
         """Say what of this is not ours. What a move of ours names is in the ledger before it is made."""

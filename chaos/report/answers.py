@@ -377,7 +377,7 @@ NEXT = {
     Cause.RECORD: "Put the run's folder back from where it is whole, or run it again",
     Cause.ERROR: "Look at what failed, then run it again",
     Cause.RUNNER_DIED: "Look at what failed, clean up (opensearch-chaos recover), then run it again",
-    Cause.REFUSED: "Correct the load: what it asks for is refused as wrong",
+    Cause.REFUSED: "Correct the load, or the setting that forbids what it asks for",
     Cause.CHECK_BROKEN: "Report it: a check of this suite failed",
     Cause.GUARD: "Look at what stopped it, then run it again",
     Cause.ABORTED: "Run it again, to its end",
@@ -598,7 +598,10 @@ def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
     if cause is Cause.SETTINGS:
         if says.startswith(configuration.HAND):
             return "Find out who else works on the cluster, then run it again"
-        return "Find out why nobody watched the cluster's settings, then run it again"
+        if "cancelled" in says:
+            return "Find out who cancelled tasks on the cluster, then run it again"
+        watched = "Toxiproxies" if "toxiprox" in says else "cluster's settings"
+        return f"Find out why nobody watched the {watched}, then run it again"
     if cause is Cause.FAULT:
         if any(fault.get("vanished") for fault in findings["faults"]):
             return "Find out who changed the fault while it was to hold, then run it again"

@@ -174,6 +174,14 @@ def test_every_scheduled_arrival_has_one_outcome_and_each_answer_its_own(run, dr
     assert (frame.start >= frame.intended).all() and (frame.end >= frame.start).all()
     own = [event for event in history.driver if event["kind"] == "self"]
     assert own and all({"cpu", "lag_p99_ms", "in_flight", "dropped"} <= set(event) for event in own)
+    first = [(event["op"], event["status"]) for event in history.driver if event["kind"] == "answer.error"]
+    assert sorted(set(first)) == sorted(itertools.product(("read", "write"), (429, 503)))
+    counted = {}
+    for event in (*own, stop):
+        for op, status, *_, number in event.get("errors", ()):
+            counted[op, status] = counted.get((op, status), 0) + number
+    for op, status in first:  # each answer once, whatever else became of its arrival
+        assert counted[op, status] == int(((frame.op == op) & (frame.status == status)).sum())
     slices = [each for event in own for each in event["processors"]]
     assert all(start < end and 0 <= busy <= 1 for start, end, busy in slices)
     assert all(one[1] == other[0] for one, other in itertools.pairwise(slices))

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from opensearchpy.exceptions import ConnectionTimeout, TransportError
 
 from chaos.history import cancelled
 from chaos.history.cancelled import By
-from chaos.load.said import CHARACTERS, DEEPEST, MOST, Said, told
+from chaos.load.said import CHARACTERS, DEEPEST, EACH, MOST, Said, told
 
 WINDOW = (
     "Result window is too large, from + size must be less than or equal to: [5] but was [10]. See the scroll api for a "
@@ -82,6 +84,22 @@ def test_a_cause_of_a_cause_without_an_end_is_not_followed_for_ever() -> None:
     endless: dict[str, Any] = {"type": "x", "reason": "y"}
     endless["caused_by"] = endless
     assert told({"error": endless}) == [("x", "y")] and DEEPEST < 100
+
+
+KEYS = st.sampled_from(["error", "root_cause", "failed_shards", "reason", "type", "caused_by", "_shards", "failures"])
+BODIES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=400),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=30,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(BODIES)
+def test_whatever_a_body_is_it_raises_nothing_and_what_is_told_of_it_is_bounded(body: Any) -> None:
+    found = told(body)
+    assert len(found) <= EACH and len({type_ for type_, _ in found}) == len(found)
+    assert all(type(type_) is type(reason) is str and len(reason) <= CHARACTERS for type_, reason in found)
 
 
 def test_each_kind_is_written_down_once_and_each_answer_counted(events: Events) -> None:
