@@ -273,7 +273,8 @@ def test_every_document_that_is_there_is_acknowledged_recovered_resurrected_or_u
     found = compare(reads, set(IDS), SHARDS, ROUTING, fates=fates(open={"w-100", "w-101"}, refused={"w-200", "w-201"}))
     assert found["recovered"] == ["w-100"] and found["recovered_count"] == 1
     assert found["resurrected"] == ["w-200"] and found["resurrected_count"] == 1
-    assert found["unexpected"] == ["someone-elses", "w-300"] and found["unexpected_count"] == 2
+    assert found["unexpected"] == ["w-300", "someone-elses"] and found["unexpected_count"] == 2
+    assert found["strangers_count"] == 1  # nothing of ours makes such an id
     assert found["lost_count"] == found["diverged_count"] == found["duplicated_count"] == 0
     assert found["documents"] == len(IDS) + 4 and found["unacknowledged_present"] == 4
 
