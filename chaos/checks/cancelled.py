@@ -56,5 +56,5 @@ def _gap(record: Record, who: By, some: list[tuple[int, str, int, str | None]]) 
     if who is By.REQUEST:
         says = f"Somebody else cancelled tasks of the cluster (_tasks/_cancel): {what} said so, {when}"
     else:
-        says = f"Tasks of the cluster were cancelled, and nobody can tell by whom: {what} said so, {when}"
+        says = f"Tasks of the cluster were cancelled, and it cannot be told by whom: {what} said so, {when}"
     return Gap(f"{says} (“{text.clip(reason, 120)}”)" if reason else says, since)

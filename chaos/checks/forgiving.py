@@ -44,7 +44,7 @@ from chaos.checks.standing import DRIVER, Stoppage
 MACHINE = starved.NONE_FREE
 TIMEOUT = OUTCOMES["timeout"]
 NEVER = [OUTCOMES[name] for name in ("ok", "unknown")]
-"""Outcomes that are no failure, or that nobody knows."""
+"""Outcomes that are no failure, or that were not recorded."""
 NOBODY = Clock.of(())
 
 

@@ -21,8 +21,8 @@ def gaps(record: Record) -> tuple[Gap, ...]:
     if record.rules < 2:
         return ()
     changed = (Gap(_says(record, event), int(event["since"])) for event in record.of_kind(passages.CHANGED))
-    nobody = unwatched(record, "passages_watched", passages.WATCHED, passages.UNWATCHED, WHAT)
-    return (*changed, *(nobody or _unseen(record)))
+    blind = unwatched(record, "passages_watched", passages.WATCHED, passages.UNWATCHED, WHAT)
+    return (*changed, *(blind or _unseen(record)))
 
 
 def _says(record: Record, event: dict[str, object]) -> str:

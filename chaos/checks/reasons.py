@@ -41,8 +41,8 @@ class Cause(StrEnum):
     DISK = "disk"
     """A disk had too little room: this machine's, or one of a cluster that exists."""
     SETTINGS = "settings"
-    """An external actor changed what steers the cluster or its links, cancelled tasks or wrote documents; or nobody
-    watched."""
+    """An external actor changed what steers the cluster or its links, cancelled tasks or wrote documents; or it was not
+    watched whether one did."""
     FAULT = "fault"
     """A fault is not proven: to be in effect, to have held, to be gone."""
     STEP = "step"

@@ -7,7 +7,7 @@
 
 Accepted is what was answered with status 2xx, or told that a document is not there, in the warm-up too. Fewer than
 :data:`FEWEST` refusals before the first acceptance are no mistake of the request either: it was accepted as it was.
-Since an external actor changed what steers the cluster nobody can tell, so such refusals are no mistake of ours.
+Since an external actor changed what steers the cluster this cannot be told, so such refusals are no mistake of ours.
 
 Under rules 1 every such refusal was this suite's mistake.
 """

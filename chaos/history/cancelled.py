@@ -1,6 +1,6 @@
 """Who cancelled a task of OpenSearch's, by the reason that it gives: for the load driver and the checks alike.
 
-The reasons are OpenSearch's own (3.8.0). ``_tasks/_cancel`` gives ``by user request`` and lets nobody give another
+The reasons are OpenSearch's own (3.8.0). ``_tasks/_cancel`` gives ``by user request`` and takes no other reason
 (``CancelTasksRequest.DEFAULT_REASON``). The cluster itself cancels for want of resources (search backpressure and
 workload groups: ``ElapsedTimeTracker``, ``CpuUsageTracker``, ``HeapUsageTracker``, ``NativeMemoryUsageTracker``), after
 ``search.cancel_after_time_interval`` (``TimeoutTaskCancellationUtility``), and where a client or a node went away

@@ -49,7 +49,7 @@ class Said:
         self._second: Counter[Kind] = Counter()
 
     def raised(self, op: str, error: BaseException, node: str | None) -> None:
-        """A request that opensearch-py raised for; of one without an answer nothing is noted."""
+        """A request that opensearch-py raised for; one without an answer says nothing."""
         if isinstance(error, TransportError) and isinstance(error.status_code, int):
             self._note(op, error.status_code, error.info, node)
 

@@ -57,7 +57,7 @@ def facts(host: str, said: Mapping[str, Any]) -> Facts:
 
 
 def ours(made: Iterable[Move]) -> tuple[set[Fact], set[tuple[str, str]]]:
-    """Facts that these moves steer, and whole proxies, by host, of which nobody here knows what a move does to them."""
+    """Facts that these moves steer, and whole proxies, by host, to which such a move may do anything."""
     steered: set[Fact] = set()
     whole: set[tuple[str, str]] = set()
     for move in made:
@@ -118,7 +118,7 @@ class Passages:
                 continue
             try:
                 answered &= self._ask(host)
-            except Exception as error:  # then nobody knows, and the record says so
+            except Exception as error:  # then it is not known, and the record says so
                 self._why, answered = f"{type(error).__name__}: {error}", False
         return answered
 

@@ -114,7 +114,7 @@ def test_a_harmless_setting_ends_no_run_and_erases_nothing(tiny, out):
 
 
 @pytest.mark.full
-def test_searches_that_are_cancelled_in_a_loop_are_counted_and_laid_at_nobody_s_door(tiny, out):
+def test_searches_that_are_cancelled_in_a_loop_are_counted_and_are_not_laid_at_the_cluster_s_door(tiny, out):
     running = Cli("run", SLOW, "--out", out, "--on", tiny.id)
     await_event(running, out, in_effect)
     end = time.monotonic() + 20

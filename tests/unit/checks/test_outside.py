@@ -1,5 +1,5 @@
 """Who is to blame, and what stands beside it (rules 2): requests refused as wrong, settings that somebody changes,
-documents that nobody of ours wrote, links that somebody switches off, searches that somebody cancels.
+documents that are not ours, links that somebody switches off, searches that somebody cancels.
 """
 
 from __future__ import annotations
@@ -428,12 +428,12 @@ def test_what_the_cluster_cancels_of_itself_is_its_own() -> None:
     assert other.outcome is Outcome.WEAKNESS and says(other, Outcome.INCONCLUSIVE) == []
 
 
-def test_a_reason_that_nobody_knows_leaves_open_who_it_was() -> None:
+def test_an_unknown_reason_leaves_open_who_it_was() -> None:
     findings = judged(cancelled_searches("The query has been cancelled"))
-    assert findings.outcome is Outcome.INCONCLUSIVE and "nobody can tell by whom" in findings.headline
+    assert findings.outcome is Outcome.INCONCLUSIVE and "it cannot be told by whom" in findings.headline
 
 
-def test_a_few_cancellations_that_hurt_nobody_s_target_are_no_pass_and_lost_writes_stand_beside_them() -> None:
+def test_a_few_cancellations_that_cost_no_target_are_no_pass_and_lost_writes_stand_beside_them() -> None:
     def few(run: Stored) -> None:
         event: Event = next(e for e in run.driver if e["kind"] == "self" and e["t"] > run.moment("slow", 3))
         event["errors"] = [["read", 500, cancelled.TYPE, BY_REQUEST, 2]]
