@@ -110,8 +110,9 @@ class RunState:
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
         self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
-        # on a cluster that is not ours its owners' Toxiproxies are looked at before and after
-        self.passages = Passages(self.lab, self.events, self.ledger.path, self.cut) if there is None else None
+        # only where Toxiproxies of ours are on the links; those of a cluster's owners are looked at before and after
+        watched = there is None and self.lab.lacks("links") is None
+        self.passages = Passages(self.lab, self.events, self.ledger.path, self.cut) if watched else None
         self.controllers = self._controllers()
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
