@@ -61,6 +61,8 @@ class RunState:
     """What of a view says how the cluster is: where others have indices too, not all."""
     others: Others | None = None
     """What others do there; None on a lab."""
+    passages: Passages | None = None
+    """The watch over what Toxiproxies let pass; None where none of ours are on the links."""
     domain: DomainHealth | None = None
     """What AWS says of the domain; None where it is none."""
     ceased_at: int | None = None
@@ -111,8 +113,8 @@ class RunState:
         self.labels: dict[str, list[str]] = {}
         self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
         # only where Toxiproxies of ours are on the links; those of a cluster's owners are looked at before and after
-        watched = there is None and self.lab.lacks("links") is None
-        self.passages = Passages(self.lab, self.events, self.ledger.path, self.cut) if watched else None
+        if there is None and self.lab.lacks("links") is None:
+            self.passages = Passages(self.lab, self.events, self.ledger.path, self.cut)
         self.controllers = self._controllers()
         self.driver: Driver | None = None
         self.sampler: Sampler | None = None
