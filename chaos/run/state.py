@@ -26,8 +26,8 @@ from chaos.observe.configuration import Configuration
 from chaos.observe.counted import Counts, everything
 from chaos.observe.domain import DomainHealth
 from chaos.observe.ends import Ends, Fact
-from chaos.observe.processors import Processors
 from chaos.observe.passages import Passages
+from chaos.observe.processors import Processors
 from chaos.observe.sampler import Sampler
 from chaos.observe.slis import Slis
 from chaos.run import controllers, plan, space
