@@ -34,6 +34,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from chaos.base import text
+from chaos.checks.reasons import Outcome
+from chaos.checks.shown import Shown, by_counts
+from chaos.registry import load_experiment
+from chaos.report import in_force
+from chaos.report.meanings import meanings
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reports" / "results"
 PAGE = ROOT / "docs" / "results.md"
@@ -292,8 +299,8 @@ def share(outcomes: Iterable[str]) -> str:
     return ", ".join(f"{number} {outcome}" for outcome, number in counted.most_common())
 
 
-def cell(text: Any, most: int = 220) -> str:
-    flat = " ".join(str(text).split()).replace("|", "\\|")
+def cell(said: Any, most: int = 220) -> str:
+    flat = " ".join(str(said).split()).replace("|", "\\|")
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
@@ -303,6 +310,99 @@ def known_of(run: dict[str, Any]) -> int:
     if isinstance(findings, dict):
         return int(findings.get("known_weakness", 0))
     return sum(each["counts_as"] == "known_weakness" for each in findings)
+
+
+def called(run: dict[str, Any]) -> str:
+    """What a recorded run's verdict is called: its outcome, or one of the two words beside the outcomes.
+
+    Reasons are kept the worst first, and a known weakness that is gone is the least of a weakness: where it comes first
+    nothing else made one.
+    """
+    if run["outcome"] not in set(Outcome):
+        return str(run["outcome"])
+    findings = run.get("findings") or {}
+    counts = list(findings) if isinstance(findings, dict) else [str(each["counts_as"]) for each in findings]
+    first = str(next(iter(run.get("reasons") or ()), ""))
+    gone = "unexpected_pass" in counts and "weakness" not in counts and ("note" in first or not first)
+    return by_counts(run["outcome"], counts, notes_alone=gone).words
+
+
+def is_control(run: dict[str, Any]) -> bool:
+    """A planted weakness, which must fail."""
+    return "/controls/" in run["what"]
+
+
+def summary() -> list[str]:
+    """What somebody can decide by: how the shipped experiments ended, each by its newest run, and what is known."""
+    runs = rows("each")
+    if not runs:
+        return []
+    controls = [run for run in runs if is_control(run)]
+    others = [run for run in runs if not is_control(run)]
+    caught = [run for run in controls if run["outcome"] == "weakness"]
+    commits = Counter(run["commit"] for run in runs)
+    made = ", ".join(f"{commit} ({number})" for commit, number in commits.most_common())
+    head = [
+        "## In short",
+        "",
+        f"{len(runs)} experiments, each by its newest run of the code that is named beside it; commits: {made}. "
+        f"{len(controls)} of them are planted controls, which must fail.",
+        "",
+        "| verdict | experiments | which |",
+        "|---|---|---|",
+    ]
+    by: dict[str, list[str]] = {}
+    for run in others:
+        by.setdefault(called(run), []).append(Path(run["what"]).stem)
+    order = ["pass", "pass with known weaknesses", "improved", "weakness", "inconclusive", "aborted", "error"]
+    for verdict in [*order, *sorted(set(by) - set(order))]:
+        names = by.get(verdict, [])
+        which = {"pass": "all others", "pass with known weaknesses": "see below"}.get(verdict, ", ".join(names))
+        if verdict in order[:5] or names:
+            head.append(f"| {verdict} | {len(names)} | {(which or '-') if names else '-'} |")
+    missed = ", ".join(Path(run["what"]).stem for run in controls if run not in caught)
+    head.append(
+        f"| planted, and found | {len(caught)} of {len(controls)} | {f'not found: {missed}' if missed else 'all'} |"
+    )
+    head += ["", *(line for series in SERIES if series != "each" for line in _in_a_line(series)), ""]
+    known = [run for run in others if called(run) == Shown.KNOWN.words]
+    return [*head, *known_weaknesses([run["what"] for run in known])]
+
+
+def _in_a_line(series: str) -> list[str]:
+    """How a series ended, in one line."""
+    runs = rows(series)
+    if not runs:
+        return []
+    code = "of the commits named below" if series in ANEW else f"code {runs[0]['code']} (commit {runs[0]['commit']})"
+    return [f"* {TITLES[series]}: {share(called(run) for run in runs)}, of {len(runs)}; {code}."]
+
+
+def known_weaknesses(files: Iterable[str]) -> list[str]:
+    """A table of what these experiments call known: the line, why it fails, and what usually helps."""
+    head = ["### Known weaknesses, and what helps", ""]
+    lines = ["| experiment | expectation | why it is known to fail | what usually helps |", "|---|---|---|---|"]
+    for file in files:
+        experiment = load_experiment(ROOT / file)
+        for line in experiment.expect:
+            if line.known_weakness is not None:
+                inside = f" in {text.listed(list(line.phases))}" if line.phases else ""
+                why = " ".join(line.known_weakness.split())
+                helps = "; ".join(remedy.title for remedy in remedies(experiment, line)[:2]) or "see its reason"
+                cells = (experiment.name, f"`{line.text}`{inside}", why, helps)
+                lines.append(f"| {' | '.join(cell(each, 600) for each in cells)} |")
+    return [*head, *lines, ""] if lines[2:] else []
+
+
+def remedies(experiment: Any, line: Any) -> list[Any]:
+    """What may help against a known weakness, less what the experiment's own topology and actions have already."""
+    data = experiment.to_json()
+    steps = [step for phase in data["phases"] for step in (*phase["inject"], *phase["do"])]
+    kinds = [str(step["kind"]) for step in reversed(steps)]
+    had = in_force.planned({"topology": data["topology"], "experiment": data}, kinds)
+    if data["load"]["client"]["kind"] == "load-balancer":
+        had.add("balancer-probe")
+    return [each for each in meanings().advice(line.metric, kinds) if each.id not in had]
 
 
 def section(series: str) -> list[str]:
@@ -318,7 +418,7 @@ def section(series: str) -> list[str]:
         f"## {TITLES[series]}",
         "",
         f"`{SERIES[series]}`, {of}{at['processors']} processors, {at['memory_gib']} GiB: {len(runs)} runs, {row}: "
-        f"{share(run['outcome'] for run in runs)}.",
+        f"{share(called(run) for run in runs)}.",
         "",
     ]
     if series == "full":
@@ -349,8 +449,8 @@ def section(series: str) -> list[str]:
     for number, run in enumerate(runs, 1):
         name = Path(run["what"]).stem if series == "each" else str(number)
         known = known_of(run)
-        outcome = run["outcome"] + (f" ({known} known weaknesses)" if known else "")
-        if "/controls/" in run["what"] and run["outcome"] == "weakness":
+        outcome = called(run) + (f" ({known})" if known else "")
+        if is_control(run) and run["outcome"] == "weakness":
             outcome += ", as planted"
         why = run.get("summary") or run.get("said") or ""
         cells = (name, outcome, run.get("seconds", ""), run["machine"]["busy"], run["commit"], cell(why))
@@ -366,6 +466,7 @@ def page() -> str:
         "`python benchmarks/results.py record SERIES`. Nothing here is typed. *Busy before* is the load average of the "
         "minute before a run. A row is of one state of the code, and counts its first runs; all of them are listed.",
         "",
+        *summary(),
     ]
     for series in SERIES:
         made += section(series)

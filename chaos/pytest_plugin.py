@@ -41,6 +41,7 @@ OF_LABS = ("--chaos-lab", "--chaos-opensearch-home", "--chaos-topology")
 """Options of which nothing would come on a cluster that exists."""
 OBJECTIVE = "--chaos-objective"
 RETRY = "--chaos-retry-inconclusive"
+FAIL_ON_KNOWN = "--chaos-fail-on-known"
 GOOD = "1s"
 """The objective of a load in a Python test that states none (docs/objectives.md)."""
 SUFFIXES = (".yaml", ".yml")
@@ -86,6 +87,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         metavar="DURATION",
         help="run an experiment that ends inconclusive once more; all such runs may take so long together",
+    )
+    group.addoption(
+        FAIL_ON_KNOWN,
+        action="store_true",
+        default=False,
+        help="a known weakness fails, instead of being an expected failure",
     )
 
 
@@ -453,6 +460,7 @@ class ExperimentFile(pytest.File):
         assert result is not None and self.first is not None
         if result is self.first:
             self.first = None
+        self.config.stash.setdefault(_VERDICTS, {})[self.experiment.name] = result.findings
         return result
 
 
@@ -501,15 +509,20 @@ class ExpectationItem(pytest.Item):
         if self.finding is None:
             self._refuse_the_run(result)
             return
+        from chaos.checks.shown import CLEAR
+
         found = self._found()
         if found["counts_as"] == "known_weakness":
+            if self.config.getoption(FAIL_ON_KNOWN):
+                says = f"{found['title']}: {found['measured_text']}, a known weakness ({found['known_weakness']})"
+                raise Weakness(f"{says}; it fails because of {FAIL_ON_KNOWN}")
             pytest.xfail(f"known weakness: {found['known_weakness']}; measured {found['measured_text']}")
         if found["counts_as"] == "unexpected_pass":
             raise Weakness(
-                f"{found['title']}: {found['measured_text']} passes, but is noted as a known weakness "
-                f"({found['known_weakness']}): remove the note"
+                f"improved: {found['title']}: {found['measured_text']} passes, but is noted as a known weakness "
+                f"({found['known_weakness']}): {CLEAR}"
             )
-        if found["counts_as"] != "pass":
+        if found["counts_as"] not in ("pass", "relaxed"):
             raise Weakness(f"{found['title']}: {found['measured_text']} ({found['says']})")
 
     def _refuse_the_run(self, result: RunResult) -> None:
@@ -526,7 +539,8 @@ class ExpectationItem(pytest.Item):
             raise Weakness("the clean-up failed: run opensearch-chaos recover")
         if findings["outcome"] in ("error", "aborted"):
             raise Inconclusive(f"{findings['outcome']}: {findings['summary']}")
-        bad = [each for each in findings["findings"] if each["counts_as"] not in ("pass", "known_weakness")]
+        well = {"pass", "relaxed", *(() if self.config.getoption(FAIL_ON_KNOWN) else ("known_weakness",))}
+        bad = [each for each in findings["findings"] if each["counts_as"] not in well]
         rest = [each for each in bad if each["id"] not in named]
         reasons = [each for each in findings.get("reasons") or () if each.get("finding") is None]
         says = [f"{each['title']}: {each['measured_text']} ({each['says']})" for each in rest]
@@ -572,6 +586,7 @@ _ON: pytest.StashKey[Runs] = pytest.StashKey()
 _STANDING: pytest.StashKey[ExitStack] = pytest.StashKey()
 _NEVER: pytest.StashKey[Mapping[Path, str]] = pytest.StashKey()
 """File of an experiment → why it can never be on that cluster."""
+_VERDICTS: pytest.StashKey[dict[str, FindingsFile]] = pytest.StashKey()
 _STOPPED = pytest.StashKey[bool]()
 """Whether a signal ended the last run: then no other begins."""
 
@@ -597,13 +612,30 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """How many experiments were run once more: a suite that needs it often has a machine that is too busy."""
+    """What the verdicts were, known weaknesses apart, and how many experiments were run once more: a suite that needs
+    it often has a machine that is too busy."""
+    if runs := config.stash.get(_VERDICTS, {}):
+        _tell_verdicts(terminalreporter, runs)
     retries = config.stash.get(_RETRIES, None)
     if retries is not None and retries.runs:
         terminalreporter.write_sep("=", "inconclusive experiments")
         terminalreporter.write_line(retries.tally)
         for line in retries.told:
             terminalreporter.write_line(line)
+
+
+def _tell_verdicts(reporter: Any, runs: Mapping[str, FindingsFile]) -> None:
+    """``runs``: experiment → the findings of its last run."""
+    from chaos.checks import shown
+
+    reporter.write_sep("=", "chaos verdicts")
+    reporter.write_line(shown.counted(shown.of(findings) for findings in runs.values()))
+    for name, findings in runs.items():
+        for item in findings["findings"]:
+            if item["counts_as"] == "known_weakness":
+                reporter.write_line(f"  {name}: known weakness: {item['title']}: {item['measured_text']}")
+            elif item["counts_as"] == "unexpected_pass":
+                reporter.write_line(f"  {name}: improved: {item['title']}; {shown.CLEAR}")
 
 
 def _say(config: pytest.Config, text: str) -> None:

@@ -22,6 +22,8 @@ def compared(readback: dict[str, Any]) -> str:
         return "two numbers of each were compared, its source was not"
     documents, present = int(content.get("documents") or 0), int(content.get("of") or 0)
     copies = text.plural(int(content.get("copies") or 0), "copy", "copies")
+    if not documents:
+        return "source and index of not one document were compared"
     if documents < present:
         share = text.percent(documents / present)
         sample = f"{text.count(documents)} of {text.count(present)} documents ({share})"

@@ -11,6 +11,7 @@ from typing import Any
 from chaos.base import text
 from chaos.checks import catalogue, words, writes
 from chaos.checks.reasons import Cause
+from chaos.checks.shown import CLEAR
 from chaos.checks.words import Item, Tables, Words
 
 # -- one finding -----------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ def reason(of: Item, findings: Sequence[Item], tables: Mapping[str, Any]) -> str
     if item is None:
         return str(of["says"]).partition(" (")[0] if of["cause"] == Cause.INSTRUMENT else str(of["says"])
     if of["cause"] == Cause.NOTE:
-        return f"A known weakness is gone ({text.clip(question(item), 90)}): remove its note"
+        return f"a known weakness is gone ({text.clip(question(item), 90)}): {CLEAR}"
     if of["outcome"] == "inconclusive":
         why = str(item.get("because") or item["says"])
         return f"whether {question(item)} is open: {why}"

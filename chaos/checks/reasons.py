@@ -6,7 +6,7 @@ The first reason is the one that everything on a first screen follows from: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -88,10 +88,19 @@ class Reason:
         return {"outcome": self.outcome.value, "cause": self.cause.value, "says": self.says, "finding": self.finding}
 
 
-def ordered(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """The worst first; of one outcome and cause as they were given."""
+def ordered(reasons: Iterable[Reason], gravity: Callable[[Reason], int] = lambda _: 0) -> tuple[Reason, ...]:
+    """The worst first; of one outcome and cause as they were given.
+
+    ``gravity``: the place of a reason among those about data, whichever of the two causes it has; 0 is the gravest.
+    """
     outcomes, causes = list(Outcome), list(Cause)
-    return tuple(sorted(reasons, key=lambda each: (outcomes.index(each.outcome), causes.index(each.cause))))
+
+    def place(each: Reason) -> tuple[int, int, int]:
+        about_data = each.cause in (Cause.DATA, Cause.DOCUMENTS)
+        cause = Cause.DATA if about_data else each.cause
+        return outcomes.index(each.outcome), causes.index(cause), gravity(each) if about_data else 0
+
+    return tuple(sorted(reasons, key=place))
 
 
 def deciding(findings: FindingsFile) -> ReasonItem | None:

@@ -39,6 +39,7 @@ from chaos.checks import (
     foreign,
     forgiving,
     good,
+    gravity,
     headroom,
     ladder,
     latency,
@@ -61,6 +62,7 @@ from chaos.checks import (
     strangers,
     summary,
     swaps,
+    theirs,
     validity,
     within,
     writes,
@@ -251,7 +253,7 @@ def _evaluate(record: Record) -> Findings:
     outcome = worst([reason.outcome for reason in reasons])
     tables = _tables(record)
     shown = [_fault_json(record, fault) for fault in faults]
-    in_order = ordered(reasons)
+    in_order = ordered(reasons, _gravity)
     headline, more = summary.told(
         outcome.value,
         tables,
@@ -345,6 +347,11 @@ def _reason(finding: Finding) -> Reason | None:
         cause = Cause.NOTE
     outcome = Outcome.INCONCLUSIVE if finding.counts_as is Counts.INCONCLUSIVE else Outcome.WEAKNESS
     return Reason(outcome, cause, f"{finding.title}: {finding.says}", finding.id)
+
+
+def _gravity(reason: Reason) -> int:
+    """The place of a reason about data among its like."""
+    return gravity.rank(gravity.metric_of(reason.finding) if reason.finding else "documents.unexpected")
 
 
 def _measure(record: Record, expectation: Expected, span: Span | None) -> Measure:
@@ -662,7 +669,9 @@ def _tables(record: Record) -> dict[str, Any]:
     if waited := during.table(record):
         tables["during"] = waited
     if others := foreign.table(record):
-        tables["foreign"] = others
+        tables["foreign"] = others | {"own": theirs.own(record)}
+    if said_of_slis := theirs.slis(record):
+        tables["slis"] = said_of_slis
     if said := domain.table(record):
         tables["domain"] = said
     return tables

@@ -53,9 +53,14 @@ def measure(record: Record) -> Measure:
             f"{said['lost']} on no copy, {said['diverged']} missing on some copies, "
             f"{contents.wrong(readback)}; {text.count(acknowledged)} acknowledged"
         )
+    elif acknowledged == 0:
+        found = "no write was acknowledged"
+    elif _read(readback) == 0:
+        found = f"nothing is known of the {text.count(acknowledged)} acknowledged writes"
     else:
         found = f"all {text.count(acknowledged)} acknowledged writes are on every live copy that was read"
-    found += f"; {contents.compared(readback)}"
+    if _read(readback):
+        found += f"; {contents.compared(readback)}"
     if record.rules >= 2 and lost:
         named = [*evidence["lost"], *_ids(evidence["diverged"]), *_ids(evidence["wrong_content"])]
         evidence["acknowledged_at"] = dated.acknowledged(record, named)
@@ -101,12 +106,10 @@ def unexpected(record: Record) -> Measure:
     if twice:
         evidence["searched_twice"] = sorted(twice)[:SHOWN]
     total = sum(counts.values()) + len(twice)
-    found = (
-        f"{text.count(counts['resurrected'])} resurrected, {text.count(counts['unexpected'])} that nobody wrote, "
-        f"{text.count(counts['duplicated'] + len(twice))} found more than once; "
-        f"{text.count(evidence['recovered_count'])} without a clear answer are there, as they may be"
-    )
-    gaps = [f"somebody else wrote {not_ours}"] if not_ours else []
+    found = "no document was read, so none that should not be there could be seen"
+    if total or _read(readback):
+        found = _beyond(counts, len(twice), int(evidence["recovered_count"]))
+    gaps = [f"an external actor wrote {not_ours}"] if not_ours else []
     if readback.get("complete") is not True:
         gaps.append(f"the read-back is not complete ({readback.get('reason') or 'no reason given'})")
     if shards := readback.get("unavailable_shards"):
@@ -119,6 +122,15 @@ def unexpected(record: Record) -> Measure:
 def _ids(items: list[Any]) -> list[Any]:
     """The ids of documents that are named with or without more about them."""
     return [each.get("id") if isinstance(each, dict) else each for each in items]
+
+
+def _beyond(counts: dict[str, int], twice: int, recovered: int) -> str:
+    """How many documents should not be there, by why. ``twice``: ids that a search found several documents of."""
+    return (
+        f"{text.count(counts['resurrected'])} resurrected, {text.count(counts['unexpected'])} that nobody wrote, "
+        f"{text.count(counts['duplicated'] + twice)} found more than once; "
+        f"{text.count(recovered)} without a clear answer are there, as they may be"
+    )
 
 
 def _recorded(record: Record) -> int:
@@ -150,15 +162,36 @@ def broken(tables: Tables) -> str | None:
     count = int(writes.get("value") or 0)
     if not count:
         return None
-    shown = text.plural(count, "acknowledged write")
-    if (writes.get("differing") or 0) == 0:
-        return f"{shown} {'was' if count == 1 else 'were'} lost"
     wrong = int(writes.get("wrong") or 0)
-    if wrong == count:
-        return f"{shown} {'has' if count == 1 else 'have'} other content than was sent"
-    if wrong:
-        return f"{shown} are lost, differ between copies or have other content than was sent"
-    return f"{shown} {'is' if count == 1 else 'are'} lost or differ{'s' if count == 1 else ''} between copies"
+    diverged = int(writes.get("differing") or 0) - wrong
+    kinds = {
+        _lost: count - diverged - wrong,
+        _diverged: diverged,
+        _wrong: wrong,
+    }
+    found = [(says, number) for says, number in kinds.items() if number > 0]
+    if len(found) == 1:
+        says, number = found[0]
+        return f"{text.plural(number, 'acknowledged write')} {says(number)}"
+    parts = text.listed([f"{text.count(number)} {says(number)}" for says, number in found])
+    return f"{text.plural(count, 'acknowledged write')} are not as they were acknowledged: {parts}"
+
+
+def _lost(number: int) -> str:
+    return "was lost" if number == 1 else "were lost"
+
+
+def _diverged(number: int) -> str:
+    return f"{'is' if number == 1 else 'are'} not the same on every copy"
+
+
+def _wrong(number: int) -> str:
+    return f"{'has' if number == 1 else 'have'} other content than was sent"
+
+
+def beyond_count(tables: Tables) -> int:
+    """How many documents should not be there, whether an expectation asks about them or not."""
+    return int((((tables.get("data") or {}).get("copies") or {}).get("beyond") or {}).get("value") or 0)
 
 
 def beyond(item: Item) -> str:

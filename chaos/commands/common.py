@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chaos.base.console import Console
-from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.errors import ChaosError, Exit, InvalidInput
 
 if TYPE_CHECKING:
     from chaos.checks.models import FindingsFile
@@ -39,6 +39,9 @@ LabKind = Annotated[
 ]
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", help="Run on this topology instead of the one the experiment names.")
+]
+FailOnKnown = Annotated[
+    bool, typer.Option("--fail-on-known", help="A pass with known weaknesses fails: exit code 1 instead of 0.")
 ]
 Uncontrolled = Annotated[
     bool, typer.Option("--no-controller", help="Without the experiment's failover controllers, to compare.")
@@ -72,15 +75,21 @@ SIGN = {
     "weakness": "WEAKNESS      ",
     "inconclusive": "inconclusive  ",
     "known_weakness": "known weakness",
-    "unexpected_pass": "UNEXPECTED    ",
+    "relaxed": "relaxed       ",
+    "unexpected_pass": "improved      ",
 }
 
 
 def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bool = True) -> None:
     """A run's verdict, for the reader and the CI that runs us. ``report`` False: no page shows these findings."""
+    from chaos.checks import shown
+    from chaos.checks.shown import Shown
     from chaos.report import announce
 
-    out.print(f"{name}: {findings['outcome'].upper()}  {findings['headline']}", markup=False)
+    called = shown.of(findings)
+    out.print(f"{name}: {called.words.upper()}  {findings['headline']}", markup=False)
+    if called in (Shown.KNOWN, Shown.IMPROVED):
+        out.print(f"  {shown.tally(findings)}", markup=False)
     if rest := findings["summary"].removeprefix(findings["headline"]).strip():
         out.print(f"  {rest}", markup=False)
     for reason in [each for each in findings["reasons"] if not each["finding"]][1:4]:
@@ -98,6 +107,16 @@ def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bo
         out.print(f"  report: {folder / 'report.html'}", markup=False)
     for line in announce(folder, findings):
         print(line)
+
+
+def on_known(code: Exit, findings: FindingsFile, fail: bool) -> Exit:
+    """The exit code of a run, where ``--fail-on-known`` may turn a pass with known weaknesses into a failure."""
+    from chaos.checks import shown
+
+    if code is not Exit.PASS or not shown.fails_on_known(findings, fail):
+        return code
+    say(f"  --fail-on-known: {shown.tally(findings)}, so this run fails")
+    return Exit.WEAKNESS
 
 
 def left_behind(folder: Path) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from chaos.base.errors import SEVERITY, Exit
 from chaos.base.paths import write_json
+from chaos.checks.shown import Shown
 from chaos.commands.common import DEFAULT_LAB, SIGN, out, print_verdict
 from chaos.statistics.series import Series
 
@@ -30,6 +31,7 @@ def repeated(
     quiet: bool,
     kind: str = DEFAULT_LAB,
     controlled: bool = True,
+    fail_on_known: bool = False,
 ) -> Exit:
     """Make and judge a series of each experiment; the worst exit code."""
     from chaos.base.console import Reporter
@@ -62,7 +64,11 @@ def repeated(
             reporter.close()
         codes += ended(made)
         if arm.runs:
-            codes.append(judged(arm.folder).exit_code)
+            series = judged(arm.folder)
+            codes.append(series.exit_code)
+            if series.exit_code is Exit.PASS and fail_on_known and series.called is Shown.KNOWN:
+                out.print("  --fail-on-known: a pass with known weaknesses, so this series fails", markup=False)
+                codes.append(Exit.WEAKNESS)
         if made.stopped or made.dirt or made.error or Exit.DIRTY in codes:
             break
     return min(codes, key=SEVERITY.index)
@@ -109,7 +115,7 @@ def judged_again(folder: Path) -> Exit:
 
 def print_series(series: Series) -> None:
     name = series.runs[0].experiment.get("name") if series.runs else "series"
-    out.print(f"{name}: {series.outcome.upper()}  {series.sentence}", markup=False)
+    out.print(f"{name}: {series.called.words.upper()}  {series.sentence}", markup=False)
     for finding in series.findings:
         over = ""
         if (found := finding.figures) is not None:

@@ -11,12 +11,14 @@ from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.commands.common import (
     DEFAULT_LAB,
     Definitions,
+    FailOnKnown,
     Home,
     LabKind,
     Objectives,
     TopologyOption,
     Uncontrolled,
     for_each,
+    on_known,
     out,
     print_verdict,
     say,
@@ -52,6 +54,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    fail_on_known: FailOnKnown = False,
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
     from chaos.base.console import Reporter
@@ -94,7 +97,14 @@ def run(
                 remedy="leave --repeat and --retry-inconclusive out",
             )
         there = Path(on), loaded, seed, out_folder
-        done = runs_on(*there, dry_run=dry_run, quiet=quiet, controlled=controlled, topology=topology)
+        done = runs_on(
+            *there,
+            dry_run=dry_run,
+            quiet=quiet,
+            controlled=controlled,
+            topology=topology,
+            fail_on_known=fail_on_known,
+        )
         raise typer.Exit(int(done))
     lab = None
     if on is None:
@@ -128,7 +138,7 @@ def run(
         from chaos.commands.repeating import repeated
 
         given = (repeat, out_folder, seed, topology, lab, opensearch_home, quiet, kind, controlled)
-        raise typer.Exit(int(repeated(loaded, *given)))
+        raise typer.Exit(int(repeated(loaded, *given, fail_on_known=fail_on_known)))
     for experiment in loaded:
 
         def one(second_of: dict[str, Any] | None, experiment: Any = experiment) -> Any:
@@ -164,7 +174,7 @@ def run(
             codes += [error.exit_code] + ([result.exit_code] if result is not None else [])
             break
         assert result is not None
-        codes.append(result.exit_code)  # of two runs the second counts
+        codes.append(on_known(result.exit_code, result.findings, fail_on_known))  # of two runs the second counts
         if result.exit_code in (Exit.ABORTED, Exit.DIRTY):
             break
     if retries is not None and retries.runs > 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput, Lacking
-from chaos.commands.common import print_verdict, say_error
+from chaos.commands.common import on_known, print_verdict, say_error
 from chaos.commands.planning_on import THE_CLUSTER, Planned, carries_out, planned, show
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def runs_on(
     quiet: bool,
     controlled: bool,
     topology: str | None = None,
+    fail_on_known: bool = False,
 ) -> Exit:
     """Run them one after the other; the worst outcome. ``topology``: what they were loaded with instead of their own.
 
@@ -54,7 +55,7 @@ def runs_on(
             codes.append(error.exit_code)
             break
         print_verdict(experiment.name, result.folder, result.findings)
-        codes.append(result.exit_code)
+        codes.append(on_known(result.exit_code, result.findings, fail_on_known))
         if runs.over is not None:
             break
     return min(codes, key=SEVERITY.index)

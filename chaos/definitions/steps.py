@@ -142,6 +142,25 @@ class FaultParams(Step):
         pattern=f"^{NAME}$",
         description="a name of its own, for undo, where a kind is active more than once",
     )
+    as_: str | None = Field(
+        default=None,
+        alias="as",
+        max_length=60,
+        pattern=r"^\S(?:.*\S)?$",
+        description="what people call it, in plan, headline, timeline and report, for example payment link slow",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The normal form has what people call it only where they call it something: hashes of others stay."""
+        data = {"kind": self.kind, **handler(self)}
+        given = data.pop("as_", None) or data.pop("as", None)
+        return data | ({"as": given} if given else {})
+
+    def spoken(self, says: str) -> str:
+        """A line about it with what its author calls it first, where that has a name: ``payment link slow: +3s …``."""
+        called = self.as_ or self.name
+        return f"{called}: {says}" if called else says
 
     @property
     def label(self) -> str:

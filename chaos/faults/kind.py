@@ -53,7 +53,7 @@ class Kind(FaultParams):
         return Fault(
             id=id,
             kind=self.kind,
-            says=self.says(aim),
+            says=self.spoken(self.says(aim)),
             mechanism=offer.mechanism,
             targets=aim.nodes,
             links=tuple(sorted(hit.links)),

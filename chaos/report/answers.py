@@ -1,4 +1,4 @@
-"""The first screen's four answers: did it hold, by how much, what broke first, what to do.
+"""The first screen's four answers: what was done, what happened to users, why this verdict, what to do.
 
 Everything is taken from the findings and the record; nothing is judged here. What to do follows from the reason that
 decides (:mod:`chaos.checks.reasons`), and from what users bore where nothing was missed. Links are to places in the
@@ -8,28 +8,33 @@ page.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chaos.base import text
 from chaos.checks import during as waited
-from chaos.checks import ends, plainly, starved, usable, words
+from chaos.checks import ends, plainly, shown, starved, usable, words, writes
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
 from chaos.checks.regained import bad_windows
+from chaos.checks.shown import CLEAR, Shown
 from chaos.checks.summary import NOTICED
 from chaos.history import configuration, during
 from chaos.history.models import Plan
+from chaos.report import in_force
+from chaos.report.enough_for import enough_for
 from chaos.report.meanings import Remedy, group_of, meanings
 
 WORDS = {
     "pass": ("✓", "held"),
     "weakness": ("✗", "missed"),
     "inconclusive": ("?", "not proven"),
+    "relaxed": ("~", "relaxed"),
     "known_weakness": ("✗", "known weakness"),
-    "unexpected_pass": ("✗", "held, though known to fail"),
+    "unexpected_pass": ("↑", "improved: held, though noted as known to fail"),
 }
 """A mark and a word for what a finding counts as."""
 UNMEASURED = (Cause.PROCESS, Cause.DOCUMENTS)
@@ -73,38 +78,45 @@ class Answer:
 def answers(record: Record, findings: FindingsFile) -> tuple[Answer, ...]:
     """The four, in the order in which they are asked."""
     return (
-        _held(findings),
-        _by_how_much(findings),
-        _first(record),
+        _done_here(record),
+        _users(record, findings),
+        _why(findings),
         _to_do(record, findings),
     )
 
 
-# -- did it hold ----------------------------------------------------------------------------------
+# -- why this verdict -----------------------------------------------------------------------------
 
 
-def _held(findings: FindingsFile) -> Answer:
-    judged = findings["findings"]
-    counted: dict[str, int] = {}
-    for item in judged:
-        counted[item["counts_as"]] = counted.get(item["counts_as"], 0) + 1
-    held, all_ = counted.get("pass", 0), len(judged)
-    outcome = findings["outcome"]
-    known = counted.get("known_weakness", 0)
-    tally = f"{held} of {text.plural(all_, 'expectation')} held"
-    more = [f"{known} missed as known"] if known else []
-    if counted.get("inconclusive"):
-        more.append(f"{counted['inconclusive']} not proven")
-    answer = {
-        "pass": ("✓", "Yes" if not known else "Yes, but for what is known"),
-        "weakness": ("✗", "No"),
-        "inconclusive": ("?", "Not proven"),
-        "aborted": ("■", "Stopped early"),
-        "error": ("!", "No answer"),
-    }[outcome]
-    return Answer(
-        "Did it hold?", outcome, answer[0], answer[1], (", ".join([tally, *more]),), (Link("expected", "all of them"),)
-    )
+SIGNS = {
+    Shown.PASS: "held",
+    Shown.KNOWN: "held, but for what is known",
+    Shown.IMPROVED: "held, and better than noted",
+    Shown.WEAKNESS: "missed",
+    Shown.INCONCLUSIVE: "not proven",
+    Shown.ABORTED: "stopped early",
+    Shown.ERROR: "no answer",
+}
+"""How each verdict answers whether it held."""
+
+
+def _why(findings: FindingsFile) -> Answer:
+    """What was expected and held, and what decides with its figure and target."""
+    called = shown.of(findings)
+    by = _by_how_much(findings)
+    tally = shown.tally(findings)
+    links = (*by.links, Link("expected", "all expectations"))
+    if called in (Shown.ABORTED, Shown.ERROR, Shown.INCONCLUSIVE):
+        decides = deciding(findings)
+        why = plainly.reason(decides, findings["findings"], findings["tables"]) if decides else ""
+        details = [_upper(text.clip(why, 200)), tally] if why else [tally]
+        return Answer(WHY, called.value, shown.MARKS[called], _upper(SIGNS[called]), tuple(details), links)
+    details = [by.answer, *by.details] if by.answer != NO_FIGURE else []
+    return Answer(WHY, called.value, shown.MARKS[called], _upper(tally), tuple(details), links)
+
+
+WHY = "Why this verdict?"
+NO_FIGURE = "No figure can be set against a target"
 
 
 # -- by how much ----------------------------------------------------------------------------------
@@ -139,7 +151,8 @@ def with_targets(findings: FindingsFile, plan: Plan) -> list[FindingItem]:
         comparison, value = given.get("comparison"), given.get("value")
         if item["metric"] == "until":
             comparison, value = "<=", (untils.get(item["phase"]) or {}).get("within")
-        found.append({**item, "comparison": comparison, "target_value": value})
+        judged: FindingItem = {**item, "comparison": comparison, "target_value": value}
+        found.append(judged)
     return found
 
 
@@ -169,7 +182,7 @@ def _by_how_much(findings: FindingsFile) -> Answer:
     known = [item for item in harmless if item["counts_as"] == "known_weakness"]
     held = known or [item for item in harmless if item["counts_as"] == "pass"] or harmless
     if not held:
-        return Answer(question, "none", "-", "No figure can be set against a target")
+        return Answer(question, "none", "-", NO_FIGURE)
     closest = max(held, key=lambda item: badness(item) or 0.0)
     counts = closest["counts_as"]
     said = {"pass": "Closest", "known_weakness": "As known"}.get(counts, "Measured, but it does not count")
@@ -221,28 +234,41 @@ def _spaced(target: str) -> str:
 # -- what broke first -----------------------------------------------------------------------------
 
 
-MOST = 3
+MOST = 4
 """Lines of a lane."""
+MOST_DONE = 8
+"""Lines of what was done: it is the experiment."""
 
 
-def _first(record: Record) -> Answer:
-    """The first bad window of every operation; beside it what was done, and what the cluster did about it.
+def _done_here(record: Record) -> Answer:
+    """What was done to the cluster, each with its time."""
+    commands = _commands(record)
+    if not record.spans:
+        return Answer(DONE, "none", "-", "Nothing: no phase ran")
+    if not commands:
+        return Answer(DONE, "none", "-", "Nothing was done to the cluster")
+    first = [event for event in commands if event["kind"] in ("fault.command", during.BEGUN)] or commands
+    said = list(dict.fromkeys(_done(record, event) for event in first))
+    more = f", and {len(said) - 2} more" if len(said) > 2 else ""
+    lines = [f"{_at(record, int(event['t']))} {_done(record, event)}" for event in commands]
+    if len(lines) > MOST_DONE:
+        lines = [*lines[:MOST_DONE], f"and {len(lines) - MOST_DONE} more"]
+    return Answer(
+        DONE, "none", "→", _upper(f"{'; '.join(said[:2])}{more}"), tuple(lines), (Link("timeline", "timeline"),)
+    )
+
+
+DONE, USERS = "What was done?", "What happened to users?"
+
+
+def _users(record: Record, findings: FindingsFile) -> Answer:
+    """For how long each operation was bad, when that began, and what the cluster did about it.
 
     What was bad before anything was done is told and broke nothing, unless nothing was bad later.
     """
-    question = "What broke first?"
     if not record.spans:
-        return Answer(question, "none", "-", "No phase ran")
-    early, broken = list[tuple[int, str]](), list[tuple[int, str]]()
-    done = min((int(e["t"]) for e in record.events if e.get("kind") in _COMMANDS), default=0)
-    for op in record.operations:
-        frames, bad = bad_windows(record, op.name, record.spans[0].start, record.load_end)
-        found = [frame[0] for frame, is_bad in zip(frames, bad, strict=True) if is_bad]
-        later = [at for at in found if at >= done - record.window(op.name) * SECOND]
-        broken += [(_in_window(record, op.name, at), f"{op.name}s stopped being good") for at in later[:1]]
-        if found and found[:1] != later[:1]:
-            early.append((found[0], f"{op.name}s were not good, before anything was done"))
-    broken.sort()
+        return Answer(USERS, "none", "-", "No phase ran")
+    early, broken = _bad_windows(record)
     begins = int(record.spans[0].start)
     harm = [*early, *broken]
     for end in ends.table(record):
@@ -253,16 +279,52 @@ def _first(record: Record) -> Answer:
     if red is not None:
         harm.append((int(red["t"]), "the cluster was red"))
     lanes = (
-        _lane(record, "What was done", [(int(e["t"]), _done(record, e)) for e in _commands(record)]),
-        _lane(record, "What broke", harm),
+        _lane(record, "What broke", harm if len(harm) > 1 else []),
         _lane(record, "What the cluster did", _reactions(record, begins)),
     )
-    more: dict[str, Any] = {"links": (Link("timeline", "timeline"),), "lanes": tuple(each for each in lanes if each)}
     first = broken or sorted(early)
-    if not first:
-        return Answer(question, "pass", "✓", "Nothing that users would notice", **more)
-    at, words = first[0]
-    return Answer(question, "weakness", "✗", f"{_upper(words)}{_after(record, at) if broken else ''}", **more)
+    details = []
+    if first and (bore := _borne(findings)):
+        at, words = first[0]
+        details.append(f"{_upper(words)}{_after(record, at) if broken else ''}")
+        says = _upper(bore)
+    elif first:
+        at, words = first[0]
+        says = f"{_upper(words)}{_after(record, at) if broken else ''}"
+    else:
+        says = "Nothing that users would notice" if any(map(len, record.arrivals.values())) else "Nothing was asked"
+    if lost := writes.broken(findings["tables"]):
+        details.insert(0, _upper(lost))
+    elif (findings["tables"].get("writes") or {}).get("value") == 0:
+        details.append("no acknowledged write was lost")
+    hurt = bool(first or lost)
+    return Answer(
+        USERS,
+        "hurt" if hurt else "pass",
+        "!" if hurt else "✓",
+        says,
+        tuple(details),
+        (Link("good", "figures"), Link("timeline", "timeline")),
+        tuple(each for each in lanes if each),
+    )
+
+
+Moments = list[tuple[int, str]]
+"""(ns, what happened)."""
+
+
+def _bad_windows(record: Record) -> tuple[Moments, Moments]:
+    """The first bad window of every operation: (those before anything was done, those after it), in order."""
+    early, broken = Moments(), Moments()
+    done = min((int(e["t"]) for e in record.events if e.get("kind") in _COMMANDS), default=0)
+    for op in record.operations:
+        frames, bad = bad_windows(record, op.name, record.spans[0].start, record.load_end)
+        found = [frame[0] for frame, is_bad in zip(frames, bad, strict=True) if is_bad]
+        later = [at for at in found if at >= done - record.window(op.name) * SECOND]
+        broken += [(_in_window(record, op.name, at), f"{op.name}s stopped being good") for at in later[:1]]
+        if found and found[:1] != later[:1]:
+            early.append((found[0], f"{op.name}s were not good, before anything was done"))
+    return early, sorted(broken)
 
 
 def _in_window(record: Record, op: str, begins: int) -> int:
@@ -272,9 +334,14 @@ def _in_window(record: Record, op: str, begins: int) -> int:
 
 
 def _lane(record: Record, title: str, moments: list[tuple[int, str]]) -> Lane | None:
-    lines = [f"{_at(record, at)} {words}" for at, words in sorted(moments)]
-    if len(lines) > MOST:
-        lines = [*lines[:MOST], f"and {len(lines) - MOST} more"]
+    """``moments``: what must be seen first, first. What happened again is told once, with how often."""
+    times: dict[str, list[int]] = {}
+    for at, said in moments:
+        times.setdefault(said, []).append(at)
+    kept = sorted((min(at), said, len(at)) for said, at in list(times.items())[:MOST])
+    lines = [f"{_at(record, at)} {said}" + (f" ({often} times)" if often > 1 else "") for at, said, often in kept]
+    if len(times) > MOST:
+        lines.append(f"and {len(times) - MOST} more")
     return Lane(title, tuple(lines)) if lines else None
 
 
@@ -288,10 +355,7 @@ def _done(record: Record, event: dict[str, Any]) -> str:
 
 def _reactions(record: Record, begins: int) -> list[tuple[int, str]]:
     """What the cluster, and controllers, did: who left, whom the others chose, which copies took over."""
-    found: list[tuple[int, str]] = []
-    for event in record.of_kind("cluster.node_left"):
-        if int(event["t"]) >= begins:
-            found.append((int(event["t"]), f"{text.clip(str(event.get('node')), 40)} left{_asked_to(record, event)}"))
+    found = _departures(record, begins)
     for event in record.of_kind("cluster.leader"):
         if int(event["t"]) >= begins and event.get("leader"):
             found.append((int(event["t"]), f"{text.clip(str(event['leader']), 40)} became cluster manager"))
@@ -301,6 +365,31 @@ def _reactions(record: Record, begins: int) -> list[tuple[int, str]]:
     for event in record.of_kind("failover.done"):
         found.append((int(event["t"]), f"a controller: {text.clip(str(event.get('says') or event.get('step')), 60)}"))
     return found
+
+
+def _departures(record: Record, begins: int) -> list[tuple[int, str]]:
+    """Nodes that left, each once, at its first time: those with data first, for without them copies are missing.
+
+    Those that left within a second of each other, and for the same reason, are one line.
+    """
+    times: dict[tuple[str, str], list[int]] = {}
+    for event in record.of_kind("cluster.node_left"):
+        if int(event["t"]) >= begins:
+            times.setdefault((str(event.get("node")), _asked_to(record, event)), []).append(int(event["t"]))
+    managers = {
+        str(node["name"])
+        for node in (record.plan.get("topology") or {}).get("nodes") or ()
+        if "data" not in (node.get("roles") or ("data",))
+    }
+    groups: list[tuple[int, str, list[str]]] = []
+    for (node, why), at in sorted(times.items(), key=lambda each: (each[0][0] in managers, each[1][0])):
+        shown_as = text.clip(node, 40) + (f" ({len(at)} times)" if len(at) > 1 else "")
+        near = next((group for group in groups if group[1] == why and abs(group[0] - at[0]) <= SECOND), None)
+        if near is None:
+            groups.append((at[0], why, [shown_as]))
+        else:
+            near[2].append(shown_as)
+    return [(at, f"{text.listed(nodes)} left{why}") for at, why, nodes in groups]
 
 
 def _asked_to(record: Record, event: dict[str, Any]) -> str:
@@ -363,10 +452,15 @@ def causes(record: Record, findings: FindingsFile, phase: str | None) -> list[st
 
 
 def advice(record: Record, findings: FindingsFile, item: FindingItem) -> tuple[Remedy, ...]:
-    """What may help against one missed finding; nothing for one that expected the fault to hurt."""
+    """What may help against one missed finding; nothing for one that expected the fault to hurt.
+
+    What this run had already is left out, and what could not have helped (:mod:`.in_force`).
+    """
     if words.bites(item):
         return ()
-    return meanings().advice(item["metric"], causes(record, findings, item["phase"]))
+    useless = in_force.useless(record, item.get("op"), item.get("phase"))
+    offered = meanings().advice(item["metric"], causes(record, findings, item["phase"]))
+    return tuple(each for each in offered if each.id not in useless)
 
 
 QUESTION = "What to do?"
@@ -410,9 +504,9 @@ def _to_do(record: Record, findings: FindingsFile) -> Answer:
     if cause is Cause.PROCESS and (ended := findings["tables"].get("ends")):
         return _look_at(ended, outcome)
     mark = {"error": "!", "aborted": "■"}.get(outcome, "?")
-    says = _unsteady(record, findings) if cause is Cause.INSTRUMENT else None
+    says = (_unsteady(record, findings) or _instrument(findings)) if cause is Cause.INSTRUMENT else None
     says = says or _unlimited(record, decides, cause)
-    says = says or NEXT.get(cause) or _prove(findings, decides, cause)
+    says = says or NEXT.get(cause) or enough_for(findings, decides) or _prove(findings, decides, cause)
     return Answer(QUESTION, outcome, mark, says, (text.clip(decides["says"], 200),), (Link("trust", "why"),))
 
 
@@ -422,6 +516,21 @@ def _unlimited(record: Record, decides: ReasonItem, cause: Cause) -> str | None:
         return None
     by_machine = cause in (Cause.INSTRUMENT, Cause.PUSHED) or "processor" in decides["says"].lower()
     return MORE_OF_IT if by_machine else None
+
+
+OF_INSTRUMENTS = {
+    "machine": "See why nobody measured this machine's processors, then run it again",
+    "pulse": "See why nobody measured whether the instruments were paused, then run it again",
+    "path": "Keep the fault off the runner's own way to the nodes, then run it again",
+    "steered": "See why load balancers did not hear from their failover controller, then run it again",
+}
+"""What follows from a condition that no quieter machine would mend, by the first part of its id."""
+
+
+def _instrument(findings: FindingsFile) -> str | None:
+    """Of the first condition that does not hold; None where a quieter or larger machine may help."""
+    failed = [str(each["id"]) for each in (findings.get("validity") or {}).get("checks") or () if not each["ok"]]
+    return OF_INSTRUMENTS.get(failed[0].partition(".")[0]) if failed else None
 
 
 EXPLAINS = 0.05
@@ -452,8 +561,8 @@ def _against(record: Record, findings: FindingsFile, cause: Cause) -> Answer:
             QUESTION,
             "weakness",
             "✗",
-            "Remove the note: a known weakness is gone",
-            (),
+            f"Improved: {CLEAR}",
+            ("A weakness that the file calls known is gone",),
             (Link("expected", "the finding"),),
         )
     if cause is Cause.DISK:
@@ -468,9 +577,9 @@ def _well(record: Record, findings: FindingsFile) -> Answer:
     """Of a run that passed: what is known to be weak, what users bore all the same, what the checklist found."""
     known = [item for item in findings["findings"] if item["counts_as"] == "known_weakness"]
     if known:
-        return _try(record, findings, known)
+        return _try(record, findings, known, Shown.KNOWN, _notes(known))
     failed = _checklist(record, findings)
-    remedies = _relief(record, findings)
+    remedies = relief(record, findings)
     if not remedies and not failed:
         unread = () if record.audit else ("The checklist of the cluster was not read",)
         return Answer(QUESTION, "pass", "✓", "Nothing. Keep it as a test, and try a harder fault", unread)
@@ -534,12 +643,14 @@ def _borne(findings: FindingsFile) -> str:
     return text.listed([f"{text.seconds(round(total, 1))} without {op}s" for op, _, total in _worst(findings)])
 
 
-def _relief(record: Record, findings: FindingsFile) -> list[Remedy]:
+def relief(record: Record, findings: FindingsFile) -> list[Remedy]:
     """What may make the time shorter in which users were not served, though nobody had asked for less."""
     found: dict[str, Remedy] = {}
     for op, phase, _ in _worst(findings):
+        useless = in_force.useless(record, op, phase)
         for remedy in meanings().advice(f"{op}.outage", causes(record, findings, phase)):
-            found.setdefault(remedy.id, remedy)
+            if remedy.id not in useless:
+                found.setdefault(remedy.id, remedy)
     return list(found.values())
 
 
@@ -559,7 +670,20 @@ def _look_at(ended: list[dict[str, Any]], outcome: str) -> Answer:
     )
 
 
-def _try(record: Record, findings: FindingsFile, missed: Sequence[FindingItem]) -> Answer:
+def _notes(known: Sequence[FindingItem]) -> tuple[str, ...]:
+    """What the file says of its gravest known weakness: the last sentence, where a note names its remedy."""
+    said = " ".join(str(max(known, key=_rank)["known_weakness"]).split())
+    *before, last = re.split(r"(?<=[.!?]) (?=\w)", said)
+    return (f"Its note: {'… ' if before else ''}{text.clip(last, 180)}",)
+
+
+def _try(
+    record: Record,
+    findings: FindingsFile,
+    missed: Sequence[FindingItem],
+    called: Shown = Shown.WEAKNESS,
+    details: tuple[str, ...] = (),
+) -> Answer:
     """The first remedy of every missed finding, the worst first; three at most."""
     remedies: dict[str, Remedy] = {}
     chosen = sorted(missed, key=_rank, reverse=True)
@@ -568,6 +692,9 @@ def _try(record: Record, findings: FindingsFile, missed: Sequence[FindingItem]) 
             offered = advice(record, findings, item)
             if depth < len(offered) and len(remedies) < 3:
                 remedies.setdefault(offered[depth].id, offered[depth])
+    if not remedies and not all(map(words.bites, chosen)):
+        says = "Nothing more that is known here: what usually helps is in force, or could not have helped"
+        return Answer(QUESTION, called.value, "→", says, details, (Link("meanings", "what usually helps"),))
     if not remedies:
         return Answer(
             QUESTION,
@@ -580,16 +707,21 @@ def _try(record: Record, findings: FindingsFile, missed: Sequence[FindingItem]) 
     first, *others = remedies.values()
     return Answer(
         QUESTION,
-        "weakness",
+        called.value,
         "→",
         first.title,
-        (),
+        details or _how(first),
         (
             Link(f"help-{first.id}", "How, and at what price"),
             *(Link(f"help-{remedy.id}", f"Or: {remedy.title}") for remedy in others),
             *([_audited(failed)] if (failed := _checklist(record, findings)) else []),
         ),
     )
+
+
+def _how(remedy: Remedy) -> tuple[str, ...]:
+    """The first setting of a remedy, for who reads no further."""
+    return tuple(f"{name}: {value}" for name, value in list(remedy.settings.items())[:1])
 
 
 def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
@@ -610,10 +742,8 @@ def _prove(findings: FindingsFile, decides: ReasonItem, cause: Cause) -> str:
         return "Find out why nobody watched the processes, then run it again"
     if "processors" in says:
         return QUIETER
-    if "stood still" in says:
+    if "stood still" in says or "paused" in says:
         return "Find out what stopped it, then run it again"
-    if "arrivals in the phase" in says:
-        return LONGER
     return "See what is missing, then run it again"
 
 

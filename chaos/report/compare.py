@@ -99,7 +99,7 @@ def series_page(series: Series, file: Path) -> Path:
     return overview.write(
         "series.html.j2",
         file,
-        outcome=series.outcome.value,
+        outcome=series.called.value,
         heading=series.sentence,
         experiment=overview.experiment(first) if first else "unknown",
         where=f"{overview.topology(first)}, OpenSearch {overview.version(first)}" if first else "",

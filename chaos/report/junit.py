@@ -2,9 +2,10 @@
 
 One test case per expectation and phase, and one each for the run itself, the proof of the faults, the ends of
 processes, documents that should not be there and the clean-up, so that nothing which fails the command is invisible.
-A weakness (also a known one that is gone) is a ``failure``: the system under test. Inconclusive, aborted and error are
-an ``error``: no verdict about it. A known weakness is ``skipped`` with its reason, as pytest writes an expected
-failure.
+A weakness is a ``failure``: the system under test; so is a known one that is gone (type ``improved``), until its note
+is cleared. Inconclusive, aborted and error are an ``error``: no verdict about it. A known weakness is ``skipped`` with
+its reason, as pytest writes an expected failure; the properties ``verdict``, ``tally`` and ``count.known_weakness``
+tell such a pass from one without.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import re
 import xml.etree.ElementTree as ET
 
 from chaos.base import text
+from chaos.checks import shown
 from chaos.checks.models import FindingsFile
 from chaos.checks.reasons import Cause
+from chaos.checks.shown import CLEAR
 from chaos.report import within
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -35,7 +38,7 @@ def junit_xml(findings: FindingsFile) -> str:
         if counts == "weakness":
             _add(case, "failure", "weakness", message)
         elif counts == "unexpected_pass":
-            _add(case, "failure", "unexpected pass", message)
+            _add(case, "failure", "improved", f"improved, {CLEAR}: {message}")
         elif counts == "inconclusive":
             _add(case, "error", "inconclusive", message)
         elif counts == "known_weakness":
@@ -55,6 +58,11 @@ def junit_xml(findings: FindingsFile) -> str:
     properties = ET.SubElement(suite, "properties")
     for name in ("outcome", "clean", "exit_code", "headline", "summary"):
         ET.SubElement(properties, "property", name=name, value=_clean(str(findings.get(name))))
+    ET.SubElement(properties, "property", name="verdict", value=shown.of(findings).words)
+    ET.SubElement(properties, "property", name="tally", value=shown.tally(findings))
+    for kind in ("known_weakness", "unexpected_pass", "relaxed"):
+        number = sum(item["counts_as"] == kind for item in findings["findings"])
+        ET.SubElement(properties, "property", name=f"count.{kind}", value=str(number))
     for name in ("name", "seed", "hash"):
         ET.SubElement(properties, "property", name=f"run.{name}", value=_clean(str(run.get(name))))
     for op, words in within.objectives(findings).items():

@@ -12,14 +12,37 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import shown
 from chaos.checks.models import FindingsFile
+from chaos.checks.shown import CLEAR, Shown
 from chaos.report import within
 from chaos.report.answers import WORDS
 
 FILE = "summary.md"
-SIGNS = {"pass": "✅", "weakness": "❌", "inconclusive": "❔", "aborted": "⏹️", "error": "⚠️"}
-MARKS = {"pass": "✅", "weakness": "❌", "inconclusive": "❔", "known_weakness": "⚠️", "unexpected_pass": "❌"}
-LEVELS = {"weakness": "error", "unexpected_pass": "error", "inconclusive": "warning", "known_weakness": "notice"}
+SIGNS: dict[str, str] = {
+    Shown.PASS: "✅",
+    Shown.KNOWN: "☑️",
+    Shown.IMPROVED: "⬆️",
+    Shown.WEAKNESS: "❌",
+    Shown.INCONCLUSIVE: "❔",
+    Shown.ABORTED: "⏹️",
+    Shown.ERROR: "⚠️",
+}
+MARKS = {
+    "pass": "✅",
+    "weakness": "❌",
+    "inconclusive": "❔",
+    "relaxed": "🔸",
+    "known_weakness": "⚠️",
+    "unexpected_pass": "⬆️",
+}
+LEVELS = {
+    "weakness": "error",
+    "unexpected_pass": "error",
+    "inconclusive": "warning",
+    "known_weakness": "notice",
+    "relaxed": "notice",
+}
 MOST = 50
 """Annotations of one run: GitHub shows no more of a job."""
 
@@ -31,9 +54,10 @@ def summary(findings: FindingsFile, answers: tuple[Any, ...] = ()) -> str:
 
 def _lines(findings: FindingsFile, answers: tuple[Any, ...]) -> Iterator[str]:
     run = findings.get("run") or {}
-    outcome = findings["outcome"]
+    called = shown.of(findings)
     clean = {True: "clean", False: "**DIRTY**", None: "clean-up unknown"}[findings.get("clean")]
-    yield f"## {SIGNS[outcome]} {escaped(run.get('experiment') or run.get('name') or 'run')}: {outcome}, {clean}"
+    named = escaped(run.get("experiment") or run.get("name") or "run")
+    yield f"## {SIGNS[called]} {named}: {called.words}, {clean}"
     yield ""
     yield f"**{escaped(findings['headline'], 700)}**"
     yield ""
@@ -58,8 +82,8 @@ def _lines(findings: FindingsFile, answers: tuple[Any, ...]) -> Iterator[str]:
         yield "| expectation | measured | verdict | why |"
         yield "|---|---|---|---|"
         for item in findings["findings"]:
-            why = item["known_weakness"] or item["says"] if item["counts_as"] != "pass" else item["says"]
             kind = item["counts_as"]
+            why = item["says"] if kind == "pass" else item["known_weakness"] or item["says"]
             cells = (item["title"], item["measured_text"], f"{MARKS[kind]} {WORDS[kind][1]}", why)
             yield "| " + " | ".join(escaped(cell) for cell in cells) + " |"
         yield ""
@@ -73,8 +97,8 @@ def _lines(findings: FindingsFile, answers: tuple[Any, ...]) -> Iterator[str]:
         yield ""
     outage = (findings.get("tables") or {}).get("outage") or {}
     if outage:
-        shown = ", ".join(f"{op}s {text.seconds(round(row['total'], 3))}" for op, row in outage.items())
-        yield f"Outage-equivalent time: {escaped(shown)}."
+        lasted = ", ".join(f"{op}s {text.seconds(round(row['total'], 3))}" for op, row in outage.items())
+        yield f"Outage-equivalent time: {escaped(lasted)}."
     abort = findings.get("abort") or {}
     if "load_seconds" in abort:
         yield (
@@ -121,6 +145,8 @@ def workflow_commands(findings: FindingsFile, file: str | None = None) -> list[s
         level = LEVELS.get(item["counts_as"])
         if level:
             says = f"measured {item['measured_text']}, wanted {item['target']}: {item['says']}"
+            if item["counts_as"] == "unexpected_pass":
+                says += f"; improved: {CLEAR}"
             if item["known_weakness"]:
                 says += f" (known: {item['known_weakness']})"
             found.append((level, f"{experiment}: {item['title']}", says))

@@ -19,6 +19,8 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from chaos.base import text
 from chaos.base.paths import write_atomically
+from chaos.checks import shown
+from chaos.checks.shown import Shown
 from chaos.statistics.facts import Facts, Known
 
 WIDTH, LEFT, RIGHT = 1120.0, 330.0, 24.0
@@ -28,14 +30,17 @@ WORDS = {
     "pass": ("✓", "pass"),
     "weakness": ("✗", "weakness"),
     "fail": ("✗", "fail"),
+    "relaxed": ("~", "relaxed"),
     "known_weakness": ("✗", "known weakness"),
-    "unexpected_pass": ("✗", "held, though known to fail"),
+    "unexpected_pass": ("↑", "improved: held, though noted as known to fail"),
+    "known_pass": ("✓", "pass with known weaknesses"),
+    "improved": ("↑", "improved"),
     "inconclusive": ("?", "inconclusive"),
     "aborted": ("■", "aborted"),
     "error": ("!", "error"),
 }
 """A mark and a word for each outcome: no meaning hangs on colour."""
-WORST = ("error", "aborted", "weakness", "inconclusive", "pass")
+WORST = tuple(each.value for each in Shown)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,11 @@ def series_text(values: Sequence[Known]) -> str:
 def seconds_of(value: Known | None) -> float | None:
     """Where to draw a value: where it was measured."""
     return None if value is None else value.high if value.doubtful else value.low
+
+
+def called(run: Facts) -> str:
+    """What a run's verdict is called: its outcome, or a pass with known weaknesses, or improved."""
+    return str(shown.of({**run.findings, "outcome": run.outcome}).value)
 
 
 def started(run: Facts) -> str:

@@ -18,10 +18,11 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from chaos.base import text
 from chaos.base.paths import write_atomically
-from chaos.checks import contents, evaluate, made
+from chaos.checks import contents, evaluate, made, shown
 from chaos.checks.models import FindingItem, FindingsFile
 from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
+from chaos.checks.shown import CLEAR, Shown
 from chaos.checks.summary import NOTICED
 from chaos.history.models import Plan, PlannedStep
 from chaos.history.reader import History
@@ -32,6 +33,7 @@ from chaos.report import (
     figures,
     foreign,
     headroom,
+    in_force,
     interactive,
     markdown,
     older_rules,
@@ -50,11 +52,13 @@ REDACTED = "redacted"
 """The folder in a run's folder where its report without names goes."""
 
 OUTCOME_WORDS = {
-    "pass": ("✓", "Pass", "Everything that was expected held."),
-    "weakness": ("✗", "Weakness found", "The cluster did not do what was expected of it."),
-    "inconclusive": ("?", "Inconclusive", "Not enough is proven for a verdict."),
-    "aborted": ("■", "Aborted", "The run was stopped before its end."),
-    "error": ("!", "Error", "The test itself failed; this says nothing about the cluster."),
+    Shown.PASS: ("Pass", "Everything that was expected held."),
+    Shown.KNOWN: ("Pass with known weaknesses", "What is noted as known was missed again; all else held."),
+    Shown.IMPROVED: ("Improved", f"No weakness was found: a known one is gone. To pass again, {CLEAR}."),
+    Shown.WEAKNESS: ("Weakness found", "The cluster did not do what was expected of it."),
+    Shown.INCONCLUSIVE: ("Inconclusive", "Not enough is proven for a verdict."),
+    Shown.ABORTED: ("Aborted", "The run was stopped before its end."),
+    Shown.ERROR: ("Error", "The test itself failed; this says nothing about the cluster."),
 }
 QUANTILES = ("p50", "p90", "p99", "p99.9")
 
@@ -106,8 +110,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["clip"] = lambda value, limit=LONGEST: text.clip(str(value), limit)
-    for name, shown in (("seconds", text.seconds), ("count", text.count), ("percent", text.percent)):
-        environment.filters[name] = _if_known(shown)
+    for name, form in (("seconds", text.seconds), ("count", text.count), ("percent", text.percent)):
+        environment.filters[name] = _if_known(form)
     environment.filters["at"] = _if_known(lambda value: f"{value:.1f} s")
     environment.filters["tight"] = lambda value: re.sub(r"(\d) (?=(?:s|ms|min|%)(?!\w))", "\\1\u00a0", value)
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
@@ -124,11 +128,15 @@ def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
 def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
     plan = record.plan
     findings = {**findings, "findings": answers.with_targets(findings, plan)}
-    mark, word, meaning = OUTCOME_WORDS[findings["outcome"]]
+    called = shown.of(findings)
+    word, meaning = OUTCOME_WORDS[called]
+    if called is Shown.PASS:
+        meaning = _held(findings)
     tables = findings["tables"]
     return {
         "findings": findings,
-        "mark": mark,
+        "mark": shown.MARKS[called],
+        "called": called.value,
         "word": word,
         "meaning": meaning,
         "rest": findings["summary"].removeprefix(findings["headline"]).strip(),
@@ -189,6 +197,17 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
             "ladder_right": figures.WIDTH - figures.RIGHT,
         },
     }
+
+
+def _held(findings: FindingsFile) -> str:
+    """What a pass without known weaknesses may claim: what was expected held; what users bore is said beside it."""
+    relaxed = sum(item["counts_as"] == "relaxed" for item in findings["findings"])
+    says = f"What was expected held, {relaxed} of it relaxed." if relaxed else OUTCOME_WORDS[Shown.PASS][1]
+    rows = findings["tables"].get("outage") or {}
+    bore = [
+        f"{text.seconds(round(row['total'], 1))} without {op}s" for op, row in rows.items() if row["total"] >= NOTICED
+    ]
+    return f"{says} Users bore {text.listed(bore)}; no expectation is against that." if bore else says
 
 
 def _clean(findings: FindingsFile, record: Record) -> dict[str, Any]:
@@ -264,7 +283,7 @@ def _matrix(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
                 if item["op"] == op.name and item["phase"] == phase and item["metric"].endswith(".good")
             ]
             worst = min((_order(item["counts_as"]) for item in judged), default=None)
-            kind = None if worst is None else _ORDER[worst]
+            kind = _unasked(findings, op.name, phase) if worst is None else _ORDER[worst]
             cells.append(
                 {
                     "value": text.percent(counted["share"])
@@ -282,7 +301,7 @@ def _matrix(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
                         }
                         for item in judged
                     ],
-                    "kind": kind or "none",
+                    "kind": kind,
                 }
             )
         rows.append(
@@ -295,13 +314,19 @@ def _matrix(record: Record, findings: FindingsFile) -> list[dict[str, Any]]:
     return rows
 
 
+def _unasked(findings: FindingsFile, op: str, phase: str) -> str:
+    """How a cell looks that no expectation is about: bad is bad, whether somebody asked or not."""
+    phases = ((findings["tables"].get("outage") or {}).get(op) or {}).get("phases") or {}
+    return "unasked" if float(phases.get(phase) or 0.0) >= NOTICED else "none"
+
+
 def _certain(findings: FindingsFile, op: str, phase: str) -> str:
     """What the arrivals of a steady phase certify (:mod:`chaos.checks.steady`)."""
     row = ((findings["tables"].get("steady") or {}).get(op) or {}).get(phase)
     return f"; 95 % sure: {text.percent(row['low'])} or more" if row else ""
 
 
-_ORDER = ("weakness", "unexpected_pass", "inconclusive", "known_weakness", "pass")
+_ORDER = ("weakness", "inconclusive", "known_weakness", "relaxed", "unexpected_pass", "pass")
 
 
 def _order(counts_as: str) -> int:
@@ -333,7 +358,12 @@ def _impact(tables: dict[str, Any]) -> list[dict[str, Any]]:
                 "has_scripted": out["scripted"] > 0.0005,
                 "total": text.seconds(round(out["total"], 3)),
                 "budget": [
-                    {"of": name, "own": _share(out["budget_own"][name]), "total": _share(value)}
+                    {
+                        "of": name,
+                        "own": _share(out["budget_own"][name]),
+                        "total": _share(value),
+                        "month": text.seconds(BUDGETS[name]) if name in BUDGETS else "",
+                    }
                     for name, value in out["budget"].items()
                 ],
                 "regained": known[worst]["text"] if worst else text.NO_VALUE,
@@ -355,13 +385,13 @@ def _waits(tables: dict[str, Any]) -> str:
         lost = sum(value for name, value in out["phases"].items() if name in waiting)
         if seconds > 0 and lost > NOTICED:
             (of, budget), *_ = BUDGETS.items()
-            found.append(f"{_share(60 * lost / seconds / budget)} for {op}s")
+            found.append(f"{text.seconds(60 * lost / seconds)} without {op}s ({_share(60 * lost / seconds / budget)})")
     if not found:
         return ""
     took = text.seconds(round(sum(waiting.values())))
     return (
         f"The test assumes that somebody acts after {took}. For each minute that your people take, "
-        f"count {text.listed(found)} of a month's budget at {of}."
+        f"count {text.listed(found)}, of a month's {text.seconds(budget)} at {of}."
     )
 
 
@@ -433,9 +463,11 @@ def _glossary(record: Record, findings: FindingsFile) -> dict[str, Any]:
     helps = {remedy.id: remedy for item in missed for remedy in answers.advice(record, findings, item)}
     for meaning in [*causes.values(), *metrics.values()]:
         helps |= {id: all_.remedies[id] for id in meaning.helps if id not in helps}
+    helps |= {remedy.id: remedy for remedy in answers.relief(record, findings) if remedy.id not in helps}
     first = {remedy.id for item in missed for remedy in answers.advice(record, findings, item)[:1]}
     ordered = sorted(helps.values(), key=lambda remedy: remedy.id not in first)
-    here = _settings_here(record.plan)
+    here = in_force.settings_of(record.plan)
+    had = in_force.in_force(record)
     return {
         "metrics": list(metrics.values()),
         "causes": list(causes.values()),
@@ -443,25 +475,13 @@ def _glossary(record: Record, findings: FindingsFile) -> dict[str, Any]:
             {
                 "remedy": remedy,
                 "first": remedy.id in first,
+                "had": remedy.id in had,
                 "settings": [(name, value, here.get(name)) for name, value in remedy.settings.items()],
             }
             for remedy in ordered
         ],
         "titles": {id: remedy.title for id, remedy in all_.remedies.items()},
     }
-
-
-def _settings_here(plan: Plan) -> dict[str, str]:
-    """What the run's topology sets, by full name (an index's with and without ``index.``)."""
-    levels = ((plan.get("topology") or {}).get("settings")) or {}
-    found = {}
-    for level, settings in levels.items() if isinstance(levels, dict) else ():
-        for name, value in (settings or {}).items() if isinstance(settings, dict) else ():
-            shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[str(name)] = shown
-            if level == "index":
-                found[f"index.{name}"] = shown
-    return found
 
 
 def _availability(tables: dict[str, Any]) -> list[dict[str, Any]]:

@@ -29,12 +29,13 @@ KEPT = {
     "weakness": ("✗", "broken", "weakness"),
     "inconclusive": ("?", "not known", "inconclusive"),
     "known_weakness": ("✗", "broken, as known", "known_weakness"),
-    "unexpected_pass": ("✓", "kept, though called weak", "pass"),
+    "relaxed": ("~", "broken, as allowed", "relaxed"),
+    "unexpected_pass": ("↑", "kept, though called weak", "unexpected_pass"),
     "pass": ("✓", "kept", "pass"),
 }
 """A mark, a word and a colour for what a finding counts as; in the order in which promises are shown."""
 HELD = ("pass", "unexpected_pass")
-DECIDED = (*HELD, "weakness", "known_weakness")
+DECIDED = (*HELD, "weakness", "known_weakness", "relaxed")
 
 
 def remember(folder: Path, experiment: str) -> None:

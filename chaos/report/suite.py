@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base import text
+from chaos.checks import shown
 from chaos.report import overview
 from chaos.report.overview import LEFT, RIGHT, ROW, WIDTH, Line, Mark, Scale
 from chaos.statistics.facts import Facts
@@ -20,7 +21,7 @@ def suite_page(runs: Sequence[Facts], file: Path) -> Path:
         groups.setdefault(key, []).append(run)
     again = _repeated(runs)
     rows = [_row(key, members, file, again) for key, members in groups.items()]
-    tally = {name: sum(run.outcome == name for run in runs) for name in overview.WORST}
+    tally = shown.counted(shown.of({**run.findings, "outcome": run.outcome}) for run in runs)
     dirty = [run.name for run in runs if run.clean is False]
     second = sum(_is_second(run) for run in runs)
     return overview.write(
@@ -28,7 +29,7 @@ def suite_page(runs: Sequence[Facts], file: Path) -> Path:
         file,
         outcome=_worst(runs, again),
         heading=f"{text.plural(len(runs), 'run')} of {text.plural(len({key[0] for key in groups}), 'experiment')}: "
-        + text.listed([f"{number} {name}" for name, number in tally.items() if number])
+        + tally
         + (f"; {text.plural(second, 'of them repeats', 'of them repeat')} one that was inconclusive" if second else ""),
         dirty=dirty,
         rows=rows,
@@ -51,7 +52,7 @@ def _repeated(runs: Sequence[Facts]) -> set[str]:
 
 
 def _worst(runs: Sequence[Facts], again: set[str]) -> str:
-    return min((run.outcome for run in runs if run.name not in again), key=_rank, default="inconclusive")
+    return min((overview.called(run) for run in runs if run.name not in again), key=_rank, default="inconclusive")
 
 
 def _row(key: tuple[str, str, str], runs: list[Facts], file: Path, again: set[str]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def _row(key: tuple[str, str, str], runs: list[Facts], file: Path, again: set[st
             {
                 "name": run.name,
                 "when": overview.moment(run),
-                "outcome": run.outcome,
+                "outcome": overview.called(run),
                 "link": overview.link(run, file),
                 "summary": str(run.findings.get("summary") or ""),
                 "part": "second of two" if _is_second(run) else "first of two, repeated" if run.name in again else "",
@@ -111,8 +112,8 @@ def _figure(groups: dict[tuple[str, str, str], list[Facts]]) -> dict[str, Any]:
                 Mark(
                     scale.at(overview.seconds_of(value) or 0.0),
                     y,
-                    run.outcome,
-                    f"{run.name}: {value.text}, {run.outcome}",
+                    overview.called(run),
+                    f"{run.name}: {value.text}, {overview.WORDS[overview.called(run)][1]}",
                 )
                 for run, value in marked
             )

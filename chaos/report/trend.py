@@ -70,7 +70,9 @@ def _figure(title: str, of: Callable[[Facts], Known | None], runs: list[Facts], 
             continue
         y = scale.at(at)
         beyond = not value.range.is_exact and not value.doubtful
-        marks.append(Mark(x, y, run.outcome, f"{overview.moment(run)}: {value.text}, {run.outcome}", open=beyond))
+        called = overview.called(run)
+        title = f"{overview.moment(run)}: {value.text}, {overview.WORDS[called][1]}"
+        marks.append(Mark(x, y, called, title, open=beyond))
         if run.excluded is None:
             path.append(f"{x},{y}")
     return {"title": title, "marks": marks, "path": " ".join(path), "ticks": scale.ticks()}
@@ -83,7 +85,7 @@ def _row(run: Facts, file: Path) -> dict[str, Any]:
         "name": run.name,
         "when": overview.moment(run),
         "version": overview.version(run),
-        "outcome": run.outcome,
+        "outcome": overview.called(run),
         "share": text.percent(served[0] / served[1]) if served else text.NO_VALUE,
         "nines": overview.nines(*served) if served else "-",
         "outages": {op: value.text for op, value in overview.outage(run).items()},

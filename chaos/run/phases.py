@@ -132,7 +132,9 @@ class Phases(Waiting):
     def inject_step(self, phase: Phase) -> None:
         """All faults of a phase at once."""
         planned = self.planned[phase.name]
-        self.reporter.status(f"{phase.name}: injecting {', '.join(each.params.describe() for each in planned)}")
+        self.reporter.status(
+            f"{phase.name}: injecting {', '.join(each.params.spoken(each.params.describe()) for each in planned)}"
+        )
         prepared, self.prepared = self.prepared, None
         faults = self.faults_of(phase) if prepared is None else prepared[0]
         for each, fault in zip(planned, faults, strict=True):

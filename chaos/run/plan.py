@@ -161,7 +161,7 @@ def steps(
                 possible = candidates(chosen[0], nodes) if len(chosen) == 1 else ()
                 yield {
                     "phase": phase.name,
-                    "step": f"inject {params.kind}: {params.describe()}",
+                    "step": f"inject {params.kind}: {params.spoken(params.describe())}",
                     "fault": each.id,
                     "provider": offer.provider,
                     "grade": offer.grade.value,
@@ -172,7 +172,7 @@ def steps(
                 continue
             yield {
                 "phase": phase.name,
-                "step": f"inject {params.kind}: {params.describe()}",
+                "step": f"inject {params.kind}: {params.spoken(params.describe())}",
                 "fault": each.id,
                 "provider": fault.provider,
                 "grade": fault.grade.value,

@@ -251,7 +251,7 @@ def _worst(
 
 
 def _of_fault(params: FaultParams, fault: Fault | None, experiment: Experiment, target: Existing) -> Step:
-    says = f"{params.kind}: {params.describe()}"
+    says = f"{params.kind}: {params.spoken(params.describe())}"
     if params.reach == "index":
         return Step(says, NODE, NOBODY)
     if params.reach == "foreign":

@@ -38,8 +38,10 @@ from chaos.base.intervals import (
     ranked,
     t_interval,
 )
+from chaos.checks import shown as verdicts
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.reasons import Outcome
+from chaos.checks.shown import CLEAR, Shown, by_counts
 from chaos.checks.verdict import Counts, exit_code, worst
 from chaos.statistics import facts as reading
 from chaos.statistics.facts import Facts, Known, Target
@@ -170,6 +172,8 @@ class Series:
     outcome: Outcome
     clean: bool | None
     reasons: tuple[str, ...] = field(default_factory=tuple)
+    weaknesses: int = 0
+    """How many reasons make a weakness of it."""
 
     @property
     def counted(self) -> tuple[Facts, ...]:
@@ -180,22 +184,29 @@ class Series:
         return exit_code(self.outcome, self.clean)
 
     @property
+    def called(self) -> Shown:
+        """What the verdict is called: its outcome, or a pass with known weaknesses, or improved."""
+        counts = [finding.counts_as.value for finding in self.findings]
+        gone = sum(count is Counts.UNEXPECTED_PASS for count in (finding.counts_as for finding in self.findings))
+        return by_counts(self.outcome.value, counts, notes_alone=gone > 0 and gone == self.weaknesses)
+
+    @property
     def sentence(self) -> str:
         """The series in one line."""
         made, counted = len(self.runs), len(self.counted)
-        tally: dict[str, int] = {}
-        for run in self.runs:
-            tally[run.outcome] = tally.get(run.outcome, 0) + 1
+        known = [finding for finding in self.findings if finding.counts_as is Counts.KNOWN_WEAKNESS]
         words = {
-            Outcome.PASS: "Every expectation is met with 95 % confidence",
-            Outcome.WEAKNESS: "The cluster does not keep what is expected of it",
-            Outcome.INCONCLUSIVE: "Too little is known for a verdict",
-            Outcome.ABORTED: "The series was stopped before its end",
-            Outcome.ERROR: "A run of the series failed by itself",
-        }[self.outcome]
+            Shown.PASS: "Every expectation is met with 95 % confidence",
+            Shown.KNOWN: f"Every expectation is met with 95 % confidence but {len(known)}, missed as known",
+            Shown.IMPROVED: f"A known weakness is gone: {CLEAR}",
+            Shown.WEAKNESS: "The cluster does not keep what is expected of it",
+            Shown.INCONCLUSIVE: "Too little is known for a verdict",
+            Shown.ABORTED: "The series was stopped before its end",
+            Shown.ERROR: "A run of the series failed by itself",
+        }[self.called]
         of = f" of {self.planned} planned" if self.planned is not None and self.planned != made else ""
-        by_outcome = text.listed([f"{tally[name]} {name}" for name in sorted(tally)])
-        return f"{words}. {text.plural(made, 'run')}{of}, {counted} of them count; by themselves: {by_outcome}."
+        by_themselves = verdicts.counted(verdicts.of({**run.findings, "outcome": run.outcome}) for run in self.runs)
+        return f"{words}. {text.plural(made, 'run')}{of}, {counted} of them count; by themselves: {by_themselves}."
 
     def to_json(self) -> dict[str, Any]:
         first = self.runs[0] if self.runs else None
@@ -267,7 +278,8 @@ def evaluate(runs: Sequence[Facts], planned: int | None = None) -> Series:
     outcome = worst([outcome for outcome, _ in reasons])
     order = list(Outcome)
     told = [says for _, says in sorted(reasons, key=lambda item: order.index(item[0]))]
-    return Series(tuple(runs), planned, findings, over, outcome, clean, tuple(told))
+    weaknesses = sum(each is Outcome.WEAKNESS for each, _ in reasons)
+    return Series(tuple(runs), planned, findings, over, outcome, clean, tuple(told), weaknesses)
 
 
 def _finding(target: Target, runs: Sequence[Facts], counted: Sequence[Facts], gaps: Sequence[str]) -> SeriesFinding:

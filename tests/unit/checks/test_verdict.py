@@ -63,7 +63,7 @@ def test_the_sentence_tells_the_story() -> None:
         "Reads held. Writes failed or came late for 42 s during “+300ms on links to zone c”, and came back 3 s after "
         "“decommission zone c without delay”. No acknowledged write was lost."
     )
-    assert "133 acknowledged writes are lost or differ" in judged(synthetic.lost_writes()).summary
+    assert "133 acknowledged writes are not as they were acknowledged" in judged(synthetic.lost_writes()).summary
     assert judged(synthetic.killed()).summary.startswith("No verdict: the runner died in the phase slow")
     assert judged(synthetic.unproven()).summary.startswith("Nothing proven")
     assert judged(synthetic.aborted()).summary.startswith("Stopped early: the guard cluster.red")
@@ -344,7 +344,7 @@ def test_a_known_weakness_that_is_gone_fails_the_run() -> None:
     findings = _known(synthetic.slow_zone(), ("healthy",))
     assert findings.outcome is Outcome.WEAKNESS
     assert counted(findings)["write.good@healthy"] == "unexpected_pass"
-    assert "remove its note" in findings.summary
+    assert "clear its note" in findings.summary
 
 
 def test_a_known_weakness_of_several_phases_is_there_when_one_of_them_fails() -> None:

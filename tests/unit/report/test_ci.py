@@ -95,7 +95,14 @@ def test_the_summary_answers_the_four_questions(tmp_path: Path) -> None:
     folder = synthetic.black_hole().write(tmp_path / "run")
     render(folder)
     said = (folder / "summary.md").read_text()
-    for words in ("Did it hold?", "By how much?", "What broke first?", "What to do?", "❌ missed", "seed 7"):
+    for words in (
+        "What was done?",
+        "What happened to users?",
+        "Why this verdict?",
+        "What to do?",
+        "❌ missed",
+        "seed 7",
+    ):
         assert words in said
 
 
