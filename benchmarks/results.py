@@ -402,6 +402,8 @@ def remedies(experiment: Any, line: Any) -> list[Any]:
     had = in_force.planned({"topology": data["topology"], "experiment": data}, kinds)
     if data["load"]["client"]["kind"] == "load-balancer":
         had.add("balancer-probe")
+    if data.get("controller"):
+        had.update(("zone-failover", "weights-away"))
     return [each for each in meanings().advice(line.metric, kinds) if each.id not in had]
 
 

@@ -132,7 +132,10 @@ GRAVE = (Cause.PROCESS, Cause.DISK, Cause.DATA, Cause.DOCUMENTS, Cause.USERS)
 
 
 def _kind(reason: ReasonItem) -> str:
-    """Findings about data are of one kind, whether an expectation asks about them or not."""
+    """Findings about data are of one kind, whether an expectation asks about them or not; those of users are of one
+    kind for each operation."""
+    if reason["cause"] == Cause.USERS and reason["finding"]:
+        return f"{Cause.USERS}.{reason['finding'].partition('.')[0]}"
     return Cause.DATA if reason["cause"] == Cause.DOCUMENTS else reason["cause"]
 
 

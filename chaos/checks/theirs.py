@@ -83,7 +83,9 @@ def _slowest(
     took = f"{what} took {_ms(known[name][key])} each in “{text.clip(name, 40)}” ({known[name][rate]:.3g}/s)"
     if before is None or before.get(key) is None:
         return took
-    return f"{took}, {_ms(before[key])} before ({before[rate]:.3g}/s)"
+    if not _differs(float(known[name][key]), float(before[key])):
+        return f"{what} took {_ms(before[key])} each, as before the load"
+    return f"{took}, {_ms(before[key])} before the load ({before[rate]:.3g}/s)"
 
 
 def _ms(value: float) -> str:

@@ -6,6 +6,7 @@ Files name steps by their kinds. Which kinds there are, a :class:`.grammar.Gramm
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -98,6 +99,10 @@ class Scene:
         return cast(T, self._drawn[key])
 
 
+DRAWN = re.compile(r"n\d+")
+"""Names that the random mode gives for undo alone: nobody calls a fault so."""
+
+
 class Flap(Strict):
     """A fault that comes and goes until it is undone. Times in seconds."""
 
@@ -159,7 +164,7 @@ class FaultParams(Step):
 
     def spoken(self, says: str) -> str:
         """A line about it with what its author calls it first, where that has a name: ``payment link slow: +3s …``."""
-        called = self.as_ or self.name
+        called = self.as_ or (None if DRAWN.fullmatch(self.name or "") else self.name)
         return f"{called}: {says}" if called else says
 
     @property

@@ -31,7 +31,7 @@ CLOCKS = (
     "for all nodes of a lab."
 )
 NOBODY = "none yet, so no target can have it"
-EVERY = ("name",)
+EVERY = ("name", "as_")
 """Parameters that every kind takes: said once."""
 
 
@@ -227,6 +227,7 @@ def text(unavailable: Mapping[str, list[str]], providers: Providers) -> Iterator
             yield f"    here: {'not available: ' + '; '.join(why) if why else 'available'}"
         yield ""
     yield f"Every kind takes name: {_says(FaultParams.model_fields['name'])}."
+    yield f"And as: {_says(FaultParams.model_fields['as_'])}."
     yield CLOCKS
 
 
@@ -256,6 +257,7 @@ def _page(providers: Providers) -> Iterator[str]:
     yield "What this machine can do of it: `opensearch-chaos faults`."
     yield ""
     yield f"Every kind takes `name`: {_says(FaultParams.model_fields['name'])}."
+    yield f"And `as`: {_says(FaultParams.model_fields['as_'])}."
     yield ""
     yield CLOCKS
     yield ""

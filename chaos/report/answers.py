@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks import during as waited
-from chaos.checks import ends, plainly, shown, starved, usable, words, writes
+from chaos.checks import ends, plainly, shown, starved, theirs, usable, words, writes
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
@@ -180,12 +180,14 @@ def _by_how_much(findings: FindingsFile) -> Answer:
         )
     harmless = [item for item in findings["findings"] if badness(item) is not None and not words.bites(item)]
     known = [item for item in harmless if item["counts_as"] == "known_weakness"]
-    held = known or [item for item in harmless if item["counts_as"] == "pass"] or harmless
+    better = [item for item in harmless if item["counts_as"] == "unexpected_pass"]
+    held = known or better or [item for item in harmless if item["counts_as"] == "pass"] or harmless
     if not held:
         return Answer(question, "none", "-", NO_FIGURE)
     closest = max(held, key=lambda item: badness(item) or 0.0)
     counts = closest["counts_as"]
-    said = {"pass": "Closest", "known_weakness": "As known"}.get(counts, "Measured, but it does not count")
+    words_of = {"pass": "Closest", "known_weakness": "As known", "unexpected_pass": "Better than noted"}
+    said = words_of.get(counts, "Measured, but it does not count")
     return Answer(
         question,
         "pass" if counts == "pass" and findings["outcome"] == "pass" else "none",
@@ -297,6 +299,7 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
         details.insert(0, _upper(lost))
     elif (findings["tables"].get("writes") or {}).get("value") == 0:
         details.append("no acknowledged write was lost")
+    details += theirs.sentences(findings["tables"])
     hurt = bool(first or lost)
     return Answer(
         USERS,
@@ -559,9 +562,9 @@ def _against(record: Record, findings: FindingsFile, cause: Cause) -> Answer:
     if cause is Cause.NOTE:
         return Answer(
             QUESTION,
-            "weakness",
-            "✗",
-            f"Improved: {CLEAR}",
+            Shown.IMPROVED.value,
+            "→",
+            _upper(CLEAR),
             ("A weakness that the file calls known is gone",),
             (Link("expected", "the finding"),),
         )

@@ -300,6 +300,22 @@ def test_a_known_weakness_that_no_item_asks_for_does_not_fail_the_run(
     verdict(result(extra="known_weakness")).assert_outcomes(passed=5, deselected=1)
 
 
+def test_a_switch_makes_known_weaknesses_fail(verdict: Callable[..., pytest.RunResult]) -> None:
+    switch = "--chaos-fail-on-known"
+    known = verdict(result(write_good_dark="known_weakness"), switch)
+    known.assert_outcomes(passed=4, failed=1, deselected=1)
+    assert "it fails because of --chaos-fail-on-known" in known.stdout.str()
+    verdict(result(extra="known_weakness"), switch).assert_outcomes(passed=4, failed=1, deselected=1)
+    verdict(result(), switch).assert_outcomes(passed=5, deselected=1)
+
+
+def test_the_end_of_the_session_counts_known_weaknesses_apart(verdict: Callable[..., pytest.RunResult]) -> None:
+    said = verdict(result(write_good_dark="known_weakness")).stdout.str()
+    assert "chaos verdicts" in said and "1 pass with known weaknesses" in said
+    assert "known weakness: title of write.good@dark: 12 %" in said
+    assert "1 pass" in verdict(result()).stdout.str()
+
+
 def test_a_weakness_whose_own_item_is_left_out_is_not_lost(verdict: Callable[..., pytest.RunResult]) -> None:
     outcome = verdict(result(write_good_dark="weakness"), "-k", "itself")
     outcome.assert_outcomes(failed=1, deselected=5)

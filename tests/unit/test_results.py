@@ -126,3 +126,49 @@ def test_a_file_of_long_tests_is_kept_under_its_name_and_depends_on_itself(recor
     part = results.experiments_of("full", "tests/cluster/test_runs.py")
     assert results.is_code("tests/cluster/test_runs.py", part) and results.is_code("chaos/cli.py", part)
     assert not results.is_code("tests/cluster/test_audit.py", part)
+
+
+# -- the summary -----------------------------------------------------------------------------------
+
+
+MACHINE = {"busy": 0.1, "processors": 2, "memory_gib": 24}
+
+
+def ended(what: str, outcome: str, counts: dict, *reasons: str) -> dict:
+    return run("1", outcome, what) | {"findings": counts, "reasons": list(reasons), "machine": MACHINE}
+
+
+def test_the_page_begins_with_a_summary_from_which_somebody_can_decide(recorded: Path) -> None:
+    demo = results.DEMO
+    write(
+        "each",
+        ended("experiments/no-fault.yaml", "pass", {"pass": 8}),
+        ended(demo, "pass", {"pass": 9, "known_weakness": 1}),
+        ended("experiments/disk-stall.yaml", "weakness", {"pass": 6, "weakness": 1}),
+        ended("experiments/leader-flap.yaml", "weakness", {"unexpected_pass": 1}, "read.good: remove the note"),
+        ended(
+            "experiments/task-storm.yaml", "weakness", {"unexpected_pass": 1}, "node a-data ended", "remove the note"
+        ),
+        ended("experiments/double-fault.yaml", "inconclusive", {"inconclusive": 1}),
+        ended("experiments/controls/planted-data-loss.yaml", "weakness", {"weakness": 1}),
+        ended("experiments/controls/patient-client.yaml", "pass", {"pass": 1}),
+    )
+    lines = results.page().splitlines()
+    assert lines.index("## In short") < lines.index("## The demo")
+    table = {row[1].strip(): row[2:4] for row in (line.split("|") for line in lines) if len(row) == 5}
+    said = {name: (number.strip(), which.strip()) for name, (number, which) in table.items()}
+    assert said["pass"] == ("1", "all others") and said["pass with known weaknesses"] == ("1", "see below")
+    assert said["weakness"] == ("2", "disk-stall, task-storm") and said["improved"] == ("1", "leader-flap")
+    assert said["inconclusive"] == ("1", "double-fault")
+    assert said["planted, and found"] == ("1 of 2", "not found: patient-client")
+    known = [line for line in lines if line.startswith("| zone-network-slowdown | `write.regained <= 10s` in failover")]
+    assert len(known) == 1 and known[0].endswith("Detect dead nodes sooner; Let clients try another node |")
+    assert "Take the slow or dark zone out" not in known[0] and "zone-network-slowdown-tuned" in known[0]
+
+
+def test_a_recorded_pass_with_known_weaknesses_is_called_so(recorded: Path) -> None:
+    write(
+        "demo", run("1", "pass") | {"findings": [{"title": "t", "measured_text": "1", "counts_as": "known_weakness"}]}
+    )
+    assert "1 runs, in a row: 1 pass with known weaknesses." in results.page()
+    assert results.called({"outcome": "cut off"}) == "cut off" and results.called({"outcome": "pass"}) == "pass"

@@ -246,7 +246,7 @@ CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
     "a note that is gone": (
         Cause.NOTE,
         lambda: slow(expect("write.good", ">=", 0.999, ("healthy",), known="issue 17")),
-        "clear its note before the next release",
+        "Clear its note before the next release",
     ),
     "nothing is expected": (Cause.NOTHING_EXPECTED, lambda: Story(chapters=[Chapter("healthy", 20)]), "“expect”"),
     "nothing was read back": (

@@ -113,7 +113,9 @@ def open_run(*expected: dict[str, Any], rate: float = 30.0, seconds: float = 20.
 def test_too_few_arrivals_are_not_more_in_another_run() -> None:
     expected = expect("read.p99.9", "<=", 1.0, ("after",)) | {"op": "read", "quantity": "p99.9"}
     found, _ = told(open_run(expected))
-    assert found["What to do?"].answer.startswith("Give “after” 1 000 reads, it had 600: 34 s at this rate, or 50/s")
+    assert found["What to do?"].answer.startswith(
+        "Give “after” 1\u00a0000 reads, it had 600: 34 s at this rate, or 51/s"
+    )
 
 
 def test_a_time_that_the_phase_was_too_short_for_asks_for_a_longer_phase() -> None:
@@ -176,6 +178,7 @@ def test_on_a_cluster_that_exists_it_is_said_whose_reads_held_and_how_the_team_s
     story = synthetic.slow_zone()
     for chapter in story.chapters:
         chapter.write = chapter.read
+    story.expect = [expect("read.good", ">=", 0.9, ("healthy",))]
     assert story.readback is not None
     story.readback["documents"] = 861
     given = foreign_lines(story)
@@ -190,7 +193,7 @@ def test_on_a_cluster_that_exists_it_is_said_whose_reads_held_and_how_the_team_s
         for n, each in enumerate(given)
     ]
     said = evaluate(seen(story, slower)).headline
-    assert "of them failed" in said and "50 ms each in “" in said and "5 ms before" in said
+    assert "of them failed" in said and "took 25 ms each in “slow” (25/s), 5 ms before the load (50/s)" in said
     assert "own index" not in evaluate(story.history()).summary  # a lab's is all ours
 
 
