@@ -36,9 +36,11 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks.reasons import Outcome
+from chaos.checks.record import Record
 from chaos.checks.shown import Shown, by_counts
+from chaos.history.reader import History
 from chaos.registry import load_experiment
-from chaos.report import in_force
+from chaos.report import answers, in_force
 from chaos.report.meanings import meanings
 
 ROOT = Path(__file__).parents[1]
@@ -164,6 +166,7 @@ def verdict_of(folder: Path) -> dict[str, Any]:
         "findings": [
             {name: item[name] for name in ("title", "measured_text", "counts_as")} for item in found["findings"]
         ],
+        "helps": helps_of(folder, found),
         "decides": (found["tables"].get("echo") or {}).get("says"),
         "versions": plan["versions"],
         "plan": plan.get("hash"),
@@ -171,6 +174,14 @@ def verdict_of(folder: Path) -> dict[str, Any]:
         "run": folder.name,
         **({"repeats": first["run"]} if (first := found["run"].get("second_of")) else {}),
     }
+
+
+def helps_of(folder: Path, found: dict[str, Any]) -> dict[str, list[str]]:
+    """Title of each known weakness that was seen → what the run's report says may help, by its titles."""
+    record = Record(History.open(folder))
+    findings = {**found, "findings": answers.with_targets(found, record.plan)}
+    seen = [item for item in findings["findings"] if item["counts_as"] == "known_weakness"]
+    return {item["title"]: [remedy.title for remedy in answers.advice(record, findings, item)] for item in seen}
 
 
 def new_folders(out: Path, before: set[str]) -> list[Path]:
@@ -366,7 +377,7 @@ def summary() -> list[str]:
     )
     head += ["", *(line for series in SERIES if series != "each" for line in _in_a_line(series)), ""]
     known = [run for run in others if called(run) == Shown.KNOWN.words]
-    return [*head, *known_weaknesses([run["what"] for run in known])]
+    return [*head, *known_weaknesses(known)]
 
 
 def _in_a_line(series: str) -> list[str]:
@@ -378,17 +389,23 @@ def _in_a_line(series: str) -> list[str]:
     return [f"* {TITLES[series]}: {share(called(run) for run in runs)}, of {len(runs)}; {code}."]
 
 
-def known_weaknesses(files: Iterable[str]) -> list[str]:
-    """A table of what these experiments call known: the line, why it fails, and what usually helps."""
+def known_weaknesses(runs: Iterable[dict[str, Any]]) -> list[str]:
+    """A table of what the experiments of these runs call known: the line, why it fails, and what usually helps.
+
+    What helps is what the run's own report says. Of runs that do not have it, from before it was kept, it is what
+    usually helps against the faults until that phase, less what the experiment has in force.
+    """
     head = ["### Known weaknesses, and what helps", ""]
     lines = ["| experiment | expectation | why it is known to fail | what usually helps |", "|---|---|---|---|"]
-    for file in files:
-        experiment = load_experiment(ROOT / file)
+    for run in runs:
+        experiment, advised = load_experiment(ROOT / run["what"]), run.get("helps") or {}
         for line in experiment.expect:
             if line.known_weakness is not None:
                 inside = f" in {text.listed(list(line.phases))}" if line.phases else ""
                 why = " ".join(line.known_weakness.split())
-                helps = "; ".join(remedy.title for remedy in remedies(experiment, line)[:2]) or "see its reason"
+                own = [title for name, titles in advised.items() if name.startswith(line.text) for title in titles]
+                titles = list(dict.fromkeys(own)) or [remedy.title for remedy in remedies(experiment, line)]
+                helps = "; ".join(titles[:3]) or "see its reason"
                 cells = (experiment.name, f"`{line.text}`{inside}", why, helps)
                 lines.append(f"| {' | '.join(cell(each, 600) for each in cells)} |")
     return [*head, *lines, ""] if lines[2:] else []
@@ -397,7 +414,9 @@ def known_weaknesses(files: Iterable[str]) -> list[str]:
 def remedies(experiment: Any, line: Any) -> list[Any]:
     """What may help against a known weakness, less what the experiment's own topology and actions have already."""
     data = experiment.to_json()
-    steps = [step for phase in data["phases"] for step in (*phase["inject"], *phase["do"])]
+    names = [phase["name"] for phase in data["phases"]]
+    until = max((names.index(phase) for phase in line.phases), default=len(names) - 1)
+    steps = [step for phase in data["phases"][: until + 1] for step in (*phase["inject"], *phase["do"])]
     kinds = [str(step["kind"]) for step in reversed(steps)]
     had = in_force.planned({"topology": data["topology"], "experiment": data}, kinds)
     if data["load"]["client"]["kind"] == "load-balancer":

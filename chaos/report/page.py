@@ -24,6 +24,7 @@ from chaos.checks.outage import BUDGETS
 from chaos.checks.record import Record
 from chaos.checks.shown import CLEAR, Shown
 from chaos.checks.summary import NOTICED
+from chaos.checks.validity import STEADY
 from chaos.history.models import Plan, PlannedStep
 from chaos.history.reader import History
 from chaos.report import (
@@ -162,6 +163,7 @@ def _context(record: Record, findings: FindingsFile) -> dict[str, Any]:
         "ladders": figures.ladders(tables),
         "curves": figures.curves(tables),
         "availability": _availability(tables),
+        "steady": STEADY,
         "projection": _projection(tables),
         "headroom": headroom.section(record, tables),
         "others": foreign.section(record, tables),

@@ -7,6 +7,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks.models import FindingsFile
+from chaos.checks.validity import STEADY
 
 MARK = "◆"
 """Beside the share within the objective, the one that is judged."""
@@ -28,6 +29,7 @@ def section(tables: dict[str, Any]) -> dict[str, Any] | None:
                 {
                     "text": text.percent(share) if share is not None else text.NO_VALUE,
                     "is_objective": limit == given["objective"],
+                    "bad": limit == given["objective"] and share is not None and share < STEADY,
                 }
                 for limit, share in zip(limits, row["shares"], strict=True)
             ],

@@ -142,7 +142,7 @@ def test_a_bad_phase_that_nobody_asked_about_is_not_neutral() -> None:
     story = synthetic.slow_zone()
     story.expect = [expect("read.good", ">=", 0.9, ("healthy",))]
     page = render_html(story.history(), told(story.history())[1])
-    assert '<td class="unasked" data-phase="slow">' in page and "bad, and no expectation asks" in page
+    assert '<td class="unasked" data-phase="slow">' in page and "bad, and no share is expected" in page
     assert '<td class="none" data-phase="healthy">' in page
 
 
