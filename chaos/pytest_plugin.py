@@ -519,7 +519,7 @@ class ExpectationItem(pytest.Item):
             pytest.xfail(f"known weakness: {found['known_weakness']}; measured {found['measured_text']}")
         if found["counts_as"] == "unexpected_pass":
             raise Weakness(
-                f"improved: {found['title']}: {found['measured_text']} passes, but is noted as a known weakness "
+                f"improved: {found['title']}: {found['measured_text']} passes, but its file calls it a known weakness "
                 f"({found['known_weakness']}): {CLEAR}"
             )
         if found["counts_as"] not in ("pass", "relaxed"):

@@ -18,7 +18,7 @@ OTHER = 1.2
 
 
 def own(record: Record) -> dict[str, Any]:
-    """The documents of the run's own index, as they were read back; those that were prepared where nobody read."""
+    """The documents of the run's own index, as they were read back; those that were prepared where none were read."""
     prepared = ((record.plan.get("experiment") or {}).get("load") or {}).get("documents")
     return {"documents": (record.readback or {}).get("documents") or prepared}
 

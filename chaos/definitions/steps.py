@@ -100,7 +100,7 @@ class Scene:
 
 
 DRAWN = re.compile(r"n\d+")
-"""Names that the random mode gives for undo alone: nobody calls a fault so."""
+"""Names that the random mode gives for undo alone, which are no names for people."""
 
 
 class Flap(Strict):

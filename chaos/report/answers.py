@@ -34,7 +34,7 @@ WORDS = {
     "inconclusive": ("?", "not proven"),
     "relaxed": ("~", "relaxed"),
     "known_weakness": ("✗", "known weakness"),
-    "unexpected_pass": ("↑", "improved: held, though noted as known to fail"),
+    "unexpected_pass": ("↑", "improved: held, though called a known weakness"),
 }
 """A mark and a word for what a finding counts as."""
 UNMEASURED = (Cause.PROCESS, Cause.DOCUMENTS)
@@ -91,7 +91,7 @@ def answers(record: Record, findings: FindingsFile) -> tuple[Answer, ...]:
 SIGNS = {
     Shown.PASS: "held",
     Shown.KNOWN: "held, but for what is known",
-    Shown.IMPROVED: "held, and better than noted",
+    Shown.IMPROVED: "held, and better than expected",
     Shown.WEAKNESS: "missed",
     Shown.INCONCLUSIVE: "not proven",
     Shown.ABORTED: "stopped early",
@@ -186,7 +186,7 @@ def _by_how_much(findings: FindingsFile) -> Answer:
         return Answer(question, "none", "-", NO_FIGURE)
     closest = max(held, key=lambda item: badness(item) or 0.0)
     counts = closest["counts_as"]
-    words_of = {"pass": "Closest", "known_weakness": "As known", "unexpected_pass": "Better than noted"}
+    words_of = {"pass": "Closest", "known_weakness": "As known", "unexpected_pass": "Better than expected"}
     said = words_of.get(counts, "Measured, but it does not count")
     return Answer(
         question,
@@ -522,8 +522,8 @@ def _unlimited(record: Record, decides: ReasonItem, cause: Cause) -> str | None:
 
 
 OF_INSTRUMENTS = {
-    "machine": "See why nobody measured this machine's processors, then run it again",
-    "pulse": "See why nobody measured whether the instruments were paused, then run it again",
+    "machine": "See why this machine's processors were not measured, then run it again",
+    "pulse": "See why it was not measured whether the instruments were paused, then run it again",
     "path": "Keep the fault off the runner's own way to the nodes, then run it again",
     "steered": "See why load balancers did not hear from their failover controller, then run it again",
 }

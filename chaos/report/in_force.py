@@ -2,7 +2,7 @@
 
 What is in force helped as far as it helps, so it is not proposed again. Settings come from the plan's topology, at all
 levels, less what a fault of the run changed; where a cluster exists and the plan knows no settings of it, the rows of
-the checklist tell. What nobody can know from here (clients, kernels, processes) is never taken for granted.
+the checklist tell. What cannot be known from here (clients, kernels, processes) is never taken for granted.
 """
 
 from __future__ import annotations

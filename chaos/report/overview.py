@@ -32,7 +32,7 @@ WORDS = {
     "fail": ("✗", "fail"),
     "relaxed": ("~", "relaxed"),
     "known_weakness": ("✗", "known weakness"),
-    "unexpected_pass": ("↑", "improved: held, though noted as known to fail"),
+    "unexpected_pass": ("↑", "improved: held, though called a known weakness"),
     "known_pass": ("✓", "pass with known weaknesses"),
     "improved": ("↑", "improved"),
     "inconclusive": ("?", "inconclusive"),

@@ -54,7 +54,7 @@ REDACTED = "redacted"
 
 OUTCOME_WORDS = {
     Shown.PASS: ("Pass", "Everything that was expected held."),
-    Shown.KNOWN: ("Pass with known weaknesses", "What is noted as known was missed again; all else held."),
+    Shown.KNOWN: ("Pass with known weaknesses", "What its file calls known was missed again; all else held."),
     Shown.IMPROVED: ("Improved", f"No weakness was found: a known one is gone. To pass again, {CLEAR}."),
     Shown.WEAKNESS: ("Weakness found", "The cluster did not do what was expected of it."),
     Shown.INCONCLUSIVE: ("Inconclusive", "Not enough is proven for a verdict."),

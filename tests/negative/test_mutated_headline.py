@@ -60,7 +60,7 @@ def test_documents_that_no_line_asks_about_stand_before_a_witness() -> None:
 
 def test_lost_writes_that_no_line_asks_about_are_in_the_headline_of_a_pass() -> None:
     findings = judged(("documents.unexpected",), lost)
-    assert findings.outcome == "pass"  # by rules 1 nobody asked
+    assert findings.outcome == "pass"  # by rules 1 only a line that asks decides
     assert "27 acknowledged writes were lost" in findings.headline and "No expectation asks" in findings.headline
 
 

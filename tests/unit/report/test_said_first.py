@@ -1,4 +1,4 @@
-"""Advice that is not in force already, outages in seconds, data nodes first, and what is bad although nobody asked."""
+"""Advice that is not in force already, outages in seconds, data nodes first, and what is bad although no line asks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_remedy_is_known_to_be_in_force_or_known_not_to_tell() -> None:
 
 
 def test_another_node_is_proposed_only_where_another_one_was_better() -> None:
-    slow = synthetic.slow_zone()  # every write waits for the copy in the slow zone, whoever takes it
+    slow = synthetic.slow_zone()  # every write waits for the copy in the slow zone, whichever node takes it
     record = Record(slow.history())
     assert in_force.elsewhere_is_no_better(record, "write", "slow")
     assert not in_force.elsewhere_is_no_better(record, "read", "slow")  # none was bad
