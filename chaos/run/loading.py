@@ -32,7 +32,7 @@ from chaos.observe.sampler import Sampler
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, lacking, newest, views
-from chaos.run import commanding, on_target, plan
+from chaos.run import commanding, on_target, plan, taking
 from chaos.run.on_target import most_looks
 from chaos.run.state import DRIVER, RunState
 from chaos.target.wiring import HTTP
@@ -208,6 +208,7 @@ class Loading(RunState):
             with suppress(LabError):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
+        taking.refuse_unknown(self.lab, self.experiment, self.index, ours=self.there is None)
         self.configuration.start()
         self.disks.start()
         if self.passages is not None:
