@@ -38,22 +38,12 @@ def applies(record: Record) -> bool:
 
 
 def became_worse(record: Record, since: int, end: int) -> bool:
-    """Whether a node left, the health turned yellow or red, or the elected one was lost, in [since, end] (ns)."""
-    leader = None
-    for event in record.of_kind("cluster.node_left", "cluster.status", "cluster.leader", "sample"):
-        now, kind = since <= int(event["t"]) <= end, event["kind"]
-        if kind == "cluster.leader" and event.get("leader") is not None:
-            another, leader = leader not in (None, event["leader"]), event["leader"]
-            now &= another
-        elif kind == "cluster.status":
-            now &= event.get("status") in WORSE
-        elif kind == "sample":  # somebody answers, and nobody knows a leader
-            now &= bool(event.get("ok")) and event.get("led") == 0
-        elif kind == "cluster.leader":
-            now = False
-        if now:
-            return True
-    return False
+    """Whether a node left, or the health turned yellow or red, in [since, end] (ns)."""
+    return any(
+        since <= int(event["t"]) <= end
+        for event in record.of_kind("cluster.node_left", "cluster.status")
+        if event["kind"] != "cluster.status" or event.get("status") in WORSE
+    )
 
 
 def _end(record: Record, span: Span) -> Mapping[str, Any]:
@@ -89,18 +79,27 @@ def unnoticed(record: Record, span: Span) -> str | None:
             return f"{says}, and how long this cluster may take to notice is not recorded"
         passed = text.seconds(max(0, span.end - each.made) / SECOND)
         return f"{says}: this cluster may take {text.seconds(each.seconds)} to notice, and {passed} had passed"
+    if (why := _kept_out(record, span)) is not None:
+        return f"{why}, so what was green was not this cluster as it was"
     return None
 
 
 def could_not_come(record: Record, span: Span) -> str | None:
     """Why a condition that was not met says nothing of the cluster, in words; None: it says that it was not green."""
-    for fault, nodes in (_end(record, span).get("away") or {}).items():
-        if nodes and not _undone(record, str(fault), span.end):
-            who = text.listed([str(node) for node in nodes])
-            return f"{_words(record, str(fault))} kept {who} out of the cluster all the time"
+    if (why := _kept_out(record, span)) is not None:
+        return f"{why} all the time"
     green = [event for event in record.of_kind("cluster.status") if int(event["t"]) <= span.end]
     if green and green[-1].get("status") == "green" and (why := unnoticed(record, span)):
         return f"the cluster was green at the end, and {why}"
+    return None
+
+
+def _kept_out(record: Record, span: Span) -> str | None:
+    """Which fault of ours kept which nodes out of the cluster until the phase ended, in words."""
+    for fault, nodes in (_end(record, span).get("away") or {}).items():
+        if nodes and not _undone(record, str(fault), span.end):
+            who = text.listed([str(node) for node in nodes])
+            return f"{_words(record, str(fault))} kept {who} out of the cluster"
     return None
 
 

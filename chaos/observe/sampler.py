@@ -74,9 +74,9 @@ class Sampler:
         """``time.monotonic()`` since when the cluster has been red, for the guard; None when it is not."""
         self.status = "unknown"
         self.worse: int | None = None
-        """When the cluster was last seen to become worse: a node left, it turned yellow or red, or it was led by no
-        node or another one (monotonic ns)."""
-        self._led: str | None = None
+        """When the cluster was last seen to become worse: a node left, or it turned yellow or red (monotonic ns)."""
+        self.version = 0
+        """Of the newest state that was seen: the leader itself applies one last, and shows the one before so long."""
 
     def start(self) -> None:
         self._since = time.time()
@@ -111,7 +111,7 @@ class Sampler:
                     counting = [] if alone else self._count(pool)
                     answers: Answers = {}
                     seen = self._ask(pool, whom, answers)
-                    if alone and not (seen and seen[0].leader == self._leader):
+                    if alone and not (seen and seen[0].leader == self._leader and seen[0].version >= self.version):
                         seen = self._ask(pool, names, answers)
                     self._take(seen, answers, late)
                     self._served(counting)
@@ -231,15 +231,13 @@ class Sampler:
             self._events.write("cluster.status", status=status)
             self._status = status
         leader = best.leader if best else None
-        if (seen and best is None) or (leader is not None and self._led not in (None, leader)):
-            self.worse = time.monotonic_ns()
-        self._led = leader or self._led
         if leader != self._leader:
             self._events.write("cluster.leader", leader=leader)
             self._leader = leader
         if best is None:
             return
         self.heard = time.monotonic()
+        self.version = max(self.version, best.version)
         if self._nodes is not None:
             for name in sorted(self._nodes - best.nodes):
                 self.worse = time.monotonic_ns()

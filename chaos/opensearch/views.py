@@ -265,12 +265,14 @@ def await_green(
     stopped: Callable[[], bool] = lambda: False,
     hopeless: float | None = None,
     counted: Callable[[View], View] = lambda seen: seen,
-    counts: Callable[[], bool] = lambda: True,
+    counts: Callable[[View], bool] = lambda seen: True,
 ) -> tuple[bool, float]:
     """Until all nodes are in and the cluster is green, and stays so for ``stable`` seconds.
 
-    ``counted``: what of a view says how the cluster is. ``counts``: whether green says anything by now. Gives up when
-    all nodes are in, it is red and no copy is being built for ``hopeless`` seconds.
+    ``counted``: what of a view says how the cluster is. ``counts``: whether a green view says anything. A view that
+    is older than one before it does not: the leader applies a state last, up to ``cluster.publish.timeout`` after the
+    others, where a node that is gone does not answer. Gives up when all nodes are in, it is red and no copy is being
+    built for ``hopeless`` seconds.
     Returns whether green was reached within ``seconds``, and the seconds until it began (or the wait's length).
     """
     expected = {node.name for node in cluster.topology.nodes}
@@ -278,18 +280,22 @@ def await_green(
     since: float | None = None
     stuck: float | None = None
     seen: View | None = None
+    latest = 0
     while True:
         now = time.monotonic()
         # one question to the known leader; all nodes only while there is none: the lab's processors are scarce
         seen = view(cluster, seen.leader) if seen is not None and seen.leader in cluster.viewers else None
         if stopped():
             return False, now - began
-        if seen is None or seen.leader != seen.seen_by:
+        if seen is None or seen.leader != seen.seen_by or seen.version < latest:
             seen = newest(views(cluster))
+        if seen is not None and seen.version < latest:
+            seen = None
+        latest = latest if seen is None else seen.version
         seen = None if seen is None else counted(seen)
         if seen is not None and seen.nodes >= expected and seen.status == "green":
             since = since if since is not None else now
-            if now - since >= stable and counts():
+            if now - since >= stable and counts(seen):
                 return True, since - began
         else:
             since = None

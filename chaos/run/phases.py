@@ -14,7 +14,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.lifecycle import Active
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
-from chaos.opensearch.views import await_green, elected
+from chaos.opensearch.views import View, await_green, elected
 from chaos.run import noticing
 from chaos.run.during import Waiting
 from chaos.run.loading import TICK_SECONDS
@@ -180,9 +180,12 @@ class Phases(Waiting):
         active = {fault.id for fault in self.lifecycle.active}
         return tuple(wait for wait in self.made if wait.lingers or wait.fault in active)
 
-    def has_noticed(self) -> bool:
-        now, worse = time.monotonic_ns(), self.sampler.worse if self.sampler else None
-        return all(wait.over(now, worse) for wait in self.waits)
+    def has_noticed(self, seen: View) -> bool:
+        """Whether green counts: of a state that is no older than what the sampler saw, once all was noticed."""
+        now, sampler = time.monotonic_ns(), self.sampler
+        if sampler is not None and seen.version < sampler.version:
+            return False
+        return all(wait.over(now, sampler.worse if sampler else None) for wait in self.waits)
 
     @property
     def noticed(self) -> dict[str, Any]:

@@ -103,8 +103,8 @@ GONE = {"b-data": ("STARTED", True), "c-data": ("STARTED", False)}
     [
         ([view(nodes=FEWER)], True),
         ([view(GONE, unassigned=(False,))], True),
-        ([view(leader=None)], True),
-        ([view(leader="b-cm")], True),
+        ([view(leader=None)], False),
+        ([view(leader="b-cm")], False),  # it is another one's, and the nodes that are gone are still in it
         ([view()], False),
         ([], False),  # nobody answered the sampler: that is no word of the cluster
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,9 +205,17 @@ def test_green_too_late_to_be_stable_is_not_reached(wait: Callable[..., tuple[bo
 def test_green_that_does_not_count_yet_is_waited_out(wait: Callable[..., tuple[bool, float]]) -> None:
     """What is stable by then need not be so once more."""
     looks = iter(range(1000))
-    assert wait(lambda t: GREEN, 60, stable=5, counts=lambda: next(looks) >= 40) == (True, 0.0)
+    assert wait(lambda t: GREEN, 60, stable=5, counts=lambda seen: next(looks) >= 40) == (True, 0.0)
     assert next(looks) == 41
-    assert wait(lambda t: GREEN, 10, counts=lambda: False)[0] is False
+    assert wait(lambda t: GREEN, 10, counts=lambda seen: False)[0] is False
+
+
+def test_a_view_that_is_older_than_one_before_does_not_count(wait: Callable[..., tuple[bool, float]]) -> None:
+    """The leader applies a state last: it showed the nodes that had left for up to 30 s."""
+    new = replace(seen(copy("STARTED"), copy("UNASSIGNED", False)), version=GREEN.version + 1)
+    assert wait(lambda t: new if t < 1 else GREEN, 10, stable=0.5)[0] is False
+    back = replace(GREEN, version=GREEN.version + 2)
+    assert wait(lambda t: new if t < 1 else GREEN if t < 3 else back, 10, stable=0.5) == (True, 3.0)
 
 
 def test_a_leader_that_changes_is_followed(wait: Callable[..., tuple[bool, float]]) -> None:

@@ -15,6 +15,7 @@ from chaos.definitions import Experiment, load_topology
 from chaos.definitions.detection import Detection
 from chaos.definitions.steps import Scene
 from chaos.faults.kinds import settings
+from chaos.opensearch.views import View
 from chaos.registry import load_experiment
 from chaos.run import noticing, phases, plan
 from chaos.run.noticing import SECOND, Wait
@@ -155,7 +156,7 @@ class Held(phases.Phases):
 
     def __init__(self, active: tuple[str, ...], worse: int | None = None) -> None:
         self.lifecycle = SimpleNamespace(active=[SimpleNamespace(id=id) for id in active])  # type: ignore[assignment]
-        self.sampler = SimpleNamespace(worse=worse)  # type: ignore[assignment]
+        self.sampler = SimpleNamespace(worse=worse, version=5)  # type: ignore[assignment]
 
 
 def test_the_runner_waits_for_what_is_active_or_lingers_and_writes_it_down() -> None:
@@ -171,7 +172,9 @@ def test_the_runner_waits_for_what_is_active_or_lingers_and_writes_it_down() -> 
     held.made = (drop, slow)
     held.waits = held.to_notice()
     assert held.waits == (drop,), "latency that is undone leaves nothing behind"
-    assert not held.has_noticed() and Held(("f1",), worse=now).has_noticed()
+    fresh, stale = (View("a-cm", version, "a-cm", frozenset(), ()) for version in (5, 4))
+    assert not held.has_noticed(fresh) and Held(("f1",), worse=now).has_noticed(fresh)
+    assert not Held(("f1",), worse=now).has_noticed(stale), "the sampler has seen a newer state"
     held = Held(active=("f1",))
     held.made = (drop,)
     held.waits = held.to_notice()
