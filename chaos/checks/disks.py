@@ -2,9 +2,9 @@
 
 A disk with fewer free bytes than the nodes' watermarks need makes a lab refuse copies and writes: from then on nothing
 that was measured is the cluster's, neither good nor bad. The block that OpenSearch sets beyond its flood stage
-(``read_only_allow_delete``) tells the same where nobody sampled the disk. Under a fault that fills a disk, or that sets
-watermarks or the block itself, it is that fault. Else on a lab it is ours, or an external actor's; on a cluster that
-exists it is the cluster's own disk, which is said beside what it did to writes.
+(``read_only_allow_delete``) tells the same where the disk was not sampled. Under a fault that fills a disk, or that
+sets watermarks or the block itself, it is that fault. Else on a lab it is ours, or an external actor's; on a cluster
+that exists it is the cluster's own disk, which is said beside what it did to writes.
 
 Under rules 2, for runs whose plan says that it is recorded.
 """

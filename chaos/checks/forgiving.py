@@ -12,8 +12,8 @@ driver sent late is the driver's as well, arrival by arrival. Where several caus
   node that is cut off by its own Toxiproxy makes others answer in part. Who had waited for longer than its objective
   without any of this was not good by itself, and stays so. A machine that is busy only makes late: it forgives no
   failure. One exception: where the run was held to some of the processors, or to a quota (:mod:`.usable`), a client's
-  own timeout is forgivable when without that time it had waited for no longer than the objective. Nobody knows when the
-  answer would have come.
+  own timeout is forgivable when without that time it had waited for no longer than the objective: when the answer would
+  have come is not known.
 
 * What the runner saw, and what a failover controller did, after they had stood still may have been as much earlier.
 

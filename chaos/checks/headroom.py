@@ -170,7 +170,7 @@ def table(record: Record) -> dict[str, Any] | None:
 
 
 def _idle(record: Record) -> dict[str, float]:
-    """phase → the share of all processors' time in which nobody had them; of a set that somebody is held to, where
+    """phase → the share of all processors' time in which they were idle; of a set that a process is held to, where
     less of its time was free."""
     apart = [(start, end, busy) for _, start, end, busy in usable.slices(record)]
     found: dict[str, float] = {}

@@ -5,8 +5,8 @@ therefore asked of each set of processors that runner, load driver, a node or a 
 (:mod:`chaos.history.processors`), and at each moment the set that was worst off counts: an arrival waits for all of
 them in turn. While a group waits for its quota it has no processor either, however idle the machine is.
 
-Waiting for a quota that a fault of the experiment set (``node.cpu_starvation``) is that fault. Time in which nobody
-knows what may be used, or how busy a set was, is time that was not measured, and does not count as free.
+Waiting for a quota that a fault of the experiment set (``node.cpu_starvation``) is that fault. Time in which it
+is not known what may be used, or how busy a set was, is time that was not measured, and does not count as free.
 
 All of it holds under rules 2, for runs whose plan says that it is recorded; others are judged as before.
 """
@@ -116,7 +116,7 @@ def _throttled(record: Record) -> Iterator[tuple[int, int, list[str], float]]:
 
 
 def clock(record: Record) -> Clock | None:
-    """Time in which one of the sets certainly had no free processor, or a quota made wait; None: nobody was limited."""
+    """Time in which one of the sets certainly had no free processor, or a quota made wait; None where nothing was."""
     made: Clock | None = None
     parts = []
     for of, start, end, busy in slices(record):
@@ -204,7 +204,7 @@ def _limit(limit: tuple[Any, ...], of: int) -> str:
 
 
 def unknown(record: Record) -> str | None:
-    """Whose limits nobody could say, in words."""
+    """Whose limits are not known, in words."""
     if not due(record):
         return None
     names = list(dict.fromkeys(str(name) for _, _, event in _said(record) for name in event.get("unknown") or ()))

@@ -7,7 +7,7 @@ over them (:mod:`chaos.observe.processors`):
     machine.usable     what runner, load driver, nodes and Toxiproxies may use from now on, at first and whenever it
                        changes: ``of``; ``sets``: each different set of processors that one of them is held to, without
                        those that may use all; ``who``: process → ``sets``, ``by`` (``affinity`` or ``cpuset``) and
-                       ``quota``, of those alone that are limited; ``unknown``: processes of which nobody can say it
+                       ``quota``, of those alone that are limited; ``unknown``: processes of which that cannot be read
     machine.throttled  a quota made somebody wait: ``since`` and ``until`` (monotonic ns), ``groups``: seconds of
                        waiting by control group, with ``who`` is in it
     machine.unwatched  ``last``: the last look (monotonic ns), ``because``: why, if the watch broke

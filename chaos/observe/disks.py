@@ -181,7 +181,7 @@ class Disks:
             if lacking and not self._told:
                 self._told = True
                 self._short(disks.sentence(lacking[0].to_json(), found[str(lacking[0].path)]))
-        except Exception as error:  # then nobody knows, and the record says so
+        except Exception as error:  # then it is not known, and the record says so
             self._why = self._why or f"{type(error).__name__}: {error}"
 
     def _ask(self) -> None:

@@ -54,7 +54,7 @@ def restricted(some: Mapping[str, Usable]) -> list[list[int]]:
 
 
 def look(pids: Mapping[str, int]) -> tuple[dict[str, Usable], list[str]]:
-    """What each process may use, and of which nobody can say it. One that is gone is neither."""
+    """What each process may use, and of which that cannot be read. One that is gone is neither."""
     found, unknown = {}, []
     for who, pid in pids.items():
         try:
@@ -105,7 +105,7 @@ class Processors:
         try:
             self._limits()
             self._waits()
-        except Exception as error:  # then nobody knows, and the record says so
+        except Exception as error:  # then it is not known, and the record says so
             self._why = self._why or f"{type(error).__name__}: {error}"
 
     def _pids(self) -> dict[str, int]:

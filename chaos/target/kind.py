@@ -55,7 +55,7 @@ class TargetKind(ABC):
         """Find or fetch what it is made of. Raises ProvisionError, MissingPrerequisite or InvalidInput."""
 
     def data_folder(self) -> Path | None:
-        """Where its nodes' data lies on this machine; None: not here, or nobody can tell."""
+        """Where its nodes' data lies on this machine; None: not here, or not known."""
         return paths.labs() if self.keeps_data else None
 
     # what is left of labs whose owners are dead, beyond what the kernel holds

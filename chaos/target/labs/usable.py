@@ -142,7 +142,7 @@ def _cpuset(pid: int, proc: Path, found: dict[str, Hierarchy]) -> Numbers | None
 
 
 def quota(group: Path) -> float | None:
-    """How many processors' worth of time a group may use; None where it is not limited, or nobody says so."""
+    """How many processors' worth of time a group may use; None where it is not limited, or that cannot be read."""
     with suppress(OSError, ValueError):
         most, period = (group / "cpu.max").read_text().split()
         return None if most == "max" else int(most) / int(period)
@@ -153,7 +153,7 @@ def quota(group: Path) -> float | None:
 
 
 def throttled(group: Path) -> float | None:
-    """Seconds in all for which a group has waited for its quota; None where nobody counts."""
+    """Seconds in all for which a group has waited for its quota; None where that is not counted."""
     try:
         rows = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
         if "throttled_usec" in rows:

@@ -5,9 +5,9 @@ writes beyond 95 % (``cluster.routing.allocation.disk.watermark.*``, ``DiskThres
 disks of their own share this machine's disk, most of which is others': a disk of 250 GB that is 97 % full has room for
 a thousand labs. So these labs count free bytes instead. That is no production's setting, and the plan says so.
 
-OpenSearch takes shares or bytes, and refuses a mixture. Whoever sets one of the watermarks has therefore all of them:
-a topology that names one gets none of ours, nor does the lab of an experiment of which a fault changes one. Nodes with
-disks of their own keep OpenSearch's shares: ``disk.full`` fills to these.
+OpenSearch takes shares or bytes, and refuses a mixture. So one hand sets all of them: a topology that names one gets
+none of ours, nor does the lab of an experiment of which a fault changes one. Nodes with disks of their own keep
+OpenSearch's shares: ``disk.full`` fills to these.
 """
 
 from __future__ import annotations
