@@ -64,7 +64,8 @@ def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunR
     refuse_unready(experiment, reporter)
     refuse_lacking(experiment, options.providers, options.lab, options.kind)
     refuse_leftovers()
-    space.refuse_scarce(space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None))
+    wanted = space.wanted([experiment], options.out, kind=options.kind, own_lab=options.lab is None)
+    space.refuse_scarce([*wanted, space.temporary()])
     with sole_run(options.lab):
         return _run(experiment, options, reporter)
 

@@ -8,6 +8,7 @@ before their deadlines. What is kept aside for the end of a run is here too.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from chaos.base import paths
 from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, Topology
+from chaos.observe.disks import FOR_RECORD
 from chaos.run import commanding
 from chaos.target.labs import kinds, watermarks
 
@@ -225,6 +227,11 @@ def wanted(
             most = max(of_engine(each, _size(data)).bytes for each in experiments)
             found.append(Wanted(f"data of {lab}", data, Need(most), "make room there: it is the Docker engine's"))
     return found
+
+
+def temporary() -> Wanted:
+    """What must be free for temporary files, of this process and of nodes."""
+    return Wanted("temporary files", Path(tempfile.gettempdir()), Need(FOR_RECORD), "make room, or set $TMPDIR")
 
 
 def in_state(what: str, need: Need) -> Wanted:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import synthetic
+from hypothesis import given
+from hypothesis import strategies as st
 from mutations import Stored
 from synthetic import T0, S, Story, expect, mixed
 
@@ -233,3 +236,17 @@ def test_what_was_promised_is_taken_back_where_it_did_not_stay_so() -> None:
 
 def test_a_story_without_limits_is_a_story_of_before() -> None:
     assert usable.words(Record(Story(chapters=synthetic.slow_zone().chapters).history())) is None
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=4, max_size=12))
+def test_a_limit_never_makes_more_time_free(busy: list[float]) -> None:
+    """Whatever the sets of processors did, the time without a free one is no less than that of the whole machine."""
+    story = Story(chapters=[synthetic.Chapter("healthy", 4)], rules=2, starved=((0.5, 1.5),), rate=5.0)
+    stored = Stored.of(story.history())
+    stored.plan["machine"] = {"processors": 2, "usable": {"processors": [0], "of": 2, "quota": None}}
+    alone = Clock(Record(stored.history()))
+    slices = [[T0 + n * S // 10, T0 + (n + 1) * S // 10, share] for n, share in enumerate(busy)]
+    stored.driver[-1]["usable"] = [{"of": [0], "slices": slices}]
+    both = Clock(Record(stored.history()))
+    edges = np.arange(T0, T0 + 4 * S, S // 10)
+    assert (both.between(edges[:-1], edges[1:]) >= alone.between(edges[:-1], edges[1:]) - 1e-9).all()

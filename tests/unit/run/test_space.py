@@ -165,3 +165,12 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, below: str) -> 
 )
 def test_bytes_for_people(count: int, shown: str) -> None:
     assert space.size(count) == shown
+
+
+def test_temporary_files_need_room_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: Any) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    free(16 * MIB)
+    space.refuse_scarce([space.temporary()])
+    free(15 * MIB)
+    with pytest.raises(InvalidInput, match=r"temporary files .* 15 MiB are free; make room, or set \$TMPDIR"):
+        space.refuse_scarce([space.temporary()])
