@@ -43,8 +43,8 @@ from chaos.checks.standing import DRIVER, Stoppage
 
 MACHINE = starved.NONE_FREE
 TIMEOUT = OUTCOMES["timeout"]
-NEVER = [OUTCOMES[name] for name in ("ok", "unknown")]
-"""Outcomes that are no failure, or that were not recorded."""
+NEVER = [OUTCOMES[name] for name in ("ok", "unknown", "wrong")]
+"""Outcomes that are no failure, that were not recorded, or that no pause explains."""
 NOBODY = Clock.of(())
 
 

@@ -1,7 +1,7 @@
 """Good arrivals: what share of the users' requests was answered fully and in time.
 
 A = good / SCHEDULED, per operation and phase. Good
-is outcome ok and latency, from the intended start, within the objective. A partial answer, a slow one, an
+is outcome ok and latency, from the intended start, within the objective. A partial answer, a wrong or a slow one, an
 arrival without an outcome and one that the driver dropped are all not good: leaving them out is how outages
 vanish.
 """
@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 from chaos.base import text
+from chaos.checks import wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
@@ -59,12 +60,10 @@ def measure(record: Record, op: str, span: Span, comparison: str = "<", target: 
             f"only {text.count(scheduled)} arrivals in the phase, {text.count(least)} needed for this target",
             **counts,
         )
-    return Measure(
-        good / scheduled,
-        "share",
-        f"{text.count(good)} good of {text.count(scheduled)} scheduled",
-        evidence=dict(counts),
-    )
+    says = f"{text.count(good)} good of {text.count(scheduled)} scheduled"
+    if number := counts["outcomes"].get("wrong", 0):  # type: ignore[union-attr]
+        says = f"{says}; {wrong.says(record, op, span, number)}"
+    return Measure(good / scheduled, "share", says, evidence=dict(counts))
 
 
 def _measure(record: Record, wanted: Expected, span: Span) -> Measure:

@@ -140,6 +140,7 @@ class Record:
         self.cas: list[dict[str, Any]] = list(getattr(history, "cas", ()))
         self.probes: list[dict[str, Any]] = list(getattr(history, "probes", ()))
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
+        self.wrong: list[dict[str, Any]] = list(getattr(history, "wrong", ()))
         self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
         self.slis: list[dict[str, Any]] = list(getattr(history, "slis", ()))
         self.foreign: list[dict[str, Any]] = list(getattr(history, "foreign", ()))

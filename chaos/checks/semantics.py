@@ -8,6 +8,7 @@ late           answered completely, but after the objective
 partial        status 2xx with something missing: shards failed, it timed out inside, too few hits, a replica failed
 rejected       429
 server_error   5xx
+wrong          status 2xx, whole by its own word, and not what was asked for: another document, hits that do not match
 garbled        an answer that cannot be read: no HTTP, cut short, no JSON, or JSON of another shape
 refused        the connection was refused, or the client did not trust the server's certificate
 reset          the connection was closed before an answer began, or reset under way
@@ -36,6 +37,7 @@ NAMES = (
     "partial",
     "rejected",
     "server_error",
+    "wrong",
     "garbled",
     "refused",
     "reset",

@@ -55,6 +55,11 @@ class Outcome(IntEnum):
     middle of an answer leaves the same bytes as a proxy that cuts answers short, and nobody at this end can tell them
     apart: the name says what came and not who did it. Only where TCP itself reports a torn connection it is a reset.
     """
+    WRONG = 11
+    """Answered 2xx, readable, whole by its own word, and not what was asked for: another document or another index,
+    hits that do not match, are twice there or are fewer than it counts, fewer shards than the index has, a write that
+    no copy took (:mod:`chaos.load.right`). Never good, and of a write no acknowledgement. It says what came, and not
+    who sent it: a proxy that forges answers looks like a node that does. Runs under rules 1 have none."""
 
 
 NO_INDEX = 255

@@ -44,6 +44,7 @@ from chaos.history.writer import (
     SLIS,
     STALE,
     TABLES,
+    WRONG,
 )
 from chaos.history.writer import SCHEDULED as SCHEDULED_FILE
 
@@ -126,6 +127,11 @@ class History:
     def stale(self) -> list[dict[str, Any]]:
         """Reads of the load whose answer was whole and lacked documents that must be there, one line each."""
         return _json_lines(self.folder / "history" / STALE)
+
+    @cached_property
+    def wrong(self) -> list[dict[str, Any]]:
+        """Examples of answers that were not what was asked for, as in :mod:`chaos.load.examples`."""
+        return _json_lines(self.folder / "history" / WRONG)
 
     @cached_property
     def echo(self) -> list[dict[str, Any]]:

@@ -13,8 +13,10 @@ three zones and three keys would give each key the same two for ever. Every oper
 
 ``fail`` means that it surely changed nothing: a read without an answer, a cas for which no connection was made.
 Any other cas without a yes is ``info``, a conflict too: the cluster may have repeated the request by itself, and
-the repetition met its own first try (OpenSearch's ConcurrentSeqNoVersioningIT). What has status 2xx and says no value
-or no version is garbled, so it is no yes.
+the repetition met its own first try (OpenSearch's ConcurrentSeqNoVersioningIT). What has status 2xx and says no
+value or no version is garbled, so it is no yes. Nor is one that speaks of another document, or of no copy that took it
+(wrong, :mod:`chaos.load.right`). A read of the right id whose fields contradict each other stays a read, and is told as
+wrong.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ from chaos.base.ids import cas_id
 from chaos.history.format import Outcome
 from chaos.history.writer import CAS, Broken
 from chaos.load.config import CasConfig
+from chaos.load.examples import Told
 from chaos.load.exchange import Answer, Paced, Send, ask
+from chaos.load.right import CONTENT, Judge, fields_of
 from chaos.load.turns import order
 from chaos.load.workload import Workload
-from chaos.opensearch.requests import document_path
+from chaos.opensearch.requests import WRITE_FIELDS, document_path
 
-_READ = "?filter_path=found,_seq_no,_primary_term,_source."
-_WRITE = "filter_path=result,_shards,_seq_no,_primary_term"
+_READ = "?filter_path=_index,_id,found,_seq_no,_primary_term,_source"
 _TURNS = {"read": 1000, "cas": 1001}
 _ZONES = 3000
 """Tells the orders of client zones from other orders of the same seed."""
@@ -61,6 +64,8 @@ class CompareAndSet(Paced):
         timeout_s: float,
         seed: int,
         broken: Broken,
+        judge: Judge,
+        told: Told,
     ) -> None:
         super().__init__(config.rate, at_once=max(10, int(config.rate * timeout_s * 3)), file=out / CAS, broken=broken)
         self._seed = seed
@@ -69,6 +74,7 @@ class CompareAndSet(Paced):
         self._zones, self._nodes = zones, nodes
         self._sender = sender
         self._timeout_s = timeout_s
+        self._judge, self._told = judge, told
 
     def due(self, number: int) -> float:
         """Two attempts at the same moment, then two intervals of rest."""
@@ -87,7 +93,7 @@ class CompareAndSet(Paced):
         self, op: int, process: int, f: str, key: str, zone: int, read: dict[str, Any] | None = None
     ) -> dict[str, Any] | None:
         """Carry out one operation and write it down. What a get has read, None when it has read no document."""
-        path, body, said = f"/{self._index}/_doc/{key}{_READ}{self._workload.value}", None, {}
+        path, body, said = f"/{self._index}/_doc/{key}{_READ}", None, {}
         if read is not None:
             value = process + 1  # 0 is there before the load
             said = {
@@ -96,16 +102,31 @@ class CompareAndSet(Paced):
                 "if_primary_term": read["primary_term"],
             }
             condition = f"if_seq_no={read['seq_no']}&if_primary_term={read['primary_term']}"
-            path = document_path(self._index, key, f"{condition}&{_WRITE}", self._alias)
+            path = document_path(self._index, key, f"{condition}&{WRITE_FIELDS}", self._alias)
             body = json.dumps(self._workload.content(key, value), separators=(",", ":"))
         self.note("invoke", op=op, process=process, f=f, key=key, zone=self._zones[zone], **said)
         method, shape = ("GET", "get") if read is None else ("PUT", "index")
-        answer = ask(self._sender(zone, f, process), shape, method, path, body, self._timeout_s)
+
+        def wrong(status: int, data: Any) -> str:
+            if read is None:
+                return self._judge.named("get of", key, data, fields_of(path))
+            return self._judge.write(status, data, key, fields_of(path), over=read["seq_no"])
+
+        answer = ask(self._sender(zone, f, process), shape, method, path, body, self._timeout_s, wrong)
         kind, found = of_read(answer, self._workload.value) if read is None else of_write(answer)
         outcome = Outcome.GARBLED if kind != "ok" and answer.outcome is Outcome.OK else Outcome(answer.outcome)
         node = None if answer.node is None else self._nodes[answer.node]
         self.note(kind, op=op, outcome=outcome.name.lower(), status=answer.status, node=node, **found)
+        if says := answer.wrong or self._contradicts(key, answer, found):
+            self._told(f"cas.{'read' if read is None else 'write'}", says, node)
         return found if kind == "ok" and found.get("seq_no") is not None else None
+
+    def _contradicts(self, key: str, answer: Answer, found: dict[str, Any]) -> str:
+        """What is wrong with the content of a key that a read has shown."""
+        value = found.get("value")
+        if value is None or not isinstance(answer.data, dict):
+            return ""
+        return self._judge.document(answer.data, key, CONTENT, self._workload.content(key, value))
 
 
 def key_of(number: int, keys: int) -> int:

@@ -164,6 +164,12 @@ class DriverConfig(_Data):
     operations: tuple[OperationConfig, ...] = Field(min_length=1, max_length=254)
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
+    shards: int | None = Field(default=None, ge=1)
+    """Primary shards of the index as it was set up; a search that speaks of others is wrong. None: nobody knows."""
+    copies: int | None = Field(default=None, ge=1)
+    """Copies of each shard, primaries too, so long as the load lasts. None: nobody knows, or they are to change."""
+    visible_after_s: float | None = Field(default=None, ge=0)
+    """Seconds until an acknowledged document must be found by searches; None: nobody can say."""
     queries: Path | None = None
     """A file of searches that are sent instead of the workload's requests (:mod:`chaos.load.queries`) …"""
     readable: tuple[str, ...] = ()
@@ -181,6 +187,12 @@ class DriverConfig(_Data):
     """How targets are spoken to; holds references, never secrets."""
     pool: int | None = Field(default=None, ge=1)
     """How many requests may be under way at once; None: as many as can wait for the client's timeout."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        kept = ("shards", "copies", "visible_after_s")
+        return {key: value for key, value in data.items() if key not in kept or value is not None}
 
     @property
     def at_once(self) -> int:

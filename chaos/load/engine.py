@@ -37,11 +37,14 @@ from chaos.load.balancer import Balancer
 from chaos.load.cas import CompareAndSet, turn_of
 from chaos.load.clients import Trace, by_default_policy, single
 from chaos.load.config import ClientHost, DriverConfig, Target
+from chaos.load.examples import Examples
 from chaos.load.exchange import Paced, Send
+from chaos.load.known import Known
 from chaos.load.network import connection_class, named_by_controller, namespace
-from chaos.load.outcomes import is_stale, of_answer, of_error
+from chaos.load.outcomes import of_error
 from chaos.load.processors import busy, busy_of, places
 from chaos.load.pulse import LATE_NS, Pulse
+from chaos.load.right import Judge
 from chaos.load.said import Said
 from chaos.load.schedule import SECOND, Schedule
 from chaos.load.turns import client_of, mixed
@@ -58,8 +61,8 @@ assert _ROW.size == ARRIVAL.itemsize
 _FLUSH_S = 0.25
 _SLICE_S = 0.1
 _NAMES = [outcome.name.lower() for outcome in Outcome]
-_OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN = (
-    int(o) for o in (Outcome.OK, Outcome.PARTIAL, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN)
+_OK, _PARTIAL, _TIMEOUT, _DROPPED, _UNKNOWN, _WRONG = (
+    int(o) for o in (Outcome.OK, Outcome.PARTIAL, Outcome.TIMEOUT, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.WRONG)
 )
 _PROBE_TURN = 1000
 """The number under which a balancer counts the turns of the probes; operations are below, compare-and-set is above."""
@@ -190,6 +193,14 @@ class Engine:
         self._sent = self._dropped = self._surprises = 0
         self._stale: EventWriter | None = None
         self._stale_reads = 0
+        self._wrong = Examples(out, self._broken)
+        self._known = Known(
+            self._workload.found_by,
+            config.documents,
+            keys=config.cas.keys if config.cas is not None else 0,
+            visible_after_s=config.visible_after_s,
+        )
+        self._judge = Judge(self._workload, self._known, config.index, shards=config.shards, copies=config.copies)
         self._checks = self._checks_on_data()
 
     def _checks_on_data(self) -> list[Paced]:
@@ -211,6 +222,8 @@ class Engine:
                     seed=config.seed,
                     timeout_s=self._patience,
                     broken=self._broken,
+                    judge=self._judge,
+                    told=self._wrong.note,
                 )
             )
         if config.visibility is not None:
@@ -237,6 +250,9 @@ class Engine:
                     direct=to,
                     timeout_s=self._patience,
                     broken=self._broken,
+                    judge=self._judge,
+                    known=self._known,
+                    told=self._wrong.note,
                 )
             )
         return checks
@@ -323,10 +339,11 @@ class Engine:
             self._stop_ns = time.monotonic_ns()
         last: dict[str, Any] = {"stopped_ns": self._stop_ns, "processors": self._slices, "stale": self._stale_reads}
         last |= self._taken_apart()
-        last["pulse"] = self._pulse.taken()
+        last |= {"pulse": self._pulse.taken(), "wrong": dict(self._wrong.counts)}
         if errors := self._said.taken():
             last["errors"] = errors
-        files: list[Paced | EventWriter | RowWriter] = [*self._checks, self._rows, self._plan_rows]
+        files: list[Paced | EventWriter | RowWriter | Examples] = [*self._checks, self._rows, self._plan_rows]
+        files.append(self._wrong)
         for file in [*files, self._stale] if self._stale is not None else files:
             with suppress(OSError):  # ``_broken`` has heard of it
                 file.close()
@@ -402,6 +419,7 @@ class Engine:
         trace = Trace()
         client = client_of(k, op, len(self._zones), self._config.seed)
         outcome, status, length = _UNKNOWN, 0, 0
+        asked = None
         # one timer for the whole request, from sending to the last byte; sockets then need none of their own
         timer = None if self._library_policy else Timeout.start_new(self._config.client.timeout_s)
         try:
@@ -410,12 +428,16 @@ class Engine:
             writes = self._writes if operation.answer == "index" else None
             request = (writes or self._requests).of(operation.kind, k)
             path = request.path if writes is None else requiring_alias(request.path)
+            asked = self._judge.sent(operation.answer, k, request, path, start)
             status, text = zone.sender(op)(request.method, path, body=request.body, headers=trace)
             length = len(text)
-            outcome = of_answer(operation.answer, status, text, least_hits=request.least_hits)
+            judged = self._judge.of(asked, status, text, time.monotonic_ns())
+            outcome = judged.outcome
             if outcome == _PARTIAL:
                 self._said.partial(operation.name, status, text, self._name_of(trace))
-            if outcome == _PARTIAL and is_stale(operation.answer, status, text, least_hits=request.least_hits):
+            if judged.says:
+                self._note_wrong(k, op, trace, judged.says)
+            elif judged.stale:
                 self._note_stale(k, op, trace)
         except Timeout as fired:
             if fired is not timer:
@@ -427,7 +449,11 @@ class Engine:
             if outcome == _UNKNOWN:
                 self._surprise(error)
             elif outcome == _PARTIAL:
-                self._note_stale(k, op, trace)
+                if says := self._judge.missing(asked, error):
+                    outcome = _WRONG
+                    self._note_wrong(k, op, trace, says)
+                else:
+                    self._note_stale(k, op, trace)
         finally:
             if timer is not None:
                 timer.close()
@@ -482,6 +508,10 @@ class Engine:
     def _name_of(self, trace: Trace) -> str | None:
         """The node that a request went to last."""
         return None if trace.node is None else self._config.targets[trace.node].node
+
+    def _note_wrong(self, k: int, op: int, trace: Trace, says: str) -> None:
+        """Write down an answer that was not what was asked for."""
+        self._wrong.note(self._config.operations[op].name, says, self._name_of(trace), k)
 
     def _surprise(self, error: BaseException) -> None:
         """An exception that means nothing known: an error of this driver, so it must be seen."""

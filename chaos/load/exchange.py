@@ -7,7 +7,6 @@ and when it has been answered: a request that a killed driver left behind is kno
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +21,9 @@ from opensearchpy.exceptions import TransportError
 from chaos.history.format import Outcome
 from chaos.history.writer import Broken, EventWriter
 from chaos.load.clients import Trace
-from chaos.load.outcomes import of_answer, of_error, of_status
+from chaos.load.outcomes import answered, of_error
 from chaos.load.schedule import SECOND
+from chaos.opensearch.rest import UNREADABLE
 
 Send = Callable[..., Any]
 """``perform_request`` of a client's transport."""
@@ -33,7 +33,7 @@ Send = Callable[..., Any]
 class Answer:
     """What came of a request. ``data``: the decoded body, also of an error; None when there is none to read.
 
-    ``outcome`` is ok for every status 2xx with a body of the right shape, whatever else it says.
+    ``outcome`` is ok for every status 2xx with a body of the right shape that is not wrong, whatever else it says.
     """
 
     outcome: Outcome
@@ -41,6 +41,8 @@ class Answer:
     node: int | None
     attempts: int
     data: Any
+    wrong: str = ""
+    """What is wrong with it, in words; then there is no ``data``."""
 
     @property
     def never_sent(self) -> bool:
@@ -48,21 +50,30 @@ class Answer:
         return self.attempts <= 1 and self.outcome in (Outcome.REFUSED, Outcome.DROPPED)
 
 
-def ask(send: Send, kind: str, method: str, path: str, body: str | None, timeout_s: float) -> Answer:
+def ask(
+    send: Send,
+    kind: str,
+    method: str,
+    path: str,
+    body: str | None,
+    timeout_s: float,
+    wrong: Callable[[int, Any], str] = lambda status, data: "",
+) -> Answer:
     """Send one request; never raises for what the cluster does. ``timeout_s``: from sending to the last byte.
 
-    ``kind``: as :func:`of_answer` has it; a body that is no answer to that is garbled, and not handed on.
+    ``kind``: as :func:`answered` has it; a body that is no answer to that is garbled, and not handed on. ``wrong``:
+    says of a status 2xx and its body what is wrong with it (:mod:`chaos.load.right`), or nothing.
     """
     trace = Trace()
-    outcome, status, data = Outcome.UNKNOWN, 0, None
+    outcome, status, data, says = Outcome.UNKNOWN, 0, None, ""
     timer = Timeout.start_new(timeout_s)
     try:
         status, text = send(method, path, body=body, headers=trace)
-        outcome = of_status(status)
-        if outcome is Outcome.OK and of_answer(kind, status, text) is Outcome.GARBLED:
-            outcome = Outcome.GARBLED
-        else:
-            data = json.loads(text)
+        outcome, data = answered(kind, status, text)
+        if outcome is Outcome.PARTIAL:
+            outcome = Outcome.OK
+        if outcome is Outcome.OK:
+            outcome, data, says = _right(status, data, wrong)
     except Timeout as fired:
         if fired is not timer:
             raise
@@ -73,7 +84,15 @@ def ask(send: Send, kind: str, method: str, path: str, body: str | None, timeout
             data = error.info
     finally:
         timer.close()
-    return Answer(outcome, status, trace.node, trace.attempts, data)
+    return Answer(outcome, status, trace.node, trace.attempts, data, says)
+
+
+def _right(status: int, data: Any, wrong: Callable[[int, Any], str]) -> tuple[Outcome, Any, str]:
+    try:
+        says = wrong(status, data)
+    except UNREADABLE:
+        return Outcome.GARBLED, None, ""
+    return (Outcome.WRONG, None, says) if says else (Outcome.OK, data, "")
 
 
 class Allowance:

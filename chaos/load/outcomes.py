@@ -4,7 +4,8 @@ HTTP 200 is not success: a search answers 200 with the shards it could reach, a 
 and a write 201 although a replica failed. Such answers are ``partial``. A partial *write* is still
 acknowledged: the primary holds it and has told the client so.
 
-Partial is what a whole answer says of itself. One that cannot be read, or is JSON of another shape than the operation
+Partial is what a whole answer says of itself. Whether one that says it is whole is also what was asked for is judged in
+:mod:`chaos.load.right`. One that cannot be read, or is JSON of another shape than the operation
 must have, says nothing: it is ``garbled``, and a garbled write is acknowledged by nobody. Under other statuses than 2xx
 the status alone decides, as it does for a gateway's page of HTML, unless not even HTTP's own rules were kept.
 """
@@ -39,38 +40,26 @@ def of_status(status: int) -> Outcome:
     return Outcome.SERVER_ERROR
 
 
-def of_answer(kind: str, status: int, text: str | bytes, *, least_hits: int = 0) -> Outcome:
-    """The outcome of an answered request.
+def of_answer(kind: str, status: int, text: str | bytes) -> Outcome:
+    """The outcome of an answered request by what it says of itself; see :func:`answered`."""
+    return answered(kind, status, text)[0]
 
-    ``kind``: ``search``, ``get``, ``index``, ``bulk`` or ``query``. ``least_hits``: how many documents a search must
-    find at least; one that finds fewer has not looked everywhere, whatever its shard counts say.
-    A 2xx answer that is not the JSON it should be is garbled.
+
+def answered(kind: str, status: int, text: str | bytes) -> tuple[Outcome, Any]:
+    """The outcome of an answered request by what it says of itself, and the decoded answer where it is one.
+
+    ``kind``: ``search``, ``get``, ``index``, ``bulk`` or ``query``. A 2xx answer that is not the JSON it should be is
+    garbled. The answer is None for that, and for every status but 2xx.
     """
     outcome = of_status(status)
     if outcome is not Outcome.OK:
-        return outcome
+        return outcome, None
     judged = _WHOLE[kind]
     try:
-        whole = judged(json.loads(text), least_hits)
-    except UNREADABLE:
-        return Outcome.GARBLED
-    return Outcome.OK if whole else Outcome.PARTIAL
-
-
-def is_stale(kind: str, status: int, text: str | bytes | None, *, least_hits: int = 0) -> bool:
-    """Whether an answer that was partial came from every shard asked, and still lacked what must be there.
-
-    ``text`` None: a get that found nothing. Such an answer is stale (or its documents are lost), not cut short.
-    """
-    if kind == "get":
-        return status == 404
-    if kind != "search" or text is None:
-        return False
-    try:
         answer = json.loads(text)
-        return _whole_search(answer, 0) and not _whole_search(answer, least_hits)
+        return (Outcome.OK if judged(answer) else Outcome.PARTIAL), answer
     except UNREADABLE:
-        return False
+        return Outcome.GARBLED, None
 
 
 # Whether an answer says that it is whole. Each raises one of UNREADABLE for one of another shape: null or "0" instead
@@ -86,23 +75,23 @@ def _searched(answer: dict[str, Any]) -> bool:
     return not timed_out and failed == 0 and successful >= total
 
 
-def _whole_query(answer: dict[str, Any], _: int) -> bool:
+def _whole_query(answer: dict[str, Any]) -> bool:
     """A search whose hits nobody counts: it may ask for no total."""
     if type(answer["hits"]["hits"]) is not list:
         raise TypeError("hits that are no list")
     return _searched(answer)
 
 
-def _whole_search(answer: dict[str, Any], least_hits: int) -> bool:
+def _whole_search(answer: dict[str, Any]) -> bool:
     found = answer["hits"]["total"]
     if type(found) is dict:
         found = found["value"]
     if type(found) is not int:
         raise TypeError("a count that is no number")
-    return _searched(answer) and found >= least_hits
+    return _searched(answer)
 
 
-def _whole_write(answer: dict[str, Any], _: int) -> bool:
+def _whole_write(answer: dict[str, Any]) -> bool:
     failed = answer["_shards"]["failed"]
     if type(failed) is not int or answer["result"] not in ("created", "updated"):
         raise TypeError("no answer to a write")
@@ -110,14 +99,14 @@ def _whole_write(answer: dict[str, Any], _: int) -> bool:
     return failed == 0
 
 
-def _whole_get(answer: dict[str, Any], _: int) -> bool:
+def _whole_get(answer: dict[str, Any]) -> bool:
     found = answer["found"]
     if type(found) is not bool:
         raise TypeError("found neither true nor false")
     return found
 
 
-def _whole_bulk(answer: dict[str, Any], _: int) -> bool:
+def _whole_bulk(answer: dict[str, Any]) -> bool:
     errors = answer["errors"]
     if type(errors) is not bool:
         raise TypeError("errors neither true nor false")

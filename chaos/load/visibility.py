@@ -16,6 +16,8 @@ sent; ``written`` (``n``, ``acknowledged``, ``outcome``, ``status``, ``node``); 
 asked for if the node gave no whole answer to any, else null); ``unseen`` (``n``, ``node``, ``zone``,
 ``missed``: when the last whole answer without it was asked for, null when no node gave one; ``away``: the last search
 had no whole answer). ``t`` is when the answer was there.
+An answer that is wrong (:mod:`chaos.load.right`) is told as such, and is no answer here: no acknowledgement, nothing
+found and nothing missed.
 """
 
 from __future__ import annotations
@@ -33,10 +35,13 @@ from chaos.base.ids import probe_id
 from chaos.history.format import Outcome
 from chaos.history.writer import PROBES, Broken
 from chaos.load.config import VisibilityConfig
+from chaos.load.examples import Told
 from chaos.load.exchange import Allowance, Paced, Send, ask
+from chaos.load.known import Known
+from chaos.load.right import EVERY, Judge, fields_of
 from chaos.load.turns import at, mixed
 from chaos.load.workload import Workload
-from chaos.opensearch.requests import document_path
+from chaos.opensearch.requests import WRITE_FIELDS, document_path
 
 _EARLY_S = (0.002, 0.01, 0.05, 0.25)
 """Pauses between gets while the write is under way; the last again and again."""
@@ -76,6 +81,9 @@ class Visibility(Paced):
         timeout_s: float,
         seed: int,
         broken: Broken,
+        judge: Judge,
+        known: Known,
+        told: Told,
     ) -> None:
         super().__init__(
             config.rate,
@@ -89,6 +97,7 @@ class Visibility(Paced):
         self._sender, self._direct = sender, direct
         self._timeout_s = timeout_s
         self._seed = seed
+        self._judge, self._known, self._told = judge, known, told
         self._looks = Allowance(config.most_looks)
 
     def turn(self, number: int) -> None:
@@ -98,9 +107,15 @@ class Visibility(Paced):
         looks = [gevent.spawn(self._look, number, node, written) for node in range(len(self._nodes))]
         id = probe_id(number)
         self.note("write", n=number, id=id, zone=self._zones[zone])
-        path = document_path(self._index, id, "filter_path=result,_shards", self._alias)
-        answer = ask(self._sender(zone), "index", "PUT", path, self._workload.body(id), self._timeout_s)
+        path = document_path(self._index, id, WRITE_FIELDS, self._alias)
+        self._known.sent(id)
+
+        def wrong(status: int, data: Any) -> str:
+            return self._judge.write(status, data, id, fields_of(path))
+
+        answer = ask(self._sender(zone), "index", "PUT", path, self._workload.body(id), self._timeout_s, wrong)
         written.acknowledged = answer.outcome is Outcome.OK
+        node = None if answer.node is None else self._nodes[answer.node][0]
         self.note(
             "written",
             n=number,
@@ -108,8 +123,12 @@ class Visibility(Paced):
             sent=not answer.never_sent,
             outcome=Outcome(answer.outcome).name.lower(),
             status=answer.status,
-            node=None if answer.node is None else self._nodes[answer.node][0],
+            node=node,
         )
+        if written.acknowledged:
+            self._known.acknowledged(id, time.monotonic_ns())
+        if answer.wrong:
+            self._told("probe.write", answer.wrong, node)
         written.done.set()
         gevent.joinall(looks)
 
@@ -135,8 +154,15 @@ class Visibility(Paced):
     def _get(self, send: Send, where: dict[str, Any], *, only_found: bool) -> bool | None:
         self._looks.take()
         began = time.monotonic_ns()
-        path = f"/{self._index}/_doc/{probe_id(where['n'])}?preference=_local&filter_path=found"
-        answer = ask(send, "get", "GET", path, None, self._timeout_s)
+        id = probe_id(where["n"])
+        path = f"/{self._index}/_doc/{id}?preference=_local&filter_path=_index,_id,found,_source"
+
+        def wrong(_: int, data: Any) -> str:
+            return self._judge.document(data, id, EVERY)
+
+        answer = ask(send, "get", "GET", path, None, self._timeout_s, wrong)
+        if answer.wrong:
+            self._told("probe.get", answer.wrong, where["node"])
         said = answer.data.get("found") if isinstance(answer.data, dict) else None
         found = said if isinstance(said, bool) else None
         if found or not only_found:
@@ -147,9 +173,13 @@ class Visibility(Paced):
         id = probe_id(where["n"])
         path = (
             f"/{self._index}/_search?routing={id}&preference=_local&request_cache=false"
-            "&filter_path=timed_out,_shards,hits.total"
+            "&filter_path=timed_out,_shards,hits.total,hits.hits._index,hits.hits._id"
         )
-        query = json.dumps({"size": 0, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
+        query = json.dumps({"size": 2, "track_total_hits": True, "query": {"ids": {"values": [id]}}})
+
+        def wrong(_: int, data: Any) -> str:
+            return self._judge.by_id(data, id)
+
         deadline = time.monotonic() + self._within_s
         missed, silent, searches, hits = None, None, 0, None
         while not self.closed:
@@ -157,7 +187,10 @@ class Visibility(Paced):
             if self.given_up:
                 return
             began = time.monotonic_ns()
-            hits = hits_of(ask(send, "search", "POST", path, query, self._timeout_s).data)
+            answer = ask(send, "search", "POST", path, query, self._timeout_s, wrong)
+            if answer.wrong:
+                self._told("probe.search", answer.wrong, where["node"])
+            hits = hits_of(answer.data)
             searches += 1
             if hits:
                 self.note("seen", **where, began=began, hits=hits, searches=searches, silent=silent)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from opensearchpy import OpenSearch
@@ -30,13 +30,23 @@ TRIED = 50
 """Documents of each kind of id that are looked at before a workload is taken."""
 
 
+Asked = str | int
+"""What a search of the load asks for: a group, a word. Documents say by which of these they are found."""
+
+
 class Request(NamedTuple):
-    """One request of the load, as it goes over the wire. ``least_hits``: what a search must find at least."""
+    """One request of the load, as it goes over the wire. ``least_hits``: what a search must find at least.
+
+    ``asks``: what a search asks for (:meth:`Workload.found_by`); None where nobody can say which documents match it.
+    Its answer is held against what its path and body ask for: the fields that ``filter_path`` names must be in each
+    hit, ``size`` says how many hits there are (:mod:`chaos.load.right`).
+    """
 
     method: str
     path: str
     body: str | None
     least_hits: int = 0
+    asks: Asked | None = None
 
 
 class Requests(Protocol):
@@ -85,6 +95,14 @@ class Workload(ABC):
     @abstractmethod
     def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
         """The whole content of a document; of a key the one with which it holds ``value``. Raises as above."""
+
+    def found_by(self, doc_id: str) -> Collection[Asked]:
+        """What the load's searches can ask for (:attr:`Request.asks`) and must then find this document, once it is
+        visible, and must not find it where they ask for anything else. By default nothing is held against searches.
+
+        Raises ``ValueError`` for an id that is none of ours.
+        """
+        return ()
 
     def body(self, doc_id: str) -> str:
         """A document as it goes over the wire."""

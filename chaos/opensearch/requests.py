@@ -20,6 +20,10 @@ NO_VERSION = -1
 """What a first change of weights must name."""
 
 
+WRITE_FIELDS = "filter_path=_index,_id,result,_shards,_seq_no,_primary_term"
+"""Of the answer to a write of one document what says whether it is that write's (:mod:`chaos.load.right`)."""
+
+
 def write_alias(index: str) -> str:
     """The alias by which our documents are written to an index of ours; it goes with the index.
 

@@ -533,6 +533,7 @@ DATA_CHECKS = {
     "compare_and_set": "Compare-and-set, linearizable per key",
     "visibility": "Time until an acknowledged write is searchable",
     "staleness": "Dirty and stale reads",
+    "wrong_answers": "Answers that were not what was asked for",
 }
 
 

@@ -71,6 +71,10 @@ _MAC = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])")
 _HOST = re.compile(rf"(?<![\w.\-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?:{SUFFIXES})(?![\w\-]|\.\w)")
 
 
+_LINES = ("cas", "probes", "stale", "wrong", "echo", "foreign")
+"""Parts of a history that are lines, each redacted as it is."""
+
+
 class Redactor:
     """Replaces names in strings and in whole JSON values. The same name is always the same pseudonym."""
 
@@ -198,7 +202,7 @@ def redacted(history: History) -> tuple[History, Redactor]:
             "clean": redactor.value(history.clean),
             "audit": _audit(history.audit, redactor),
             "seal": history.seal,
-            **{name: redactor.value(getattr(history, name)) for name in ("cas", "probes", "stale", "echo", "foreign")},
+            **{name: redactor.value(getattr(history, name)) for name in _LINES},
             # what a Prometheus said in words may have any label in it, by itself
             "slis": [redactor.value({**line, "said": None}) for line in history.slis],
             "arrivals": _renamed(history.arrivals, redactor),

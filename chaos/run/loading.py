@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 
 from chaos.base.addresses import Address
 from chaos.base.errors import LabError
@@ -29,10 +30,11 @@ from chaos.load.driver import Driver, DriverError
 from chaos.observe.counted import Counted
 from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
+from chaos.opensearch.administration import explicit_settings
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, lacking, newest, views
-from chaos.run import commanding, on_target, plan, taking
+from chaos.run import commanding, on_target, plan, shape, taking
 from chaos.run.on_target import most_looks
 from chaos.run.state import DRIVER, RunState
 from chaos.target.wiring import HTTP
@@ -80,6 +82,9 @@ class Loading(RunState):
             arrivals=load.arrivals,
             workload=load.workload,
             documents=load.documents,
+            shards=self.shape.shards,
+            copies=self.shape.copies,
+            visible_after_s=self.shape.visible_after_s,
             cas=CasConfig(rate=float(load.cas.rate), keys=load.cas.keys) if load.cas else None,
             visibility=VisibilityConfig(
                 rate=float(load.visibility.rate),
@@ -209,6 +214,7 @@ class Loading(RunState):
                 administer(self.lab, "POST", "/_cluster/reroute?retry_failed=true&metric=none")
         self.stop.check()
         taking.refuse_unknown(self.lab, self.experiment, self.index, ours=self.there is None)
+        self.look_at_the_index(through)
         self.configuration.start()
         self.disks.start()
         if self.passages is not None:
@@ -246,6 +252,14 @@ class Loading(RunState):
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
             + f" from zones {', '.join(self.experiment.client_zones)}"
         )
+
+    def look_at_the_index(self, through: str) -> None:
+        """Write down what answers are held against: the index as it is before the load begins. Raises LabError."""
+        settings = explicit_settings(self.lab, self.index, through=through)
+        if settings is None:
+            raise LabError(f"the load's index {self.index} is gone before the load began")
+        self.shape = shape.of_index(settings, self.experiment)
+        self.events.write("index.shape", index=self.index, **asdict(self.shape))
 
     def write_down(self, pid: int) -> None:
         """The driver, for whoever undoes on this machine while the runner stands still: a write that comes after the

@@ -35,6 +35,7 @@ from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget, index_of
 from chaos.run.options import RunOptions, new_lab_id
 from chaos.run.recording import Recording
+from chaos.run.shape import Shape
 from chaos.run.stopping import Stop, Unproven
 from chaos.run.suffering import Others
 from chaos.target.existing.target import ExistingTarget
@@ -65,6 +66,8 @@ class RunState:
     """The watch over what Toxiproxies let pass; None where none of ours are on the links."""
     domain: DomainHealth | None = None
     """What AWS says of the domain; None where it is none."""
+    shape: Shape = Shape()
+    """What the load's index is like; nothing is known before it has been made."""
     ceased_at: int | None = None
     """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
 

@@ -25,7 +25,9 @@ from pathlib import Path
 
 EVERY = 20
 AGE_S = 5.0
-CREATED = {"result": "created", "_shards": {"total": 3, "successful": 3, "failed": 0}}
+CREATED = {"result": "created", "_shards": {"total": 3, "successful": 3, "failed": 0}, "_seq_no": 1, "_primary_term": 1}
+WRITTEN = re.compile(r"/(\S+)-writes/_doc/(w-\d+)")
+"""The path of a write: the index behind its alias, and the id."""
 SHARDS = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
 
 
@@ -89,12 +91,13 @@ def lie_to(first):
     """The answer to a request that is lied about; None for the others."""
     method, path = first.split()[:2]
     if LIE == "acknowledge" and method == "PUT" and "/_doc/w-" in path:
-        return 201, CREATED
+        index, id = WRITTEN.search(path).groups()
+        return 201, {"_index": index, "_id": id, **CREATED}
     if LIE == "partial" and "/_search" in path:
         return 200, {
             "timed_out": False,
             "_shards": {**SHARDS, "successful": 1, "failed": 1},
-            "hits": {"total": {"value": 100, "relation": "eq"}, "hits": []},
+            "hits": {"total": {"value": 0, "relation": "eq"}, "hits": []},
         }
     if LIE == "none found" and "/_search" in path:
         return 200, {"timed_out": False, "_shards": SHARDS, "hits": {"total": {"value": 0, "relation": "eq"}}}

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from load_stub import Server, serving
+from load_stub import WRONG, Server, serving
 
 from chaos.base.paths import ProcessIdentity
 from chaos.history import History
@@ -31,6 +32,7 @@ from chaos.load.config import (
     VisibilityConfig,
 )
 from chaos.load.driver import Driver, DriverError
+from chaos.load.examples import MOST
 from chaos.observe.written import Written
 from chaos.opensearch.rest import LARGEST
 
@@ -293,11 +295,11 @@ def memory(driver: Driver, *, peak: bool = False) -> int:
     return 1024 * int(re.search(rf"{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", text)[1])
 
 
-def recorded(run: Path, begin: int) -> list[int]:
-    """How many reads and writes that were sent since have an outcome on disk."""
+def recorded(run: Path, begin: int, operations: int = 2) -> list[int]:
+    """How many of each operation (reads and writes) that were sent since have an outcome on disk."""
     file = run / "history" / "arrivals.bin"
     rows = np.fromfile(file, ARRIVAL, file.stat().st_size // ARRIVAL.itemsize)
-    return [int((rows["op"][rows["start"] >= begin] == op).sum()) for op in (0, 1)]
+    return [int((rows["op"][rows["start"] >= begin] == op).sum()) for op in range(operations)]
 
 
 def test_a_frozen_server_costs_exactly_the_arrivals_that_it_kept_waiting_too_long(run, drive):
@@ -603,3 +605,61 @@ def test_stopping_waits_for_requests_under_way(run, drive):
     frame = History.open(run).arrivals
     assert not (frame.outcome == "unknown").any()
     assert (frame.outcome == "timeout").sum() > 20
+
+
+OPERATIONS = {"search": "read", "get": "other", "index": "write"}
+
+
+def test_every_wrong_answer_is_not_good_and_is_named(run, drive):
+    """A node that answers in time, in full and in order, and not what was asked for: each kind by itself."""
+    operations = tuple(OperationConfig(name=name, kind=kind, rate=20) for kind, name in OPERATIONS.items())
+    windows = {}
+    with serving(documents=2000) as server:
+        driver = drive(config(run, server, operations=operations, documents=2000, shards=3, copies=3, timeout=10))
+        wait_for_load(driver)
+        for mode in ("ok", *WRONG, "another_404"):
+            server.mode(mode)
+            begin = time.monotonic_ns()
+            wait_for(lambda begin=begin: min(recorded(run, begin, 3)) >= 3, 60)
+            windows[mode] = (begin, time.monotonic_ns())
+        assert driver.stop()
+    history = History.open(run)
+    frame = history.arrivals
+    kinds = {mode: kind for mode, (kind, _) in WRONG.items()} | {"another_404": "get"}
+    for mode, window in windows.items():
+        rows = during(frame, *window)
+        hit = rows.op == OPERATIONS.get(kinds.get(mode))
+        outcome = "partial" if mode == "two_copies" else "wrong"
+        assert set(rows[hit].outcome) == (set() if mode == "ok" else {outcome}), mode
+        assert set(rows[~hit].outcome) == {"ok"}, mode
+    (stop,) = [event for event in history.driver if event["kind"] == "driver.stop"]
+    told = Counter(event["op"] for event in history.wrong)
+    assert stop["wrong"].keys() == told.keys() == set(OPERATIONS.values())
+    assert stop["wrong"]["read"] == (frame[frame.op == "read"].outcome == "wrong").sum()
+    assert max(told.values()) <= MOST and all(event["node"] == "a-data" and event["says"] for event in history.wrong)
+    said = " ".join(event["says"] for event in history.wrong)
+    for words in ("0 hits of 20", "0 of 0 shards", "1 shards", "twice", 'the _id "x"', 'the _index "other"'):
+        assert words in said, words
+    fates = Written.of(history, documents=0)
+    wrong = frame[(frame.op == "write") & (frame.outcome == "wrong")]
+    assert {f"w-{k}" for k in wrong.k} <= fates.open, "nobody acknowledged them, and they may be there"
+
+
+def test_a_node_that_shows_what_was_true_before_the_load_is_stale(run, drive):
+    """Every shard answers, every hit is right, and no document that was acknowledged meanwhile is counted."""
+    with serving(documents=2000) as server:
+        driver = drive(config(run, server, documents=2000, shards=3, copies=3, visible_after_s=0.2, timeout=10))
+        wait_for_load(driver)
+        begin = time.monotonic_ns()
+        wait_for(lambda: min(recorded(run, begin)) >= 20, 60)
+        end = time.monotonic_ns()
+        server.mode("before")
+        since = time.monotonic_ns()
+        wait_for(lambda: sum(1 for _ in History.open(run).stale) >= 5, 60)
+        assert driver.stop()
+    history = History.open(run)
+    frame = history.arrivals
+    assert set(during(frame, begin, end).outcome) == {"ok"} and not history.wrong
+    late = frame[frame.outcome == "partial"]
+    assert set(late.op) == {"read"} and len(late) == len(history.stale) >= 5
+    assert (late.end > since).all() and {event["node"] for event in history.stale} == {"a-data"}

@@ -6,6 +6,10 @@ it can be frozen with SIGSTOP. ``python load_stub.py <host> <port>`` prints its 
 parent is gone. ``GET /_stub/<mode>`` changes how it answers: ok, partial, timed_out, 429, 503, reset,
 unhealthy.
 
+Documents ``w-…`` are answered as they must be, and found by searches for their group; ``documents`` more, ``p-0`` and
+on, were there before. Each shard of its index (three) has three copies. Answers that are wrong, one kind a mode:
+``WRONG`` names them.
+
 Documents ``v-…`` and ``c-…`` are kept, with seq_no and primary term; a key ``c-…`` holds 0 from the start. They are
 visible to searches by id ``REFRESH`` seconds after they were written. Planted faults, one a mode: ``lost_update`` (the
 condition of a write is not looked at), ``stale`` (gets and searches do as if nothing had been written since the mode
@@ -31,6 +35,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -48,9 +53,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 _SHARDS = b'{"total":3,"successful":%d,"skipped":0,"failed":%d}'
-_SEARCH = b'{"timed_out":%b,"_shards":%b,"hits":{"total":{"value":9999,"relation":"eq"},"hits":[%b]}}'
-_HITS = b",".join(b'{"_id":"p-%d"}' % n for n in range(10))
-_WRITE = b'{"result":"created","_shards":{"total":3,"successful":%d,"failed":%d}}'
+_SEARCH = b'{"timed_out":%b,"_shards":%b,"hits":{"total":{"value":%d,"relation":"eq"},"hits":[%b]}}'
+_HIT = b'{"_index":"chaos","_id":"%b","_score":1.0,"_source":%b}'
+_WRITE = (
+    b'{"_index":"chaos","_id":"%b","result":"created","_shards":{"total":3,"successful":%d,"failed":%d},'
+    b'"_seq_no":%d,"_primary_term":1}'
+)
+_GET = b'{"_index":"chaos","_id":"%b","_seq_no":0,"_primary_term":1,"found":true,"_source":%b}'
+_GROUP = re.compile(rb'"group": ?(\d+)')
+_WRITTEN = re.compile(rb"/_doc/(w-(\d+))")
+_READ = re.compile(rb"/_doc/(p-\d+)")
 _KEPT = re.compile(rb"/_doc/([vc]-\d+)")
 _QUERY = re.compile(rb'"values": ?\["([^"]+)"\]')
 _CONDITION = re.compile(rb"if_seq_no=(\d+)&if_primary_term=(\d+)")
@@ -114,8 +126,64 @@ class Document:
     written: float
 
 
+def _documents(number: int) -> dict[int, list[bytes]]:
+    """Of each group the hits that its first ten documents are."""
+    if not number:
+        return {}
+    from chaos.load.workloads.documents import GROUPS, WORKLOAD
+
+    first = range(min(number, 10 * GROUPS))
+    found: dict[int, list[bytes]] = {}
+    for n in first:
+        found.setdefault(n % GROUPS, []).append(_HIT % (b"p-%d" % n, WORKLOAD.body(f"p-{n}").encode()))
+    return found
+
+
+def _content(doc_id: bytes) -> bytes:
+    from chaos.load.workloads.documents import WORKLOAD
+
+    return WORKLOAD.body(doc_id.decode()).encode()
+
+
+def _first(doc_id: bytes) -> bytes:
+    """What a key of compare-and-set holds before the load."""
+    check = int.from_bytes(hashlib.blake2b(doc_id + b":0", digest_size=8).digest(), "big") >> 1
+    return b'{"seq":0,"group":-1,"check":%d,"text":""}' % check
+
+
+WRONG: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "no_hits": ("search", lambda body: re.sub(rb'"hits":\[.*\]', b'"hits":[]', body)),
+    "no_shards": ("search", lambda body: body.replace(_SHARDS % (3, 0), b'{"total":0,"successful":0,"failed":0}')),
+    "one_shard": ("search", lambda body: body.replace(_SHARDS % (3, 0), b'{"total":1,"successful":1,"failed":0}')),
+    "ten_equal": ("search", lambda body: re.sub(rb'"_id":"\w-\d+"', b'"_id":"p-7"', body)),
+    "another_group": ("search", lambda body: re.sub(rb'"_id":"(\w-\d+)"', rb'"_id":"\g<1>1"', body)),
+    "other_hits": ("search", lambda body: body.replace(b'"seq":', b'"seq":1')),
+    "hit_elsewhere": ("search", lambda body: body.replace(b'"_index":"chaos"', b'"_index":"other"', 1)),
+    "too_many": ("search", lambda body: re.sub(rb'"value":\d+', b'"value":99999', body)),
+    "unordered": ("search", lambda body: body.replace(b'"_score":1.0', b'"_score":0.5', 1)),
+    "never_sent": ("search", lambda body: re.sub(rb'"_id":"\w-\d+"', b'"_id":"w-99999999"', body, count=1)),
+    "elsewhere": ("get", lambda body: body.replace(b'"_index":"chaos"', b'"_index":"other"')),
+    "another": ("get", lambda body: re.sub(rb'"_id":"p-\d+"', b'"_id":"x"', body)),
+    "other_content": ("get", lambda body: body.replace(b'"seq":', b'"seq":1')),
+    "not_found": ("get", lambda body: body.replace(b'"found":true', b'"found":false')),
+    "no_copy": ("index", lambda body: body.replace(b'"successful":3', b'"successful":0')),
+    "two_copies": ("index", lambda body: body.replace(b'"total":3,"successful":3', b'"total":2,"successful":2')),
+    "another_write": ("index", lambda body: re.sub(rb'"_id":"w-\d+"', b'"_id":"w-0000"', body)),
+    "write_elsewhere": ("index", lambda body: body.replace(b'"_index":"chaos"', b'"_index":"other"')),
+    "updated": ("index", lambda body: body.replace(b"created", b"updated")),
+    "no_term": ("index", lambda body: body.replace(b'"_primary_term":1', b'"_primary_term":0')),
+}
+"""Mode → the kind of request that it is about, and what becomes of its answer."""
+
+
 class Stub(asyncio.Protocol):
     mode = "ok"
+    hits: ClassVar[dict[int, list[bytes]]] = {}
+    """Of each group the first ten documents, as hits …"""
+    found: ClassVar[dict[int, int]] = {}
+    """… and how many there are, …"""
+    before: ClassVar[dict[int, int]] = {}
+    """… and were before the load, which searches show in the mode ``before``."""
     since = 0.0
     """When the mode began."""
     seq_no = 0
@@ -161,29 +229,52 @@ class Stub(asyncio.Protocol):
         elif b"/_search" in path:
             failed = 1 if mode == "partial" else 0
             timed_out = b"true" if mode == "timed_out" else b"false"
-            answer = _SEARCH % (timed_out, _SHARDS % (3 - failed, failed), _HITS)
-            self.send(200, answer.replace(b"9999", b"0") if mode == "stale" else answer)
-        elif b"/_doc/w-" in path:
-            failed = 1 if mode == "partial" else 0
-            self.send(201, _WRITE % (3 - failed, failed))
-        elif b"/_doc/" in path:
+            asked = _GROUP.search(body)
+            group = int(asked[1]) if asked else 0
+            total, hits = Stub.found.get(group, 0), Stub.hits.get(group, [])
             if mode == "stale":
-                self.send(404, b'{"found":false}')
+                total, hits = 0, []
+            elif mode == "before":
+                total = Stub.before.get(group, 0)
+                hits = hits[:total]
+            self.answered("search", 200, _SEARCH % (timed_out, _SHARDS % (3 - failed, failed), total, b",".join(hits)))
+        elif written := _WRITTEN.search(path):
+            failed = 1 if mode == "partial" else 0
+            self.written(written[1], int(written[2]) % 100, body)
+            self.answered("index", 201, _WRITE % (written[1], 3 - failed, failed, Stub.seq_no))
+        elif read := _READ.search(path):
+            if mode == "stale":
+                self.send(404, b'{"_index":"chaos","_id":"%b","found":false}' % read[1])
+            elif mode == "another_404":
+                self.send(404, b'{"_index":"chaos","_id":"x","found":false}')
             else:
-                self.send(200, b'{"found":true}')
+                self.answered("get", 200, _GET % (read[1], _content(read[1])))
         else:
             self.send(404, b"{}")
 
+    def written(self, id: bytes, group: int, body: bytes) -> None:
+        """Find it from now on; its answer comes later, so nobody can miss it."""
+        Stub.seq_no += 1
+        Stub.found[group] = Stub.found.get(group, 0) + 1
+        if len(hits := Stub.hits.setdefault(group, [])) < 10:
+            hits.append(_HIT % (id, body))
+
+    def answered(self, kind: str, status: int, body: bytes) -> None:
+        """An answer to this kind of request, right or as the mode makes it wrong."""
+        about, change = WRONG.get(Stub.mode, ("", bytes))
+        self.send(status, change(body) if about == kind else body)
+
     def kept(self, method: bytes, path: bytes, id: bytes, body: bytes) -> None:
         mode = Stub.mode
-        first = [Document(b'{"seq":0}', 0, 0.0)] if id.startswith(b"c-") else []
+        first = [Document(_first(id), 0, 0.0)] if id.startswith(b"c-") else []
         versions = Stub.documents.setdefault(id, first)
         if method == b"GET":
             seen = [each for each in versions if mode != "stale" or each.written < Stub.since]
             if not seen:
                 self.send(404, b'{"found":false}')
             else:
-                version = {"found": True, "_seq_no": seen[-1].seq_no, "_primary_term": 1}
+                named = {"_index": "chaos", "_id": id.decode()}
+                version = {**named, "found": True, "_seq_no": seen[-1].seq_no, "_primary_term": 1}
                 body = json.dumps({**version, "_source": json.loads(seen[-1].source)}).encode()
                 asyncio.get_running_loop().call_later(COMPETE if id.startswith(b"c-") else 0, self.send, 200, body)
             return
@@ -202,15 +293,18 @@ class Stub(asyncio.Protocol):
         if mode == "forked" and condition is not None:
             self.send(409, b'{"error":{"type":"version_conflict_engine_exception"}}')
             return
-        answer = {"result": "created", "_shards": {"failed": 0}, "_seq_no": Stub.seq_no, "_primary_term": 1}
-        self.send(201, json.dumps(answer).encode())
+        status, result = (201, "created") if len(versions) == 1 else (200, "updated")
+        shards = {"total": 3, "successful": 3, "failed": 0}
+        named = {"_index": "chaos", "_id": id.decode(), "result": result, "_shards": shards}
+        self.send(status, json.dumps({**named, "_seq_no": Stub.seq_no, "_primary_term": 1}).encode())
 
     def search_by_id(self, body: bytes) -> None:
         id = _QUERY.search(body)
         assert id is not None
         versions = Stub.documents.get(id[1], [])
         visible = any(each.written + REFRESH <= time.monotonic() for each in versions) and Stub.mode != "hidden"
-        hits = {"total": {"value": (2 if Stub.mode == "twice" else 1) if visible else 0}}
+        found = (2 if Stub.mode == "twice" else 1) if visible else 0
+        hits = {"total": {"value": found}, "hits": [{"_index": "chaos", "_id": id[1].decode()}] * found}
         shards = {"total": 1, "successful": 1, "failed": 0}
         self.send(200, json.dumps({"timed_out": False, "_shards": shards, "hits": hits}).encode())
 
@@ -274,10 +368,11 @@ class Server:
 
 @contextmanager
 def serving(
-    host: str = "127.0.0.1", port: int = 0, *, netns: str | None = None, pem: str | None = None
+    host: str = "127.0.0.1", port: int = 0, *, netns: str | None = None, pem: str | None = None, documents: int = 0
 ) -> Iterator[Server]:
     """Run a stub. ``netns``: the name of a network namespace to run it in (needs root). ``pem``: its file for TLS."""
-    command = [sys.executable, __file__, host, str(port), f"/run/netns/{netns}" if netns else "", pem or ""]
+    place = [host, str(port), f"/run/netns/{netns}" if netns else "", pem or "", str(documents)]
+    command = [sys.executable, __file__, *place]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -306,4 +401,8 @@ if __name__ == "__main__":
         from pyroute2 import netns as namespaces
 
         namespaces.setns(sys.argv[3])
+    preloaded = int(sys.argv[5])
+    Stub.hits = _documents(preloaded)
+    Stub.before = {group: len(range(group, preloaded, 100)) for group in Stub.hits}
+    Stub.found = dict(Stub.before)
     asyncio.run(_serve(sys.argv[1], int(sys.argv[2]), sys.argv[4]))

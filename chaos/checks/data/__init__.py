@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.base import text
-from chaos.checks import writes
+from chaos.checks import writes, wrong
 from chaos.checks.data import cas, operations, staleness, visibility
 from chaos.checks.data.operations import planned
 from chaos.checks.evidence import Gap
@@ -81,6 +81,8 @@ def tables(record: Record) -> dict[str, Any]:
         stale, dirty = staleness.stale_measure(record), staleness.dirty_measure(record)
         both = f"{stale.text} stale, {dirty.text} dirty" if reads else f"{text.count(len(record.stale))} stale"
         found["staleness"] = _json(stale) | {"text": both, "stale": _json(stale), "dirty": _json(dirty)}
+    if answers := wrong.table(record):
+        found["wrong_answers"] = answers
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from chaos.base.ids import is_key, number_of, preload_id, write_id
 from chaos.load.workload import Request, Workload
+from chaos.opensearch.requests import WRITE_FIELDS
 
 GROUPS = 100
 HITS = 10
@@ -133,10 +134,11 @@ class Requests:
     def __init__(self, index: str, documents: int) -> None:
         self._index = index
         self._documents = documents
-        # only what the outcome needs comes back, and the ids of the hits: less to decode per request
-        path = f"/{index}/_search?filter_path=timed_out,_shards,hits.total,hits.hits._id"
+        # only what an answer is judged by comes back: less to decode per request
+        hits = ",".join(f"hits.hits.{field}" for field in ("_index", "_id", "_score", "_source"))
+        path = f"/{index}/_search?filter_path=timed_out,_shards,hits.total,{hits}"
         self._searches = [
-            Request("POST", path, search_body(group), least_hits(group, documents)) for group in range(GROUPS)
+            Request("POST", path, search_body(group), least_hits(group, documents), group) for group in range(GROUPS)
         ]
 
     def of(self, kind: str, k: int) -> Request:
@@ -145,7 +147,7 @@ class Requests:
             doc_id = write_id(k)
             # index, not create: ids are ours alone, and a create that the cluster itself repeats after a
             # failover meets its own first try (seen: ten 409 in one decommission), which index does not mind
-            path = f"/{self._index}/_doc/{doc_id}?filter_path=result,_shards"
+            path = f"/{self._index}/_doc/{doc_id}?{WRITE_FIELDS}"
             return Request("PUT", path, json.dumps(source(doc_id), separators=(",", ":")))
         scattered = (k * 2654435761) % 2**32 >> 7  # neighbours in time ask for different things
         if kind == "search":
@@ -173,6 +175,10 @@ class Documents(Workload):
 
     def content(self, doc_id: str, value: int = 0) -> dict[str, Any]:
         return content(doc_id, value)
+
+    def found_by(self, doc_id: str) -> tuple[int, ...]:
+        """Its group; no search asks for that of a key."""
+        return () if is_key(doc_id) else (number_of(doc_id) % GROUPS,)
 
 
 WORKLOAD = Documents()

@@ -45,6 +45,10 @@ class Notes(Workload):
         line = "" if is_key(doc_id) else " ".join(WORDS[(numbers["stamp"] >> (3 * n)) % len(WORDS)] for n in range(5))
         return {**numbers, "line": line}
 
+    def found_by(self, doc_id: str) -> frozenset[str]:
+        """The words of its line."""
+        return frozenset(self.content(doc_id)["line"].split())
+
 
 class NoteRequests:
     """Searches for a word; gets and writes by id."""
@@ -55,13 +59,14 @@ class NoteRequests:
     def of(self, kind: str, k: int) -> Request:
         """The request of arrival ``k``."""
         if kind == "put":
-            path = f"/{self._index}/_doc/{write_id(k)}?filter_path=result,_shards"
+            path = f"/{self._index}/_doc/{write_id(k)}?filter_path=_index,_id,result,_shards"
             return Request("PUT", path, self._workload.body(write_id(k)))
         if kind == "by-number":
             return Request("GET", f"/{self._index}/_doc/{preload_id(k % self._documents)}", None)
-        body = {"size": 5, "query": {"match": {"line": WORDS[k % len(WORDS)]}}}
-        path = f"/{self._index}/_search?filter_path=timed_out,_shards,hits.total,hits.hits._id"
-        return Request("POST", path, json.dumps(body))
+        word = WORDS[k % len(WORDS)]
+        body = {"size": 5, "query": {"match": {"line": word}}}
+        path = f"/{self._index}/_search?filter_path=timed_out,_shards,hits.total,hits.hits._index,hits.hits._id"
+        return Request("POST", path, json.dumps(body), asks=word)
 
 
 WORKLOAD = Notes()

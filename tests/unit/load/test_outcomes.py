@@ -77,11 +77,6 @@ def test_answers(kind, status, text, outcome):
     assert of_answer(kind, status, text) is outcome
 
 
-def test_a_search_that_finds_less_than_was_loaded_is_partial():
-    assert of_answer("search", 200, search(hits=19), least_hits=20) is Outcome.PARTIAL
-    assert of_answer("search", 200, search(hits=20), least_hits=20) is Outcome.OK
-
-
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
@@ -151,7 +146,7 @@ def test_an_answer_is_good_only_with_all_that_its_goodness_hangs_on(kind, text, 
         for other in (None, 0.5, "0", [], {}, [[]], ABSENT):
             answer = json.loads(text)
             put(answer, place, other)
-            found = of_answer(kind, 200, json.dumps(answer), least_hits=20)
+            found = of_answer(kind, 200, json.dumps(answer))
             assert found is (Outcome.OK if place in beside else Outcome.GARBLED), (place, other)
 
 

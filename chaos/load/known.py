@@ -1,0 +1,78 @@
+"""What the load knows of its own documents while it runs: how many a search must find by now, and how many it can.
+
+A search must find what was there before the load, and every document that was acknowledged long enough before it was
+sent: a refresh makes documents visible, and a node that is short of processor refreshes late. So :data:`LATE_S` is
+allowed beyond ``index.refresh_interval``. It can find no more than what was ever sent, acknowledged or not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection
+
+from chaos.base.ids import number_of, preload_id
+from chaos.load.schedule import SECOND
+from chaos.load.workload import Asked
+
+LATE_S = 10.0
+"""Seconds beyond the refresh interval until an acknowledged document must be found. OpenSearch promises no number: a
+scheduled refresh waits for a thread and a processor. Warm-ups on two cores answered 2.9 s late at worst, so ten are
+no busy moment any more."""
+MOST_FRESH = 1_000_000
+"""Acknowledged documents that wait to be counted as visible, at most; beyond it the oldest is not counted on."""
+
+
+class Known:
+    """The load's documents by what searches ask for.
+
+    ``found_by``: of a document's id, see :meth:`chaos.load.workload.Workload.found_by`. ``documents`` and ``keys``: how
+    many were there before the load. ``visible_after_s``: seconds until an acknowledged document must be found by a
+    search; None: nobody can say, so only what was there before is counted on.
+    """
+
+    def __init__(
+        self,
+        found_by: Callable[[str], Collection[Asked]],
+        documents: int,
+        *,
+        keys: int = 0,
+        visible_after_s: float | None = None,
+    ) -> None:
+        self._found_by = found_by
+        self._after = None if visible_after_s is None else int(visible_after_s * SECOND)
+        self._least: Counter[Asked] = Counter()
+        for n in range(documents):
+            self._least.update(found_by(preload_id(n)))
+        self._most = Counter(self._least)
+        self._fresh: deque[tuple[int, Collection[Asked]]] = deque(maxlen=MOST_FRESH)
+        self._last = {"p": documents - 1, "c": keys - 1, "w": -1, "v": -1}
+        self._all = documents + keys
+
+    def sent(self, doc_id: str) -> None:
+        """A write of this document begins: from now on searches may find it."""
+        kind, number = doc_id[:1], number_of(doc_id)
+        self._last[kind] = max(self._last[kind], number)
+        self._all += 1
+        for each in self._found_by(doc_id):
+            self._most[each] += 1
+
+    def acknowledged(self, doc_id: str, t: int) -> None:
+        """It was acknowledged at ``t`` (CLOCK_MONOTONIC ns); these come in the order of their times."""
+        if self._after is not None:
+            self._fresh.append((t + self._after, self._found_by(doc_id)))
+
+    def least(self, asks: Asked | None, t: int) -> int:
+        """How many documents a search sent at ``t`` (ns) must find."""
+        fresh = self._fresh
+        while fresh and fresh[0][0] <= t:
+            self._least.update(fresh.popleft()[1])
+        return 0 if asks is None else self._least[asks]
+
+    def most(self, asks: Asked | None) -> int:
+        """How many documents a search can find that is answered now."""
+        return self._all if asks is None else self._most[asks]
+
+    def made(self, doc_id: str) -> bool:
+        """Whether a document with this id was there before the load, or has been sent since."""
+        kind, _, number = doc_id.partition("-")
+        return number.isdecimal() and str(int(number)) == number and int(number) <= self._last.get(kind, -1)

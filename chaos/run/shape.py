@@ -1,0 +1,68 @@
+"""What the load's index is like, as it was set up: the shards and copies that answers must speak of, and by when a
+document must be found.
+
+Read from the index and not from the topology, because an index template of the cluster may have its say. What the
+experiment itself is going to change is not held against answers, nor anything in a test in Python, whose phases are
+not known beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.base.units import Duration, Malformed
+from chaos.definitions import Experiment
+from chaos.load.known import LATE_S
+
+SHARDS, REPLICAS, REFRESH = "index.number_of_shards", "index.number_of_replicas", "index.refresh_interval"
+EXPANDS = "index.auto_expand_replicas"
+ELSEWHERE = ("index.remote_store.enabled", "index.number_of_search_replicas")
+"""Settings of indices whose writes do not go to every copy, so that their answers count other ones."""
+REPLICATION = "index.replication.type"
+DEFAULT_REFRESH = "1s"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """As :class:`chaos.load.config.DriverConfig` has it; None for what nobody can hold an answer against."""
+
+    shards: int | None = None
+    copies: int | None = None
+    visible_after_s: float | None = None
+
+
+def of_index(settings: Mapping[str, Any], experiment: Experiment) -> Shape:
+    """The shape of an index with these explicit settings (full names, values as text)."""
+    planned = dict(_changes(experiment))
+    unknown = not experiment.phases
+    shards = _number(settings.get(SHARDS))
+    replicas = _number(settings.get(REPLICAS))
+    fixed = not unknown and REPLICAS not in planned and settings.get(EXPANDS, "false") == "false"
+    everywhere = all(settings.get(name, "false") in ("false", "0") for name in ELSEWHERE)
+    copies = replicas + 1 if replicas is not None and fixed and everywhere else None
+    visible = None
+    if not unknown and REFRESH not in planned and settings.get(REPLICATION, "DOCUMENT") == "DOCUMENT":
+        visible = _visible_after(str(settings.get(REFRESH, DEFAULT_REFRESH)))
+    return Shape(shards, copies, visible)
+
+
+def _changes(experiment: Experiment) -> Iterator[tuple[str, Any]]:
+    """The settings of an index that some fault of the experiment sets, by their full names."""
+    for phase in experiment.phases:
+        for params in phase.inject:
+            for name, value in (getattr(params, "settings", None) or {}).items():
+                yield f"index.{str(name).removeprefix('index.')}", value
+
+
+def _number(said: Any) -> int | None:
+    return int(said) if isinstance(said, str) and said.isdecimal() else None
+
+
+def _visible_after(refresh: str) -> float | None:
+    """Seconds until an acknowledged document must be found; None where it is never refreshed, or nobody can tell."""
+    try:
+        return float(Duration.parse(refresh)) + LATE_S
+    except Malformed:
+        return None
