@@ -45,13 +45,14 @@ class Known:
             self._least.update(found_by(preload_id(n)))
         self._most = Counter(self._least)
         self._fresh: deque[tuple[int, Collection[Asked]]] = deque(maxlen=MOST_FRESH)
-        self._last = {"p": documents - 1, "c": keys - 1, "w": -1, "v": -1}
+        self.last = {"p": documents - 1, "c": keys - 1, "w": -1, "v": -1}
+        """The highest number of each kind of id that was there before or has been sent."""
         self._all = documents + keys
 
     def sent(self, doc_id: str) -> None:
         """A write of this document begins: from now on searches may find it."""
         kind, number = doc_id[:1], number_of(doc_id)
-        self._last[kind] = max(self._last[kind], number)
+        self.last[kind] = max(self.last[kind], number)
         self._all += 1
         for each in self._found_by(doc_id):
             self._most[each] += 1
@@ -72,7 +73,9 @@ class Known:
         """How many documents a search can find that is answered now."""
         return self._all if asks is None else self._most[asks]
 
-    def made(self, doc_id: str) -> bool:
-        """Whether a document with this id was there before the load, or has been sent since."""
-        kind, _, number = doc_id.partition("-")
-        return number.isdecimal() and str(int(number)) == number and int(number) <= self._last.get(kind, -1)
+
+def numbered(doc_id: str) -> tuple[str, int] | None:
+    """The kind of an id of ours and its number; None for one that this load never makes, as ``w-007``."""
+    kind, _, number = doc_id.partition("-")
+    ours = kind in ("p", "c", "w", "v") and number.isdecimal() and str(int(number)) == number
+    return (kind, int(number)) if ours else None

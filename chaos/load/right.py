@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -30,7 +30,7 @@ from opensearchpy.exceptions import TransportError
 
 from chaos.base.ids import is_key, write_id
 from chaos.history.format import Outcome
-from chaos.load.known import Known
+from chaos.load.known import Known, numbered
 from chaos.load.outcomes import answered
 from chaos.load.workload import Asked, Request, Workload
 from chaos.opensearch.rest import UNREADABLE
@@ -44,6 +44,7 @@ COUNTED = 10_000
 """How far a search counts unless ``track_total_hits`` says otherwise: a total above is said to be ``gte``."""
 KEPT = 1 << 14
 """Documents whose content is kept, because hits come again and again."""
+_NUMBERS = {int, float}
 _CUT = ("from", "collapse", "search_after", "terminate_after", "min_score", "slice", "aggs", "rescore")
 """Keys of a search's body with which the number of its hits, or their order, follows from more than ``size``."""
 
@@ -65,6 +66,15 @@ class Judged(NamedTuple):
     outcome: Outcome
     says: str = ""
     stale: bool = False
+
+
+class Document(NamedTuple):
+    """What follows from an id. ``content``: None of a key, which changes."""
+
+    kind: str
+    number: int
+    content: dict[str, Any] | None
+    found_by: Collection[Asked]
 
 
 class Searched(NamedTuple):
@@ -97,9 +107,8 @@ class Judge:
     ) -> None:
         self._known, self._index = known, index
         self._shards, self._copies = shards, copies
-        self._found_by = workload.found_by
-        # as JSON brings it: content may be written in types that come back as others
-        self._content = functools.lru_cache(KEPT)(lambda doc_id: json.loads(workload.body(doc_id)))
+        self._workload = workload
+        self._document = functools.lru_cache(KEPT)(self._follows)
 
     # -- of the load's arrivals ------------------------------------------------------------------------------------
 
@@ -163,7 +172,8 @@ class Judge:
         """What is wrong with a get of a document that is there. ``content``: of a key, that of the value it says."""
         if says := self.named("get of", doc_id, answer, fields):
             return says
-        right = self._content(doc_id) if content is None else content
+        it = self._document(doc_id)
+        right = it.content if content is None and it is not None else content
         if "_source" in fields and _object(answer["_source"]) != right:
             return f"get of {doc_id} answered with other content: {_short(answer['_source'])}"
         return ""
@@ -225,12 +235,23 @@ class Judge:
             return f"search for the id {doc_id} answered with {len(hits)} hits of {total} that it counts"
         return ""
 
+    def _follows(self, doc_id: str) -> Document | None:
+        """What follows from an id; None where it is none of ours."""
+        found = numbered(doc_id)
+        if found is None:
+            return None
+        # as JSON brings it: content may be written in types that come back as others
+        content = None if is_key(doc_id) else json.loads(self._workload.body(doc_id))
+        return Document(*found, content, self._workload.found_by(doc_id))
+
     def _hits(self, hits: list[Any], asks: Asked | None, wanted: frozenset[str], asked: Searched) -> str:
-        known, seen = self._known, set()
+        last, seen = self._known.last, set()
+        named, identified = "_index" in wanted, "_id" in wanted
+        sourced = "_source" in wanted and asked.sourced
         for hit in hits:
-            if "_index" in wanted and hit["_index"] != self._index:
+            if named and hit["_index"] != self._index:
                 return f"answered with a hit of the index {_short(hit['_index'])}"
-            if "_id" not in wanted:
+            if not identified:
                 continue
             doc_id = hit["_id"]
             if type(doc_id) is not str:
@@ -238,16 +259,16 @@ class Judge:
             if doc_id in seen:
                 return f"answered with the hit {_short(doc_id)} twice"
             seen.add(doc_id)
-            if not known.made(doc_id):
+            it = self._document(doc_id)
+            if it is None or it.number > last[it.kind]:
                 return f"answered with the hit {_short(doc_id)}, which this load never sent"
-            if asks is not None and asks not in self._found_by(doc_id):
+            if asks is not None and asks not in it.found_by:
                 return f"answered with the hit {doc_id}, which does not match"
-            fixed = "_source" in wanted and asked.sourced and not is_key(doc_id)
-            if fixed and _object(hit["_source"]) != self._content(doc_id):
-                return f"answered with other content of {doc_id}: {_short(hit['_source'])}"
+            if sourced and it.content is not None and hit["_source"] != it.content:
+                return f"answered with other content of {doc_id}: {_short(_object(hit['_source']))}"
         if "_score" in wanted and asked.best_first:
             scores = [hit["_score"] for hit in hits]
-            if any(type(score) not in (int, float) for score in scores):
+            if not {type(score) for score in scores} <= _NUMBERS:
                 raise TypeError("a score that is no number")
             if scores != sorted(scores, reverse=True):
                 return "answered with hits out of order"
