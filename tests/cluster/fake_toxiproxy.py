@@ -9,6 +9,8 @@ must be there for it to lie; and, if it lies about one node only, the name of th
 ``none found``: every 20th search is answered with status 200, all shards successful, and no hits: an old copy.
 ``garble``: every 100th answer to a search, and to a document that is written, is spoiled in one of the forms of
 :data:`SPOILED`, by turns.
+``hollow``: every answer to a search keeps its total and its shards, and loses its hits.
+``elsewhere``: every get of a document is answered with the same document of another index.
 ``letter``: one letter of the text of every 20th document that is written is another one when it arrives.
 ``replica``: the same on the way from a primary to the copy on this host's node, and nowhere else.
 ``replay``: every get of a document for which it has an answer that is 5 s old gets that answer again: an old copy too.
@@ -124,6 +126,8 @@ SPOILED = (
 def spoiled(first, answer):
     """An answer as it is to be handed on; it is spoiled when its turn has come."""
     global turns
+    if LIE in FORGED and SWITCH.exists():
+        return forged(first, answer)
     kind = "read" if "/_search" in first else "write" if "/_doc/w-" in first else None
     if LIE != "garble" or kind is None or not SWITCH.exists():
         return answer
@@ -133,6 +137,25 @@ def spoiled(first, answer):
     turns += 1
     head, end, body = answer.partition(b"\r\n\r\n")
     return SPOILED[turns % len(SPOILED)](head + end, body)
+
+
+FORGED = {
+    "hollow": ("/_search", lambda said: said["hits"].update(hits=[])),
+    "elsewhere": ("/_doc/p-", lambda said: said.update(_index="orders")),
+}
+"""Which answers are forged, and how; each is well framed, and whole by its own count."""
+
+
+def forged(first, answer):
+    """An answer as it is to be handed on, forged where it is one of those."""
+    about, change = FORGED[LIE]
+    head, end, body = answer.partition(b"\r\n\r\n")
+    if about not in first or not head.startswith(b"HTTP/1.1 200"):
+        return answer
+    said = json.loads(body)
+    change(said)
+    body = json.dumps(said).encode()
+    return re.sub(rb"(?i)(content-length: )\d+", rb"\g<1>%d" % len(body), head) + end + body
 
 
 async def liar(reader, writer, there, back):
@@ -162,7 +185,7 @@ async def liar(reader, writer, there, back):
             given = spoiled(first, answer)
             writer.write(given)
             await writer.drain()
-            if len(given) != len(answer):  # else the client may use the connection again
+            if LIE == "garble" and len(given) != len(answer):  # else the client may use the connection again
                 break
     except (OSError, asyncio.IncompleteReadError):
         pass

@@ -103,6 +103,28 @@ def test_an_answer_with_status_200_and_less_than_everything_is_not_good(tiny, ou
     assert found["acknowledged.lost"]["counts_as"] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("lie", "operation", "says"),
+    [("hollow", "search", " answered with 0 hits of "), ("elsewhere", "get", ' answered with the _index "orders"')],
+)
+@pytest.mark.full
+def test_answers_that_are_whole_by_their_own_word_and_not_what_was_asked_for_are_not_good(
+    tiny, out, tmp_path, lie, operation, says
+):
+    """A total and no hits; another index's document: "whole" was a counter, and every one of these was good."""
+    experiment = tmp_path / "asked.yaml"
+    lied = LIED.read_text().replace("read:  {rate: 50/s,", f"read:  {{operation: {operation}, rate: 50/s,")
+    experiment.write_text(lied.replace("topology: tiny", f"topology: {DATA / 'tiny.yaml'}"))
+    found = lied_to(tiny, out, lie, experiment)
+    assert found["read.good"]["counts_as"] == "weakness" and found["read.good"]["measured"] < 0.2
+    assert f"{operation}" in found["read.good"]["says"] and says in found["read.good"]["says"]
+    assert found["acknowledged.lost"]["counts_as"] == "pass"
+    told = findings(out)
+    lied_about = told["tables"]["good"]["read"]["lied"]["outcomes"]
+    assert set(lied_about) == {"ok", "wrong"} and says in told["tables"]["data"]["wrong_answers"]["says"]
+    assert all(each["ok"] for each in told["validity"]["checks"]), told["validity"]
+
+
 @pytest.mark.full
 def test_garbled_answers_of_one_node_are_named_and_not_good(tiny, out):
     """One in a hundred of its answers. No instrument is blamed for them, and no write was promised by them."""

@@ -39,6 +39,7 @@ class Stored:
     cas: list[Event]
     probes: list[Event]
     stale: list[Event]
+    wrong: list[Event]
     arrivals: pd.DataFrame
 
     @classmethod
