@@ -22,7 +22,7 @@ from chaos.checks import (
     writes,
 )
 from chaos.checks.check import Check, Rests, Scope
-from chaos.checks.data import cas, staleness, visibility
+from chaos.checks.data import answers, cas, staleness, visibility
 
 OURS: tuple[ModuleType, ...] = (
     good,
@@ -36,6 +36,7 @@ OURS: tuple[ModuleType, ...] = (
     writes,
     cas,
     staleness,
+    answers,
     visibility,
     recovered,
     ladder,

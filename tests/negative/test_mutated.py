@@ -362,6 +362,17 @@ def a_whole_answer_lacked_documents(run: Stored) -> None:
     run.stale.append({"t": run.moment("dead", 5), "kind": "stale", "k": 4711, "op": "read", "node": "a-data"})
 
 
+@breaks("wrong.answers")
+def one_answer_was_about_another_document(run: Stored) -> None:
+    run.answer(run.rows("read", "dead", 5, 25)[:1], Outcome.WRONG, 0.01)
+
+
+@breaks("wrong.answers")
+def a_key_was_shown_whose_fields_contradict_each_other(run: Stored) -> None:
+    says = "get of c-1 answered with other content: {}"
+    run.wrong.append({"t": run.moment("dead", 5), "kind": "wrong", "op": "cas.read", "node": "a-data", "says": says})
+
+
 @breaks("dirty.reads")
 def a_value_was_read_that_did_not_stay(run: Stored) -> None:
     """The loser of a pair was shown, and is in nobody's line of descent."""
@@ -527,7 +538,7 @@ OF_CLUSTER = (
 )
 OF_CONTROLLERS = ("failovers", "recovery.noticed", "recovery.decided", "recovery.acted")
 OF_DATA = ("acknowledged.lost", "documents.unexpected", "cas.violations", "dirty.reads")
-SOLID = (*OF_DATA, "stale.reads", "shards.moved")
+SOLID = (*OF_DATA, "stale.reads", "wrong.answers", "shards.moved")
 """What stands however busy machine and instruments were."""
 OF_TIME = tuple(metric for metric in METRICS if metric not in SOLID)
 
@@ -874,8 +885,8 @@ def _never_asked(op: str, *metrics: str) -> None:
     blinds(*(metric for metric in METRICS if metric.partition(".")[0] == op), *metrics)(never)
 
 
-_never_asked("read", "stale.reads", "recovery.regained", "recovery.latency")
-_never_asked("write", "acknowledged.lost", "recovery.first_writes")
+_never_asked("read", "stale.reads", "wrong.answers", "recovery.regained", "recovery.latency")
+_never_asked("write", "acknowledged.lost", "wrong.answers", "recovery.first_writes")
 
 
 @blinds("visible.p50", "visible.p90", "visible.p99", "stale.reads", "dirty.reads")

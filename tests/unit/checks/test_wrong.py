@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import synthetic
 from mutations import S, Stored
 from synthetic import Chapter, Compared, Probed, Story, expect
 
@@ -88,7 +87,7 @@ def test_no_pause_of_an_instrument_excuses_them() -> None:
     for event in run.driver:
         if event["kind"] == "self":
             event["processors"] = [[start, end, 1.0] for start, end, _ in event["processors"]]
-    assert [each for each in run.judged().findings if each.metric == "read.good"][0].counts_as == "weakness"
+    assert next(each for each in run.judged().findings if each.metric == "read.good").counts_as == "weakness"
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
