@@ -42,6 +42,7 @@ METRICS = {
         operation,
         of_writes=check.rests is Rests.DATA,
         of_controllers=check.of_controllers,
+        promise=check.promise,
     )
     for metric, operation, check in catalogue.metrics(operations.names(WORKLOADS))
 }

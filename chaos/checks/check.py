@@ -47,9 +47,10 @@ class Check:
     ``measure``: (record, expectation, span) → value; span is None where the scope is the run. ``needs``: operations of
     their own in the load, one of which must be there. ``late``: late answers may decide it, so instruments and machine
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
-    machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value
-    only where failover controllers are part of the run. ``foresee``: what the plan does not give it, in words and with
-    the number that is needed. ``meaning``: what it stands for, in a sentence or two.
+    machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
+    controllers are part of the run. ``foresee``: what the plan does not give it, in words and with the number that is
+    needed. ``meaning``: what it stands for, in a sentence or two. ``promise``: a count that every run which measures it
+    wants to be 0, whether a line of ``expect`` says so or not (:mod:`.defaults`).
     """
 
     metric: str
@@ -65,3 +66,4 @@ class Check:
     of_controllers: bool = False
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
+    promise: bool = False

@@ -30,6 +30,12 @@ class FindingItem(TypedDict, total=False):
     verdict: str
     counts_as: str
     known_weakness: str | None
+    known_bound: str
+    """How bad the known weakness may be; left out where no bound is given."""
+    default: bool
+    """Whether every run is held to it without a line of ``expect``; left out of findings of lines."""
+    relaxed: str
+    """Why a line allows more than every run promises; left out where it does not."""
     says: str
     because: str | None
     evidence: dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.base import text
-from chaos.checks import catalogue, words, writes
+from chaos.checks import catalogue, defaults, words, writes
 from chaos.checks.reasons import Cause
 from chaos.checks.shown import CLEAR
 from chaos.checks.words import Item, Tables, Words
@@ -53,6 +53,8 @@ def _words(item: Item) -> Words:
             promise=f"The cluster is {condition}{{inside}}: {{want}}",
             short=condition,
         )
+    if metric == defaults.PROCESS:
+        return defaults.WORDS
     check = catalogue.of(metric)
     return _unknown(metric) if check is None else check.words
 

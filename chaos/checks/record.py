@@ -109,7 +109,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Expected:
-    """One expectation of the definition, still over all its phases. ``op`` None for the cluster's metrics."""
+    """One expectation of the definition, still over all its phases. ``op`` None for the cluster's metrics.
+
+    ``known_bound``: (comparison, value, text) of how bad a known weakness may be. ``because``: why it allows more than
+    every run promises. ``default``: no line of the definition says it (:mod:`.defaults`).
+    """
 
     metric: str
     op: str | None
@@ -119,6 +123,9 @@ class Expected:
     value: float
     text: str
     known_weakness: str | None
+    known_bound: tuple[str, float, str] | None = None
+    because: str | None = None
+    default: bool = False
 
 
 COLUMNS = ("op", "k", "intended", "start", "end", "outcome", "client", "node")
@@ -342,6 +349,13 @@ def _expectations(experiment: Mapping[str, Any]) -> tuple[Expected, ...]:
             value=float(item["value"]),
             text=item.get("text") or f"{item['metric']} {item['comparison']} {item['value']}",
             known_weakness=item.get("known_weakness"),
+            known_bound=_known_bound(item),
+            because=item.get("because"),
         )
         for item in experiment.get("expect") or ()
     )
+
+
+def _known_bound(item: Mapping[str, Any]) -> tuple[str, float, str] | None:
+    bound = item.get("known_bound")
+    return None if bound is None else (str(bound["comparison"]), float(bound["value"]), str(bound["text"]))

@@ -30,6 +30,7 @@ from chaos.checks import (
     data,
     dated,
     deciding,
+    defaults,
     disks,
     domain,
     during,
@@ -87,6 +88,8 @@ class Counts(StrEnum):
     WEAKNESS = "weakness"
     INCONCLUSIVE = "inconclusive"
     KNOWN_WEAKNESS = "known_weakness"
+    RELAXED = "relaxed"
+    """What every run promises is broken, within what the file allows with its reason: no pass, and no weakness."""
     UNEXPECTED_PASS = "unexpected_pass"
 
 
@@ -97,6 +100,19 @@ EXIT = {
     Outcome.ABORTED: Exit.ABORTED,
     Outcome.ERROR: Exit.ERROR,
 }
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a finding is held against beside its target. ``bound``: how bad a known weakness may be, as text.
+
+    ``within``: whether it is no worse than that; PASS where there is no bound. ``broken``: it breaks what every run
+    promises of its data, whatever the line allows.
+    """
+
+    bound: str | None = None
+    within: Verdict = Verdict.PASS
+    broken: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,9 +132,14 @@ class Finding:
     says: str
     because: str | None = None
     """Why what was measured does not count; ``says`` has it too, after what was measured."""
+    default: bool = False
+    """No line of the definition asks for it: every run is held to it (:mod:`.defaults`)."""
+    relaxed: str | None = None
+    """Why a line allows more than every run promises; None where it allows no more."""
+    known: Known = Known()
 
     def to_json(self) -> FindingItem:
-        return {
+        item: FindingItem = {
             "id": self.id,
             "title": self.title,
             "metric": self.metric,
@@ -136,6 +157,13 @@ class Finding:
             "because": self.because,
             "evidence": self.measure.evidence,
         }
+        if self.known.bound is not None:
+            item["known_bound"] = self.known.bound
+        if self.default:
+            item["default"] = True
+        if self.relaxed is not None:
+            item["relaxed"] = self.relaxed
+        return item
 
 
 @dataclass(frozen=True)
@@ -235,16 +263,16 @@ def _evaluate(record: Record) -> Findings:
         *(Reason(Outcome.ERROR, Cause.CHECK_BROKEN, says) for says in broken),
         *(Reason(Outcome.WEAKNESS, Cause.PROCESS, says) for says in ends.weaknesses(record)),
         *(Reason(Outcome.WEAKNESS, Cause.DISK, says) for says in disks.weaknesses(record, _missed(findings))),
-        *(
+        *(  # by rules 2 a finding of its own
             Reason(Outcome.WEAKNESS, Cause.DOCUMENTS, f"Documents that should not be there: {says}")
-            for says in (data.violations(record) if not excused else ())
+            for says in (data.violations(record) if not excused and record.rules < defaults.RULES else ())
         ),
         *(Reason(Outcome.INCONCLUSIVE, Cause.SETTINGS, says) for says in strangers.reasons(record)),
     ]
     for cause, some in gathered.items():
         reasons += [Reason(Outcome.INCONCLUSIVE, cause, gap.says) for gap in some if _concerns(gap, findings)]
     reasons += [each for finding in findings if (each := _reason(finding)) is not None]
-    if not findings:
+    if all(finding.default for finding in findings):
         nothing = str(record.plan.get("judged_by") or "the experiment expects nothing, so nothing was tested")
         reasons.append(Reason(Outcome.INCONCLUSIVE, Cause.NOTHING_EXPECTED, nothing))
     if record.readback is None and _end_of(record) == "finished":
@@ -339,8 +367,10 @@ def _clean(record: Record) -> bool | None:
 
 def _reason(finding: Finding) -> Reason | None:
     """A finding as a reason, where it is one."""
-    if finding.counts_as in (Counts.PASS, Counts.KNOWN_WEAKNESS):
+    if finding.counts_as in (Counts.PASS, Counts.KNOWN_WEAKNESS, Counts.RELAXED):
         return None
+    if finding.metric == defaults.PROCESS:
+        return None  # the end itself is a reason already (:mod:`.ends`)
     on_data = catalogue.rests_on(finding.metric, Rests.DATA)
     cause = Cause.DATA if on_data else Cause.USERS if finding.op else Cause.FINDING
     if finding.counts_as is Counts.UNEXPECTED_PASS:
@@ -376,7 +406,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
 
     doubt = forgiving.Doubt(record)
     hopeful = validity.hopeful(record)
-    for expectation in record.expectations:
+    for expectation in (*record.expectations, *defaults.expectations(record)):
         group = []
         for phase in expectation.phases or (None,):
             try:
@@ -399,9 +429,13 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
                     known_weakness=expectation.known_weakness,
                     says=judged.says,
                     because=judged.because,
+                    default=expectation.default,
+                    relaxed=expectation.because,
+                    known=_known(record, expectation, judged.measure),
                 )
             )
         findings += _counted(group)
+    findings += _processes(record)
     findings += [replace(item, id=unique(item.id)) for item in _conditions_met(record, gaps)]
     return findings, broken
 
@@ -437,6 +471,38 @@ class Judged:
         return self
 
 
+def _known(record: Record, expectation: Expected, measure: Measure) -> Known:
+    """What a value is beside its target: within the bound of a known weakness, or against what every run promises."""
+    broken = defaults.misses(record, expectation.metric, measure)
+    if expectation.known_bound is None:
+        return Known(broken=broken)
+    comparison, value, shown = expectation.known_bound
+    return Known(shown, judge(measure, comparison, value), broken)
+
+
+def _processes(record: Record) -> list[Finding]:
+    """The finding about processes that ended unasked; none where they were not watched."""
+    found = defaults.processes(record)
+    if found is None:
+        return []
+    measure, verdict = found
+    finding = Finding(
+        id=defaults.PROCESS,
+        title=f"{defaults.PROCESS} = 0",
+        metric=defaults.PROCESS,
+        op=None,
+        phase=None,
+        target="= 0",
+        measure=measure,
+        verdict=verdict,
+        counts_as=Counts.PASS,
+        known_weakness=None,
+        says=measure.says,
+        default=True,
+    )
+    return _counted([finding])
+
+
 def _judged(
     record: Record,
     doubt: forgiving.Doubt,
@@ -445,7 +511,7 @@ def _judged(
     phase: str | None,
     gaps: list[evidence.Gap],
 ) -> Judged:
-    mine = [gap for gap in gaps if _spoils(gap, expectation.metric)]
+    mine = [gap for gap in gaps if _spoils(gap, expectation.metric, default=expectation.default)]
 
     def judged(measure: Measure) -> Judged:
         return Judged(measure, judge(measure, expectation.comparison, expectation.value))
@@ -475,7 +541,8 @@ def _judged(
     late = check is not None and check.late
 
     def same(other: Measure) -> bool:
-        return judged(other).verdict is found.verdict
+        within = _known(record, expectation, found.measure).within
+        return judged(other).verdict is found.verdict and _known(record, expectation, other).within is within
 
     hangs = None
     if late:
@@ -497,8 +564,10 @@ def _judged(
     return found.undermined(span, mine)
 
 
-def _spoils(gap: evidence.Gap, metric: str) -> bool:
-    """Whether a gap takes the worth from this metric."""
+def _spoils(gap: evidence.Gap, metric: str, *, default: bool = False) -> bool:
+    """Whether a gap takes the worth from this metric. A default says what was seen, and asks for no sample."""
+    if default and gap.spoils is evidence.Spoils.DATA:
+        return False
     if gap.may_break is not None and catalogue.rests_on(metric, Rests.DATA):
         return metric in gap.may_break
     if gap.spoils is evidence.Spoils.TIME:
@@ -508,7 +577,17 @@ def _spoils(gap: evidence.Gap, metric: str) -> bool:
 
 def _concerns(gap: evidence.Gap, findings: list[Finding]) -> bool:
     """Whether a gap takes the worth from the run: one that spoils nothing that was asked for does not."""
-    return gap.spoils is evidence.Spoils.ALL or any(_spoils(gap, finding.metric) for finding in findings)
+    return gap.spoils is evidence.Spoils.ALL or any(
+        _spoils(gap, finding.metric, default=finding.default) for finding in findings
+    )
+
+
+OF_A_NOTE = {
+    Verdict.PASS: Counts.KNOWN_WEAKNESS,
+    Verdict.FAIL: Counts.WEAKNESS,
+    Verdict.INCONCLUSIVE: Counts.INCONCLUSIVE,
+}
+"""What a missed expectation with a note counts as, by whether it is within the note's bound."""
 
 
 def _counted(group: list[Finding]) -> list[Finding]:
@@ -523,10 +602,18 @@ def _counted(group: list[Finding]) -> list[Finding]:
         if finding.verdict is Verdict.INCONCLUSIVE:
             return Counts.INCONCLUSIVE
         if finding.verdict is Verdict.FAIL:
-            return Counts.KNOWN_WEAKNESS if known else Counts.WEAKNESS
+            return OF_A_NOTE[finding.known.within] if known else Counts.WEAKNESS
+        if finding.known.broken:
+            return Counts.RELAXED if finding.relaxed is not None else Counts.WEAKNESS
         return Counts.UNEXPECTED_PASS if known and all_pass else Counts.PASS
 
     def says(finding: Finding, counted: Counts) -> str:
+        if finding.verdict is Verdict.FAIL and finding.known.within is Verdict.FAIL:
+            return f"{finding.says}; worse than what is known ({finding.known.bound}: {finding.known_weakness})"
+        if finding.verdict is Verdict.FAIL and finding.known.within is Verdict.INCONCLUSIVE:
+            return f"{finding.says}; whether it is within what is known is open ({finding.known.bound})"
+        if counted is Counts.RELAXED:
+            return f"{finding.says}; allowed, because {finding.relaxed}"
         if counted is Counts.UNEXPECTED_PASS:
             return f"{finding.says}; expected to fail ({finding.known_weakness}): remove the note"
         return finding.says

@@ -214,6 +214,7 @@ CHECKS = (
         group="data",
         scope=Scope.RUN,
         rests=Rests.DATA,
+        promise=True,
     ),
     Check(
         "documents.unexpected",
@@ -228,5 +229,6 @@ CHECKS = (
         group="data",
         scope=Scope.RUN,
         rests=Rests.DATA,
+        promise=True,
     ),
 )

@@ -97,7 +97,8 @@ def print_verdict(name: str, folder: Path, findings: FindingsFile, *, report: bo
     for finding in findings["findings"]:
         line = f"  {SIGN[finding['counts_as']]}  {finding['title']}: {finding['measured_text']}"
         if finding["counts_as"] not in ("pass",):
-            line += f"  ({finding['known_weakness'] or finding['says']})"
+            known = finding["known_weakness"] if finding["counts_as"] == "known_weakness" else None
+            line += f"  ({known or finding['says']})"
         out.print(line, markup=False)
     clean = findings.get("clean")
     out.print(f"  clean-up: {'clean' if clean else 'DIRTY' if clean is False else 'unknown'}", markup=False)

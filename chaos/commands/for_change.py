@@ -116,6 +116,8 @@ def _expected(made: Planned) -> Iterator[str]:
         }
         inside = f" (in {listed(list(each.phases))})" if each.phases else ""
         known = f". Known to fail today: {' '.join(each.known_weakness.split())}" if each.known_weakness else ""
+        known += f" (no worse than {each.known_bound.text})" if each.known_bound is not None else ""
+        known += f". More is allowed, because {each.because}" if each.because else ""
         yield f"* {plainly.promise(item)}{inside}{known}"
     yield ""
 

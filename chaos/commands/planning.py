@@ -45,7 +45,9 @@ def validate(
             return f"case {load_case(file).written.name}"
         experiment = load_experiment(file)
         said[file] = notes.of(experiment, experiment.seed, offers_for(experiment, PROVIDERS))
-        return f"experiment {experiment.name}"
+        unbounded = [each.text for each in experiment.expect if each.known_weakness and each.known_bound is None]
+        known = f"; known weaknesses, unbounded: {', '.join(dict.fromkeys(unbounded))}" if unbounded else ""
+        return f"experiment {experiment.name}{known}"
 
     said: dict[Path, list[str]] = {}
     for file, what in zip(found, for_each(check, found), strict=True):
@@ -183,6 +185,7 @@ def print_step(step: Any) -> None:
 
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:
     """``room``: bytes that may be needed of the record's disk and of the state folder's, by what for."""
+    from chaos.checks import defaults
     from chaos.run import notes
     from chaos.run import plan as planning
     from chaos.run.space import size
@@ -208,8 +211,11 @@ def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *
             out.print(f"phase {phase}", markup=False)
         print_step(step)
     for expectation in experiment.expect:
-        known = f" (known weakness: {expectation.known_weakness})" if expectation.known_weakness else ""
+        known = f" ({expectation.note})" if expectation.note else ""
+        known += f" (allowed, because {expectation.because})" if expectation.because else ""
         out.print(f"  expect: {expectation.text} in {', '.join(expectation.phases) or 'the run'}{known}", markup=False)
+    held = [f"{metric} = 0" for metric in defaults.foreseen(experiment.to_json())]
+    out.print(f"  checked on every run: {', '.join([*held, 'no process ends unasked'])}", markup=False)
     for note in said:
         out.print(f"  note: {note}", markup=False)
     needed = ", ".join(f"{size(count)} for the {what}" for what, count in room.items())

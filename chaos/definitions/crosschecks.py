@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chaos.base.errors import InvalidInput
 from chaos.base.operations import OperationKind
 from chaos.base.units import Duration
-from chaos.definitions import decidable, slis
+from chaos.definitions import decidable, notes, slis
 from chaos.definitions.actions import Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.experiment import ExperimentFile, PhaseFile, judged_in
 from chaos.definitions.grammar import Grammar
@@ -57,6 +57,7 @@ def check(file: ExperimentFile, topology: Topology, grammar: Grammar) -> Iterato
             yield from _restarts(phase.during.restarts, ("phases", name, "during", "restarts"), state)
     yield from _expect(file, grammar.declared(file.load.workload))
     yield from decidable.check(file, grammar.declared(file.load.workload))
+    yield from notes.check(file.expect)
     yield from _guards(file)
     yield from _slis(file)
     yield from _rates(file)

@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    create_model,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import core_schema
 
 from chaos.base.units import Duration, Malformed, Number, Percent
@@ -23,7 +31,7 @@ class Metric:
 
     ``needs``: operations of their own, one of which must be in the load. ``operation``: the one that it is of; None
     for a metric of the cluster. ``of_writes``: it is about documents that the load writes; ``of_controllers``: about
-    failover controllers.
+    failover controllers. ``promise``: every run that measures it wants it to be 0, with or without a line.
     """
 
     name: str
@@ -33,6 +41,7 @@ class Metric:
     operation: str | None = None
     of_writes: bool = False
     of_controllers: bool = False
+    promise: bool = False
 
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -42,6 +51,8 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "==": operator.eq,
 }
+SAYS_SOMETHING = r"\S"
+"""A pattern for text that is not empty and no mere space."""
 _SIGN = r"(?:>=|<=|==|=|<|>)"
 _UNITS: dict[Unit, tuple[str, str]] = {
     "percent": ("a percentage", '">= 99.9%"'),
@@ -155,6 +166,41 @@ _TYPES: dict[Unit, Any] = {
 }
 
 
+class KnownWeakness(Strict):
+    """Why an expectation is known to fail, and how bad it may be. Text alone is a reason without a bound."""
+
+    why: str = Field(pattern=SAYS_SOMETHING, description="why this is known to fail, and what was seen")
+    bound: Any = Field(
+        default=None,
+        json_schema_extra={"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        description="how bad it may be, in the metric's unit, for example '<= 15s'; what is worse is a weakness",
+    )
+
+
+def _read_note(given: Any) -> Any:
+    """A note as people write it: text, or a mapping."""
+    if isinstance(given, str):
+        if not given.strip():
+            raise ValueError(f"expected some text: why this is known to fail; got {given!r}")
+        return {"why": given}
+    if given is not None and not isinstance(given, dict | KnownWeakness):
+        raise ValueError(f"expected text, or a mapping with why and bound; got {given!r}")
+    return given
+
+
+class _NoteSchema:
+    """Publishes a note as text, or as a mapping with its bound."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "pattern": SAYS_SOMETHING}, handler(schema)]}
+
+
+Note = Annotated[KnownWeakness, BeforeValidator(_read_note), _NoteSchema]
+
+
 class ExpectationFile(Strict):
     """One line of `expect`: exactly one metric, where it is judged, a note if it is known to fail."""
 
@@ -164,10 +210,15 @@ class ExpectationFile(Strict):
     phase: OneOrMore[str] = Field(
         default=("all",), description="a phase, a list of phases, or all; each is judged on its own"
     )
-    known_weakness: str | None = Field(
+    known_weakness: Note | None = Field(
         default=None,
-        min_length=1,
-        description="why this is known to fail; the run fails when it passes, so that the note goes",
+        description="why this is known to fail: text, or {why, bound}; the run fails when it passes, so that the note "
+        "goes, and when it is worse than the bound",
+    )
+    because: str | None = Field(
+        default=None,
+        pattern=SAYS_SOMETHING,
+        description="why more is allowed here than every run promises about its data (acknowledged.lost: '<= 5')",
     )
 
     @model_validator(mode="after")
@@ -226,12 +277,25 @@ def expectation_file(metrics: Mapping[str, Metric], named: str) -> type[Expectat
     return made
 
 
+_NEW = ("known_bound", "because")
+"""Keys of an expectation's normal form that stand in it only where they are given."""
+
+
+class WeaknessBound(Strict):
+    """How bad a known weakness may be. ``value`` in the unit of its expectation; ``text``: ``<= 15s``."""
+
+    comparison: Literal[">=", "<=", "<", ">", "=="]
+    value: float
+    text: str
+
+
 class Expectation(Strict):
     """An expectation, resolved: every phase that it is judged in by name.
 
     ``op`` is an operation of the load, or None for a metric of the cluster; ``quantity`` is the metric
     without the operation. ``value`` is a fraction, seconds or a count, as ``unit`` says.
-    ``phases`` is empty for a metric of the whole run.
+    ``phases`` is empty for a metric of the whole run. ``known_bound``: how bad a known weakness may be; None for one
+    without a note, or whose note has no bound. ``because``: why it allows more than every run promises about its data.
     """
 
     metric: str
@@ -243,6 +307,22 @@ class Expectation(Strict):
     value: float
     text: str
     known_weakness: str | None = None
+    known_bound: WeaknessBound | None = None
+    because: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that experiments without these keep the normal form, and the hash, that they always had."""
+        data: dict[str, Any] = handler(self)
+        return {name: value for name, value in data.items() if name not in _NEW or value is not None}
+
+    @property
+    def note(self) -> str | None:
+        """The note on a known weakness in one line, with its bound; None without a note."""
+        if self.known_weakness is None:
+            return None
+        bound = f"bound {self.known_bound.text}" if self.known_bound is not None else "unbounded"
+        return f"known weakness, {bound}: {' '.join(self.known_weakness.split())}"
 
     def holds(self, value: float) -> bool:
         """Whether a measured value, in the same unit, is as wanted. NaN never is."""

@@ -41,6 +41,7 @@ from chaos.base.units import (
     PositiveRate,
     Rate,
 )
+from chaos.definitions import notes
 from chaos.definitions.actions import ActionParams
 from chaos.definitions.base import API_VERSION, OneOrMore, Strict
 from chaos.definitions.during import During, WaitsFor
@@ -674,5 +675,7 @@ def _expectation(given: Any, file: ExperimentFile) -> Expectation:
         comparison=wanted.comparison,
         value=wanted.value,
         text=f"{metric} {wanted.text}",
-        known_weakness=given.known_weakness,
+        known_weakness=given.known_weakness.why if given.known_weakness else None,
+        known_bound=notes.bound_of(given),
+        because=given.because,
     )

@@ -15,6 +15,7 @@ from chaos.base.units import Duration
 from chaos.definitions import crosschecks, objectives, slis
 from chaos.definitions import experiment as experiments
 from chaos.definitions import topology as topologies
+from chaos.definitions.expectations import SAYS_SOMETHING
 from chaos.definitions.experiment import WORD, Experiment
 from chaos.definitions.grammar import Grammar
 from chaos.definitions.selectors import NAME
@@ -215,6 +216,7 @@ _PATTERNS = {
     f"^{NAME}$": "small letters, digits, dashes, dots and underscores",
     WORD: "small letters, digits, dashes and underscores, a letter first",
     VERSION: "a full version such as 3.8.0",
+    SAYS_SOMETHING: "some text",
 }
 _BOUNDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "greater_than_equal": lambda ctx: f"{ctx['ge']} or more",

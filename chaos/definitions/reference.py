@@ -17,6 +17,7 @@ from chaos.definitions.schema import schema_of
 FILE = Path(__file__).parents[2] / "docs" / "reference.md"
 COMMAND = "python -m chaos.registry"
 EXPERIMENT = {
+    "KnownWeakness": "expect.known_weakness",
     "CompareAndSet": "load.cas",
     "Visibility": "load.visibility",
     "Client": "load.client",

@@ -151,6 +151,10 @@ def _expectation(expectation: Expectation) -> dict[str, Any]:
     wanted = expectation.text.removeprefix(expectation.metric).strip()
     exact = wanted.removeprefix("= ")
     written[expectation.metric] = int(exact) if expectation.unit == "count" and exact.isdigit() else wanted
-    if expectation.known_weakness is not None:
+    if expectation.known_bound is not None:
+        written["known_weakness"] = {"bound": expectation.known_bound.text, "why": expectation.known_weakness}
+    elif expectation.known_weakness is not None:
         written["known_weakness"] = expectation.known_weakness
+    if expectation.because is not None:
+        written["because"] = expectation.because
     return written

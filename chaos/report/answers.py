@@ -149,6 +149,8 @@ def with_targets(findings: FindingsFile, plan: Plan) -> list[FindingItem]:
         suffix = f" in {item['phase']}" if item["phase"] else ""
         given = known.get(item["title"].removesuffix(suffix)) or {}
         comparison, value = given.get("comparison"), given.get("value")
+        if item.get("default"):
+            comparison, value = "==", 0.0
         if item["metric"] == "until":
             comparison, value = "<=", (untils.get(item["phase"]) or {}).get("within")
         judged: FindingItem = {**item, "comparison": comparison, "target_value": value}

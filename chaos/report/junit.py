@@ -3,8 +3,9 @@
 One test case per expectation and phase, and one each for the run itself, the proof of the faults, the ends of
 processes, documents that should not be there and the clean-up, so that nothing which fails the command is invisible.
 A weakness is a ``failure``: the system under test; so is a known one that is gone (type ``improved``), until its note
-is cleared. Inconclusive, aborted and error are an ``error``: no verdict about it. A known weakness is ``skipped`` with
-its reason, as pytest writes an expected failure; the properties ``verdict``, ``tally`` and ``count.known_weakness``
+is cleared. Inconclusive, aborted and error are an ``error``: no verdict about it. A known weakness within its bound
+is ``skipped`` with its reason, as pytest writes an expected failure; so is a promise that is broken within what the
+file allows. The properties ``verdict``, ``tally`` and ``count.known_weakness``
 tell such a pass from one without.
 """
 
@@ -14,7 +15,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from chaos.base import text
-from chaos.checks import shown
+from chaos.checks import defaults, shown
 from chaos.checks.models import FindingsFile
 from chaos.checks.reasons import Cause
 from chaos.checks.shown import CLEAR
@@ -32,6 +33,8 @@ def junit_xml(findings: FindingsFile) -> str:
     experiment = _clean(run.get("experiment") or run.get("name") or "run")
     cases: list[ET.Element] = []
     for finding in findings["findings"]:
+        if finding["metric"] == defaults.PROCESS:
+            continue  # a case of its own below, with the last lines of the log
         case = _case(cases, experiment, finding["title"])
         counts = finding["counts_as"]
         message = f"measured {finding['measured_text']}, wanted {finding['target']}: {finding['says']}"
@@ -42,7 +45,11 @@ def junit_xml(findings: FindingsFile) -> str:
         elif counts == "inconclusive":
             _add(case, "error", "inconclusive", message)
         elif counts == "known_weakness":
-            _add(case, "skipped", "known weakness", f"known weakness: {finding['known_weakness']} ({message})")
+            bound = finding.get("known_bound") or "unbounded"
+            note = f"known weakness ({bound}): {finding['known_weakness']} ({message})"
+            _add(case, "skipped", "known weakness", note)
+        elif counts == "relaxed":
+            _add(case, "skipped", "relaxed", f"relaxed, because {finding.get('relaxed')} ({message})")
     _checks(cases, experiment, findings)
     suite = ET.Element(
         "testsuite",
@@ -100,10 +107,16 @@ def _checks(cases: list[ET.Element], experiment: str, findings: FindingsFile) ->
         _add(case, "failure", "weakness", said)
     elif ended:
         _add(case, "error", "inconclusive", said)
+    if any(finding.get("default") and finding["metric"] == "documents.unexpected" for finding in findings["findings"]):
+        return _clean_up(cases, experiment, findings)  # a case among the findings
     documents = [reason["says"] for reason in findings["reasons"] if reason["cause"] == Cause.DOCUMENTS]
     case = _case(cases, experiment, "no documents that should not be there")
     if documents:
         _add(case, "failure", "weakness", "; ".join(documents))
+    _clean_up(cases, experiment, findings)
+
+
+def _clean_up(cases: list[ET.Element], experiment: str, findings: FindingsFile) -> None:
     case = _case(cases, experiment, "clean-up")
     if findings["clean"] is not True:
         says = "clean-up failed" if findings["clean"] is False else "nothing says whether clean-up succeeded"

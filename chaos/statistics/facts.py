@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from chaos.base.errors import ChaosError, InvalidInput
 from chaos.base.intervals import Range
+from chaos.checks import defaults
 from chaos.checks.good import FEWEST as FEWEST_ARRIVALS
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.models import FindingItem, FindingsFile
@@ -283,6 +284,10 @@ class Target:
     known_weakness: str | None
     group: int
     """Expectations over several phases are one: a known weakness belongs to them as a whole."""
+    bound: tuple[str, float] | None = None
+    """How bad a known weakness may be: comparison and value."""
+    because: str | None = None
+    """Why it allows more than every run promises."""
 
 
 def targets(plan: Plan) -> tuple[Target, ...]:
@@ -296,9 +301,27 @@ def targets(plan: Plan) -> tuple[Target, ...]:
             used[name] = used.get(name, 0) + 1
             id = name if used[name] == 1 else f"{name}#{used[name]}"
             comparison, value = str(item["comparison"]), float(item["value"])
-            found.append(Target(id, name, comparison, value, item.get("known_weakness"), group))
+            limit = item.get("known_bound")
+            bound = (str(limit["comparison"]), float(limit["value"])) if limit else None
+            known, because = item.get("known_weakness"), item.get("because")
+            found.append(Target(id, name, comparison, value, known, group, bound, because))
     for phase in experiment.get("phases") or []:
         if until := phase.get("until"):
             id = f"until@{phase['name']}"
             found.append(Target(id, id, "<=", float(until.get("within") or 0), None, -len(found) - 1))
     return tuple(found)
+
+
+PROMISED = -1_000_000
+"""Groups of promises count down from here: each is an expectation of its own."""
+
+
+def promises(runs: Iterable[Facts]) -> tuple[Target, ...]:
+    """What every run promises without a line (:mod:`chaos.checks.defaults`), where a run was held to it.
+
+    Ends of processes are in :attr:`Facts.ended`.
+    """
+    known = dict.fromkeys(
+        id for run in runs for id, item in run.by_id.items() if item.get("default") and id != defaults.PROCESS
+    )
+    return tuple(Target(id, id, "==", 0.0, None, PROMISED - number) for number, id in enumerate(known))

@@ -214,6 +214,7 @@ CHECKS = (
         group="data",
         scope=Scope.RUN,
         rests=Rests.DATA,
+        promise=True,
         needs=("cas",),
     ),
 )

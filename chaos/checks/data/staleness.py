@@ -219,7 +219,7 @@ def _check(metric: str, kept: str, missed: str, measure: Callable[[Record, Expec
         lambda item, _: f"{many(item, 'read', 'reads')} {missed}", lambda _: kept, lambda _: upper(kept), metric
     )
     needs = ("cas", "visibility")
-    return Check(metric, "count", measure, words, "data", scope=Scope.RUN, rests=Rests.DATA, needs=needs)
+    return Check(metric, "count", measure, words, "data", Scope.RUN, Rests.DATA, needs, promise=True)
 
 
 CHECKS = (

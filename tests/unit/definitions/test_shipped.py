@@ -149,7 +149,7 @@ def test_the_schema_knows_every_kind_and_metric_and_no_other() -> None:
     for name, kinds in (("InjectFile", FAULTS), ("DoFile", ACTIONS)):
         assert list(definitions[name]["properties"]) == list(kinds)
         assert definitions[name]["additionalProperties"] is False
-    assert set(definitions["ExpectationFile"]["properties"]) == {*METRICS, "phase", "known_weakness"}
+    assert set(definitions["ExpectationFile"]["properties"]) == {*METRICS, "phase", "known_weakness", "because"}
 
 
 NODE_SCHEMA, LINK_SCHEMA = of("NodeSelector"), of("LinkSelector")

@@ -376,3 +376,39 @@ def test_tables_of_other_checks_become_metrics_and_what_is_not_understood_is_mis
         "data.copies": "0",
     }
     assert reading.is_recovery("ladder.green@dark") and not reading.is_recovery("read.outage@dark")
+
+
+def test_a_known_weakness_of_a_series_is_known_up_to_its_bound() -> None:
+    def of(*regained: float) -> judging.Series:
+        runs = [run(i, regained=each, known="issue 4711") for i, each in enumerate(regained)]
+        for each in runs:
+            for number in (0, 2):
+                each.plan["experiment"]["expect"][number]["known_weakness"] = None
+            each.plan["experiment"]["expect"][1]["known_bound"] = {"comparison": "<=", "value": 90.0, "text": "<= 90s"}
+        return series(*runs)
+
+    assert by_id(of(60, 60, 60, 60, 80))[WRITE].counts_as is Counts.KNOWN_WEAKNESS
+    beyond = of(60, 60, 60, 60, 95)
+    assert by_id(beyond)[WRITE].counts_as is Counts.WEAKNESS and beyond.outcome is Outcome.WEAKNESS
+    assert "not within what is known (issue 4711)" in by_id(beyond)[WRITE].says
+
+
+def test_what_every_run_promises_decides_a_series_and_what_is_allowed_is_relaxed() -> None:
+    def stale(number: int, found: int) -> Facts:
+        one = run(number)
+        item = dict(one.findings["findings"][-1], id="stale.reads", title="stale.reads = 0", metric="stale.reads")
+        item |= {"measured": float(found), "verdict": "fail" if found else "pass", "default": True}
+        one.findings["findings"].append(item)
+        return Facts(one.name, None, one.plan, one.findings, one.metrics)
+
+    assert by_id(series(*(stale(i, 0) for i in range(5))))["stale.reads"].counts_as is Counts.PASS
+    found = series(*(stale(i, 0) for i in range(4)), stale(4, 2))
+    assert by_id(found)["stale.reads"].counts_as is Counts.WEAKNESS and found.outcome is Outcome.WEAKNESS
+
+    runs = [run(i) for i in range(5)]
+    runs[2].by_id[LOST]["counts_as"] = "relaxed"
+    for each in runs:
+        each.plan["experiment"]["expect"][2]["because"] = "replication is asynchronous"
+    relaxed = series(*runs)
+    assert by_id(relaxed)[LOST].counts_as is Counts.RELAXED and relaxed.outcome is Outcome.PASS
+    assert "allowed, because replication is asynchronous" in by_id(relaxed)[LOST].says

@@ -1,0 +1,123 @@
+"""What every run promises without a line of ``expect``: that its data is right, and that no process of it dies.
+
+By rules 2 each check with :attr:`.Check.promise` is an expectation of 0 wherever the run measures it. A line of
+``expect`` about the same metric takes its place; where that line allows more, it says ``because``, and what it allows
+beyond the promise counts as relaxed: never as held.
+
+A promise says what was seen. How large a sample must be for a word about a rate is asked by lines alone
+(:mod:`.enough`), so a short load keeps its promises or breaks them. What could not be read keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.checks import catalogue, ends
+from chaos.checks.check import Check, Scope
+from chaos.checks.data.operations import planned
+from chaos.checks.measure import Measure, Verdict, judge
+from chaos.checks.record import OUTCOMES, Expected, Record
+from chaos.checks.words import Words
+from chaos.history import models
+
+RULES = 2
+"""The rules by which promises decide without a line."""
+PROCESS = "process.ended"
+"""The finding about processes that ended unasked. No line can name it: who wants a node to die injects that."""
+PROMISED = "=="
+WORDS = Words.of(
+    missed="A process of the cluster ended by itself",
+    question="every process lived that was to live",
+    promise="Nothing ends that was not asked to end",
+    short="processes that ended unasked",
+)
+"""How the finding about processes reads."""
+WRITTEN = ("acknowledged.lost",)
+"""Metrics of which there is nothing to measure where nothing was acknowledged."""
+
+
+def expectations(record: Record) -> tuple[Expected, ...]:
+    """The promises about data that this run measures and no line of it is about."""
+    if record.rules < RULES:
+        return ()
+    named = {expectation.metric for expectation in record.expectations}
+    return tuple(
+        _expected(metric)
+        for metric, check in catalogue.CHECKS.items()
+        if check.promise and metric not in named and _measured(record, metric, check)
+    )
+
+
+def _expected(metric: str) -> Expected:
+    return Expected(
+        metric=metric,
+        op=None,
+        quantity=metric,
+        phases=(),
+        comparison=PROMISED,
+        value=0.0,
+        text=f"{metric} = 0",
+        known_weakness=None,
+        default=True,
+    )
+
+
+def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
+    """The metrics that an experiment (in normal form) promises without a line, as far as its load tells."""
+    load = experiment.get("load") or {}
+    named = {line["metric"] for line in experiment.get("expect") or ()}
+    writes = any(models.writes(name, given) for name, given in models.operations(load).items())
+    return tuple(
+        metric
+        for metric, check in catalogue.CHECKS.items()
+        if check.promise
+        and metric not in named
+        and (any(load.get(name) for name in check.needs) if check.needs else writes or metric not in WRITTEN)
+    )
+
+
+def _measured(record: Record, metric: str, check: Check) -> bool:
+    """Whether the run's load measures a promise; without a read-back only what needs none.
+
+    Of reads that were stale the load tells without operations of their own for that: by those that were.
+    """
+    if check.scope is not Scope.RUN:
+        return False
+    if check.needs:
+        return any(planned(record, name) is not None for name in check.needs) or (
+            metric == "stale.reads" and bool(record.stale)
+        )
+    if record.readback is None:
+        return False
+    return metric not in WRITTEN or _acknowledged(record) > 0
+
+
+def _acknowledged(record: Record) -> int:
+    """Writes of the run that the history or its read-back knows to be acknowledged."""
+    load = record.writer
+    known = 0 if load is None else int(record.arrivals[load.name].counts[[OUTCOMES["ok"], OUTCOMES["partial"]]].sum())
+    return max(known, int((record.readback or {}).get("acknowledged") or 0))
+
+
+def misses(record: Record, metric: str, measure: Measure) -> bool:
+    """Whether a value breaks what every run promises of this metric, whatever a line allows."""
+    check = catalogue.CHECKS.get(metric)
+    if record.rules < RULES or check is None or not check.promise or measure.value is None:
+        return False
+    return judge(measure, PROMISED, 0.0) is not Verdict.PASS
+
+
+def processes(record: Record) -> tuple[Measure, Verdict] | None:
+    """How many processes ended unasked; None where nobody watched them, or by the rules of before."""
+    if record.rules < RULES or not record.plan.get("watched"):
+        return None
+    ended: list[dict[str, Any]] = ends.table(record)
+    by_themselves, gaps = ends.weaknesses(record), ends.gaps(record)
+    if by_themselves:
+        return Measure(float(len(ended)), "count", "; ".join(by_themselves)), Verdict.FAIL
+    if gaps:
+        return Measure.missing("count", "; ".join(gap.says for gap in gaps)), Verdict.INCONCLUSIVE
+    if ended:
+        return Measure.missing("count", "; ".join(end["says"] for end in ended)), Verdict.INCONCLUSIVE
+    return Measure(0.0, "count", "no process ended that was not asked to"), Verdict.PASS
