@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from _pytest.mark.expression import Expression
 
     from chaos.checks.models import FindingsFile
+    from chaos.commands.python_runs import OperationResult, PhaseResult
     from chaos.commands.running_on import Runs
     from chaos.definitions import Duration, Experiment, Topology
     from chaos.faults.fault import Fault
@@ -516,7 +517,10 @@ class ExpectationItem(pytest.Item):
             if self.config.getoption(FAIL_ON_KNOWN):
                 says = f"{found['title']}: {found['measured_text']}, a known weakness ({found['known_weakness']})"
                 raise Weakness(f"{says}; it fails because of {FAIL_ON_KNOWN}")
-            pytest.xfail(f"known weakness: {found['known_weakness']}; measured {found['measured_text']}")
+            bound = found.get("known_bound") or "unbounded"
+            pytest.xfail(f"known weakness ({bound}): {found['known_weakness']}; measured {found['measured_text']}")
+        if found["counts_as"] == "relaxed":
+            pytest.xfail(f"relaxed, because {found.get('relaxed')}; measured {found['measured_text']}")
         if found["counts_as"] == "unexpected_pass":
             raise Weakness(
                 f"improved: {found['title']}: {found['measured_text']} passes, but its file calls it a known weakness "
@@ -568,11 +572,63 @@ class ExpectationItem(pytest.Item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """What ends an experiment's setup is told as plainly as what fails it: pytest itself would show our own code."""
+    """What ends an experiment's setup is told as plainly as what fails it: pytest itself would show our own code.
+
+    A test in Python that could not be concluded is an error, as an expectation of YAML is. pytest calls an error what
+    fails outside of a test's own code, so its report says that it was there.
+    """
     report = yield
     if isinstance(item, ExpectationItem) and call.excinfo and call.when == "setup" and report.failed:
         report.longrepr = item.repr_failure(call.excinfo)
+    elif _LOADS in item.stash and call.excinfo and call.when == "call" and report.failed:
+        if isinstance(call.excinfo.value, Weakness | Inconclusive):
+            report.longrepr = "\n".join([str(call.excinfo.value), *(f"report: {page}" for page in _pages(item))])
+        if isinstance(call.excinfo.value, Inconclusive):
+            report.when = "setup"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """A test in Python gets what YAML has: its runs are valid and clean, and nothing broke that no line asks about."""
+    try:
+        result = yield
+    except (Exception, pytest.fail.Exception) as error:
+        _refuse_loads(item, error)
+        raise
+    _refuse_loads(item, None)
+    return result
+
+
+def _pages(item: pytest.Item) -> list[Path]:
+    return [running.folder / "report.html" for running in item.stash[_LOADS]]
+
+
+def _refuse_loads(item: pytest.Item, error: BaseException | None) -> None:
+    """Raise what the loads of a test say that is worse than what the test says; ``error``: what it raised.
+
+    A weakness of the cluster comes first. Then what keeps the run from being concluded: an assert that failed on such a
+    run does not blame the cluster.
+    """
+    from chaos.commands import python_runs
+
+    runs = [running for running in item.stash.get(_LOADS, []) if running.findings and not running.broken]
+    asserted = isinstance(error, AssertionError | pytest.fail.Exception)
+    if not runs or not (error is None or asserted or isinstance(error, Inconclusive)):
+        return  # nothing ran to its end, or the test itself is wrong
+    item.user_properties += [("report", str(page)) for page in _pages(item)]
+    weak = "; ".join(says for running in runs for says in python_runs.weaknesses(running.findings))
+    own = f"; the test itself: {str(error).partition(chr(10))[0]}" if error is not None else ""
+    if weak and asserted and error is not None:
+        error.add_note(f"and the run: {weak}")
+    elif weak:
+        raise Weakness(weak + own) from error
+    elif not isinstance(error, Inconclusive):
+        gaps = [says for run in runs for says in python_runs.gaps(run.findings, timed=bool(run.looked_at))]
+        if asserted:
+            gaps += [says for run in runs for operation in run.looked_at if (says := operation.doubtful)]
+        if gaps:
+            raise Inconclusive("; ".join(dict.fromkeys(gaps)) + own) from error
 
 
 # ---- labs that are reused -------------------------------------------------------------------------------
@@ -587,6 +643,8 @@ _STANDING: pytest.StashKey[ExitStack] = pytest.StashKey()
 _NEVER: pytest.StashKey[Mapping[Path, str]] = pytest.StashKey()
 """File of an experiment → why it can never be on that cluster."""
 _VERDICTS: pytest.StashKey[dict[str, FindingsFile]] = pytest.StashKey()
+_LOADS = pytest.StashKey["list[LoadRun]"]()
+"""The loads of a test in Python, in order."""
 _STOPPED = pytest.StashKey[bool]()
 """Whether a signal ended the last run: then no other begins."""
 
@@ -723,37 +781,6 @@ class LabHandle:
             raise Inconclusive(f"{vanished}: not proven to be in effect until its end")
 
 
-class OperationResult:
-    """One operation in one phase. ``good``: share 0..1 of scheduled; ``latency(q)``: seconds, inf if unanswered."""
-
-    def __init__(self, table: dict[str, Any], latencies: Any) -> None:
-        self.scheduled: int = table["scheduled"]
-        self.good: float | None = table["share"]
-        self.outcomes: dict[str, int] = table["outcomes"]
-        self._latencies = latencies
-
-    def latency(self, quantile: float) -> float:
-        """The nearest-rank quantile (0..1) from the intended start, in seconds."""
-        import numpy as np
-
-        return float(np.quantile(self._latencies, quantile, method="inverted_cdf"))
-
-
-class PhaseResult:
-    """A phase of a load run: ``.read`` and ``.write``."""
-
-    def __init__(self, operations: dict[str, OperationResult], seconds: float) -> None:
-        self.seconds = seconds
-        self.operations = operations
-
-    def __getattr__(self, name: str) -> OperationResult:
-        # called for what is no attribute; before __init__ nothing is
-        operations: dict[str, OperationResult] = vars(self).get("operations", {})
-        if name not in operations:
-            raise AttributeError(f"no operation '{name}' in this phase")
-        return operations[name]
-
-
 class LoadRun:
     """A load that is on: name its phases while it runs; read them after it ended."""
 
@@ -763,6 +790,8 @@ class LoadRun:
         self.phases: dict[str, PhaseResult] = {}
         self.findings: FindingsFile = {}
         self.folder: Path = execution.folder
+        self.broken = False
+        """Whether the test raised while the load was on: then that is what it says."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -793,18 +822,20 @@ class LoadRun:
         return History.open(self.folder).readback
 
     def _finish(self) -> None:
-        from chaos.checks import good
         from chaos.checks.record import Record
+        from chaos.commands import python_runs
         from chaos.history import History
 
-        record = Record(History.open(self.folder))
-        for span in record.spans:
-            operations = {}
-            for operation in record.operations:
-                table = good.table(record, operation.name, span)
-                latencies = record.in_phase(operation.name, span).latency
-                operations[operation.name] = OperationResult(table, latencies)
-            self.phases[span.name] = PhaseResult(operations, span.seconds)
+        self.phases = python_runs.phases(Record(History.open(self.folder)), _inconclusive)
+
+    @property
+    def looked_at(self) -> list[OperationResult]:
+        """The operations of phases of which the test read a number that depends on time."""
+        return [each for phase in self.phases.values() for each in phase.operations.values() if each.read]
+
+
+def _inconclusive(says: str) -> NoReturn:
+    raise Inconclusive(says)
 
 
 @pytest.fixture
@@ -828,14 +859,22 @@ def lab(request: pytest.FixtureRequest) -> LabHandle:
 def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
     """``with load(read="100/s", write="100/s", good="1s") as running:`` drives an open-loop load.
 
-    ``good`` is the test's own and stays: ``--chaos-objective`` stands for it where a test leaves it out.
+    ``good`` is the test's own and stays: ``--chaos-objective`` stands for it where a test leaves it out. ``expect``:
+    lines about the whole run, as in YAML, in the place of what every run promises of its data
+    (``expect=[{"acknowledged.lost": "<= 5", "because": "…"}]``).
     """
 
     @contextmanager
     def start(
-        *, read: str | None = "100/s", write: str | None = "100/s", good: str | None = None, **client: Any
+        *,
+        read: str | None = "100/s",
+        write: str | None = "100/s",
+        good: str | None = None,
+        expect: Sequence[Mapping[str, Any]] = (),
+        **client: Any,
     ) -> Iterator[LoadRun]:
         from chaos.base.console import Reporter
+        from chaos.commands import python_runs
         from chaos.registry import PROVIDERS
         from chaos.run.in_python import python_execution
 
@@ -856,15 +895,18 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
             file=request.path,
             reporter=Reporter(quiet=True),
             providers=PROVIDERS,
+            expect=python_runs.lines(expect),
         )
         running = LoadRun(execution)
+        request.node.stash.setdefault(_LOADS, []).append(running)
         lab.execution = execution
         try:
             with execution.in_python():
                 yield running
         except BaseException:
+            running.broken = True
             with suppress(Exception):  # a report all the same; what went wrong in the block is what counts
-                execution.report()
+                running.findings = execution.report().findings
             raise
         finally:
             lab.execution = None
@@ -872,10 +914,8 @@ def load(lab: LabHandle, request: pytest.FixtureRequest) -> Callable[..., Any]:
         running.findings = result.findings
         if not result.clean:
             raise RuntimeError(f"the clean-up failed: {'; '.join(execution.dirt)}")
-        if execution.outcome == "error":
-            raise RuntimeError(f"the run ended in an error: {result.findings['summary']}")
-        if execution.stop.ended is not None:  # after the block, which would have been told
-            raise RuntimeError(f"nobody had asked for it: {execution.stop.ended}")
+        if execution.outcome == "error" or running.findings["outcome"] in ("error", "aborted"):
+            raise Inconclusive(f"{running.findings['outcome']}: {running.findings['summary']}")
         running._finish()
 
     return start

@@ -186,6 +186,11 @@ class Doubt:
     def _all(self) -> Record | None:
         return without(self._record, self._causes)
 
+    @property
+    def forgiven(self) -> Record | None:
+        """The record with all forgivable arrivals as good; None when there is none."""
+        return self._all
+
     def decides(
         self, measure: Callable[[Record], Measure], same: Callable[[Measure], bool], span: Span
     ) -> tuple[Measure, str] | None:

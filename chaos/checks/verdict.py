@@ -565,8 +565,8 @@ def _judged(
 
 
 def _spoils(gap: evidence.Gap, metric: str, *, default: bool = False) -> bool:
-    """Whether a gap takes the worth from this metric. A default says what was seen, and asks for no sample."""
-    if default and gap.spoils is evidence.Spoils.DATA:
+    """Whether a gap takes the worth from this metric. A default says what was seen, of no time and no sample."""
+    if default and gap.spoils is not evidence.Spoils.ALL:
         return False
     if gap.may_break is not None and catalogue.rests_on(metric, Rests.DATA):
         return metric in gap.may_break

@@ -617,7 +617,7 @@ def resolve(file: ExperimentFile, topology: Topology, path: Path, declared: Mapp
             client=file.load.client,
         ),
         phases=tuple(_phase(name, phase) for name, phase in file.phases.items()),
-        expect=tuple(_expectation(given, file) for given in file.expect),
+        expect=tuple(expectation(given, file) for given in file.expect),
         slis=file.slis,
         guards=file.guards,
         controller=file.controller,
@@ -661,7 +661,8 @@ def judged_in(given: ExpectationFile, file: ExperimentFile) -> tuple[str, ...]:
     )
 
 
-def _expectation(given: Any, file: ExperimentFile) -> Expectation:
+def expectation(given: Any, file: ExperimentFile | None) -> Expectation:
+    """The expectation that a valid line means. ``file`` None: of a line about the whole run, which needs no phases."""
     metric, wanted = given.metric, given.wanted
     op, _, quantity = metric.partition(".")
     if given.grammar.operation is None:
@@ -671,7 +672,7 @@ def _expectation(given: Any, file: ExperimentFile) -> Expectation:
         op=op,
         quantity=quantity,
         unit=wanted.unit,
-        phases=judged_in(given, file),
+        phases=judged_in(given, file) if file is not None else (),
         comparison=wanted.comparison,
         value=wanted.value,
         text=f"{metric} {wanted.text}",

@@ -12,6 +12,7 @@ from chaos.base.errors import InvalidInput
 from chaos.base.operations import USUAL
 from chaos.definitions import Client, Duration, Experiment, Load, Operation, Rate
 from chaos.definitions import objectives as overriding
+from chaos.definitions.expectations import Expectation
 from chaos.faults.offers import Providers
 from chaos.run import space
 from chaos.run.execution import Execution
@@ -32,11 +33,13 @@ def python_execution(
     file: Path,
     reporter: Reporter,
     providers: Providers,
+    expect: tuple[Expectation, ...] = (),
     objectives: tuple[Mapping[str, Duration], str] = ({}, overriding.OPTION),
 ) -> Execution:
     """A run on ``lab`` whose phases a Python test makes. ``rates``: operation → ``100/s`` or None for none.
 
-    ``objectives``: those that replace ``good``, and the option that gave them.
+    ``expect``: what is expected of the whole run beside what the test asserts. ``objectives``: those that replace
+    ``good``, and the option that gave them.
     Raises InvalidInput for a wrong rate, duration or client, or an objective for what there is none of.
     """
     try:
@@ -61,7 +64,7 @@ def python_execution(
         topology=lab.topology,
         load=load,
         phases=(),
-        expect=(),
+        expect=expect,
     )
     given, option = objectives
     experiment = overriding.override(experiment, given, option)

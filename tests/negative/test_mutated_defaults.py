@@ -21,6 +21,9 @@ from negative.test_mutated import (
     _sound,
     a_whole_answer_lacked_documents,
     an_acknowledged_id_is_on_no_copy,
+    the_driver_sent_late,
+    the_driver_was_busy,
+    the_runner_was_starved,
     wanted,
 )
 from unit.checks.test_ends import ITSELF, fact
@@ -148,12 +151,15 @@ def test_a_run_without_a_read_back_is_inconclusive_for_that_and_nothing_is_said_
     assert [each.cause for each in findings.reasons] == [Cause.NO_READBACK]
 
 
-def test_a_file_that_expects_nothing_proves_nothing_whatever_every_run_promises() -> None:
-    findings = by_rules(2)
-    findings.plan["experiment"]["expect"] = []
-    for phase in findings.plan["experiment"]["phases"]:
+def without_until(run: Stored) -> None:
+    for phase in run.plan["experiment"]["phases"]:
         phase["until"] = None
-    judged = findings.judged()
+
+
+def test_a_file_that_expects_nothing_proves_nothing_whatever_every_run_promises() -> None:
+    run = by_rules(2, without_until)
+    run.plan["experiment"]["expect"] = []
+    judged = run.judged()
     assert judged.outcome is Run.INCONCLUSIVE
     assert [each.cause for each in judged.reasons] == [Cause.NOTHING_EXPECTED]
 
@@ -176,6 +182,14 @@ def test_a_process_that_ended_is_a_finding_and_one_reason(how: dict[str, Any], b
     assert [each.cause for each in findings.reasons if "a-data" in each.says].count(Cause.PROCESS) == 1
     before = by_rules(1, a_node_ended(how)).judged(READS)
     assert before.outcome is outcome and defaults.PROCESS not in counts(before)
+
+
+@pytest.mark.parametrize("spoil", [the_driver_was_busy, the_driver_sent_late, the_runner_was_starved])
+def test_an_instrument_that_spoils_time_alone_spoils_no_promise(spoil: Mutation) -> None:
+    line = wanted("acknowledged.lost", "0")
+    judged = [by_rules(rules, without_until, spoil).judged(line) for rules in (1, 2)]
+    assert [each.outcome for each in judged] == [Run.PASS, Run.PASS]
+    assert judged[1].validity["valid"] is False and counts(judged[1])[defaults.PROCESS] == "pass"
 
 
 # -- relaxed ---------------------------------------------------------------------------------------
