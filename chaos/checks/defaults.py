@@ -33,6 +33,8 @@ WORDS = Words.of(
     short="processes that ended unasked",
 )
 """How the finding about processes reads."""
+LOOKED = {"documents.unexpected": "unexpected_count"}
+"""Metrics that a read-back of before did not look for, and what it says where it did."""
 WRITTEN = ("acknowledged.lost",)
 """Metrics of which there is nothing to measure where nothing was acknowledged."""
 
@@ -88,7 +90,7 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
         return any(planned(record, name) is not None for name in check.needs) or (
             metric == "stale.reads" and bool(record.stale)
         )
-    if record.readback is None:
+    if record.readback is None or (metric in LOOKED and LOOKED[metric] not in record.readback):
         return False
     return metric not in WRITTEN or _acknowledged(record) > 0
 

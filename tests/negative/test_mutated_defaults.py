@@ -27,6 +27,7 @@ from negative.test_mutated import (
     wanted,
 )
 from unit.checks.test_ends import ITSELF, fact
+from unit.report.test_first_screen import named
 
 from chaos.base.errors import Exit
 from chaos.checks import Findings, catalogue, defaults
@@ -79,6 +80,23 @@ def test_a_broken_promise_decides_without_a_line(metric: str, mutation: Mutation
     assert Cause.DOCUMENTS not in {each.cause for each in findings.reasons}  # once, as a finding
     cases = {each.get("name"): each for each in ElementTree.fromstring(junit_xml(findings.to_json())).iter("testcase")}
     assert cases[f"{metric} = 0"].find("failure") is not None
+
+
+@pytest.mark.parametrize("metric", PROMISES)
+def test_a_broken_promise_is_named_on_every_first_screen(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = by_rules(2, next(iter(BREAKS[metric].values())))
+    run.plan["experiment"]["expect"] = [READS]
+    decides, todo = named(run.history(), monkeypatch)
+    assert decides["finding"] == metric and "Nothing" not in todo
+
+
+def test_a_read_back_of_before_that_did_not_look_for_more_documents_promises_none() -> None:
+    def as_it_was(run: Stored) -> None:
+        assert run.readback is not None
+        del run.readback["unexpected_count"]
+
+    findings = by_rules(2, as_it_was).judged(READS)
+    assert "documents.unexpected" not in counts(findings) and findings.outcome is Run.PASS
 
 
 @pytest.mark.parametrize("metric", PROMISES)
