@@ -5,7 +5,8 @@ The reasons are OpenSearch's own (3.8.0). ``_tasks/_cancel`` gives ``by user req
 workload groups: ``ElapsedTimeTracker``, ``CpuUsageTracker``, ``HeapUsageTracker``, ``NativeMemoryUsageTracker``), after
 ``search.cancel_after_time_interval`` (``TimeoutTaskCancellationUtility``), and where a client or a node went away
 (``RestCancellableNodeClient``: ``channel closed``). A client that went away reads no answer, so what the load reads of
-that is about others.
+that is about others. A search whose shards' answers are put together says ``request has been terminated``
+(``QueryPhaseResultConsumer``) whatever cancelled it: then it cannot be told.
 """
 
 from __future__ import annotations

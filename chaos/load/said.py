@@ -23,6 +23,7 @@ from typing import Any
 from opensearchpy.exceptions import TransportError
 
 from chaos.history.cancelled import TYPE as CANCELLED
+from chaos.history.cancelled import By, by
 from chaos.opensearch.rest import UNREADABLE
 
 MOST = 40
@@ -95,7 +96,9 @@ def told(body: Any) -> list[tuple[str, str]]:
     failures = shards.get("failures") if isinstance(shards, Mapping) else None
     found: dict[str, str] = {}
     for type_, reason in (*_types(error), *(each for one in _list(failures) for each in _types(_reason(one)))):
-        found.setdefault(type_, _clipped(reason))
+        vague = type_ == CANCELLED and by(found.get(type_)) is By.UNKNOWN
+        if type_ not in found or vague:  # one shard may say who cancelled, where another only says that it was
+            found[type_] = _clipped(reason)
     return list(islice(found.items(), EACH))
 
 

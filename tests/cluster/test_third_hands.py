@@ -127,7 +127,10 @@ def test_searches_that_are_cancelled_in_a_loop_are_counted_and_are_not_laid_at_t
     code, output = running.end()
     found = findings(out)
     assert code == 3 and found["outcome"] == "inconclusive", output
-    assert "omebody else cancelled tasks of the cluster (_tasks/_cancel)" in found["summary"], found["summary"]
+    # OpenSearch 3.8.0 mostly says "request has been terminated", which does not tell by whom
+    told = ("omebody else cancelled tasks of the cluster", "asks of the cluster were cancelled, and it cannot be told")
+    assert any(words in found["summary"] for words in told), found["summary"]
+    assert "answers to reads said so" in found["summary"]
 
 
 def event_seconds(event):

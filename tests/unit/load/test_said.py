@@ -151,6 +151,13 @@ def test_reasons_of_cancellations_are_told_apart_and_not_by_their_numbers(events
     assert number == 2 and cancelled.by(why) is By.CLUSTER
 
 
+def test_a_shard_that_says_who_cancelled_is_heard_before_one_that_does_not() -> None:
+    vague = shard_failure(cancelled.TYPE, "request has been terminated")
+    tells = shard_failure(cancelled.TYPE, "cancelled task with reason: by user request")
+    for failures in ([vague, tells], [tells, vague]):
+        assert told({"_shards": {"failures": failures}}) == [(cancelled.TYPE, tells["reason"]["reason"])]
+
+
 @pytest.mark.parametrize(
     ("reason", "who"),
     [
@@ -162,6 +169,7 @@ def test_reasons_of_cancellations_are_told_apart_and_not_by_their_numbers(events
         ("Cancellation timeout of 1s is expired", By.CLUSTER),
         ("cancelled task with reason: channel closed", By.CLUSTER),
         ("The query has been cancelled", By.UNKNOWN),
+        ("request has been terminated", By.UNKNOWN),
         (None, By.UNKNOWN),
     ],
 )
