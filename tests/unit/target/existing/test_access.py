@@ -1,0 +1,32 @@
+"""How a cluster that is not ours is spoken to: by one access, whose TLS context is made once."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from chaos.base.access import Access
+from chaos.target.existing.target import ExistingTarget
+
+
+def test_all_connections_share_one_access_and_its_context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each context reads the system's CA certificates, which took longer than the question it was made for."""
+    made: list[ssl.SSLContext] = []
+    really = ssl.create_default_context
+
+    def counted(*given: Any, **more: Any) -> ssl.SSLContext:
+        made.append(really(*given, **more))
+        return made[-1]
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    target = object.__new__(ExistingTarget)
+    identity = SimpleNamespace(cluster_uuid="u", cluster_name="n")
+    target.target = SimpleNamespace(access=Access(tls=True), written=SimpleNamespace(identity=identity))  # type: ignore[assignment]
+    contexts = {id(target.access_to(node).context) for node in ("a", "b", "a")} | {id(target.access.context)}
+    assert len(contexts) == len(made) == 1
+    whose = target.access.whose
+    assert whose is not None and (whose.uuid, whose.name) == ("u", "n")
