@@ -10,9 +10,9 @@ first phase and with the load on:
 
 The echo alone would promise too much: it wants little, so the kernel lets it go first, while nodes beside it wait for
 seconds. So what else was seen in the same seconds counts too. Where no processor that the run may use was free for half
-of them the answer is *no*; where more answers of the load than that were later than the objective, it is *doubtful* at
-best. What was promised before the first phase is taken back in the report for each phase in which the same would not
-be said again (rules 2).
+of them, or more answers of the load than that were later than the objective, it is *doubtful* at best; where both were
+so, the answer is *no*. What was promised before the first phase is taken back in the report for each phase in which the
+same would not be said again (rules 2).
 
 It is said and stays in the record; it changes no verdict. That an answer was late for want of a processor is found
 answer by answer in :mod:`.starved`.
@@ -104,9 +104,10 @@ def decides(echoes: Echoes, objective_s: float, seen: Seen = NOTHING, op: str | 
     """``yes``, ``no``, ``doubtful``, or ``not measured``."""
     if echoes.asked < FEWEST:
         return "not measured"
-    if echoes.longer_than(objective_s * 1000) > TOLERATED * echoes.asked or seen.full >= MOSTLY:
+    full, late = seen.full >= MOSTLY, seen.contradicts(op)
+    if echoes.longer_than(objective_s * 1000) > TOLERATED * echoes.asked or (full and late):
         return "no"
-    if echoes.longer_than(objective_s * 500) > 0 or seen.contradicts(op):
+    if echoes.longer_than(objective_s * 500) > 0 or full or late:
         return "doubtful"
     return "yes"
 

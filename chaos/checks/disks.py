@@ -77,6 +77,7 @@ def _short(record: Record) -> Iterator[tuple[int, str]]:
         for event in samples:
             left = (event.get("free") or {}).get(path)
             if left is not None and int(left) < int(place["need"]):
+                since = max(since, int(event.get("since") or 0))  # more looks are taken than are written down
                 at = (int(event["t"]) - record.origin) / SECOND
                 says = disks.sentence(place, int(left))
                 yield since, f"{says[:1].upper()}{says[1:]} (seen {at:.1f} s into the run)"

@@ -4,7 +4,7 @@ The plan's ``disks_watched`` says that they are due. They are written by :mod:`c
 
     disks.watched    ``places``: each disk that matters once: ``what`` lies there, in words, ``path``, ``size`` and
                      ``need`` (bytes; below so many free ones nothing that is measured is the cluster's), ``remedy``
-    disks.free       ``free``: path → free bytes
+    disks.free       ``free``: path → free bytes; ``since``: the look before this one (monotonic ns), None for the first
     disks.blocked    the load's index was given, or lost (``blocked``), ``index.blocks.read_only_allow_delete``, which
                      OpenSearch sets beyond the flood stage; ``since``: when it was last seen as it was (monotonic ns)
     disks.unwatched  ``last``: the last look (monotonic ns), ``because``: why, if the watch broke

@@ -176,7 +176,7 @@ class Disks:
             now = time.monotonic()
             if now - self._written >= LOOK_SECONDS or (lacking and not self._told):
                 self._written = now
-                self._events.write(disks.FREE, free=found)
+                self._events.write(disks.FREE, free=found, since=self._last)
             self._last = time.monotonic_ns()
             if lacking and not self._told:
                 self._told = True

@@ -88,6 +88,13 @@ def test_what_was_over_before_stands() -> None:
     assert (first.verdict, first.counts_as) == ("fail", "weakness")
 
 
+def test_it_is_the_last_look_that_counts_and_not_the_last_that_was_written_down() -> None:
+    stored = made([(57.0, 5000), (62.0, 20)])
+    assert judged(stored).findings[0].verdict == "inconclusive"
+    stored.of_kind("disks.free")[-1]["since"] = T0 + 61 * S  # "slow" ends at 60 s
+    assert judged(stored).findings[0].verdict == "fail"
+
+
 def test_a_watch_that_is_missing_is_no_pass() -> None:
     stored = made(refused=False)
     stored.drop("disks.watched", "disks.free", "disks.unwatched")

@@ -211,7 +211,8 @@ QUICK = Echoes(tuple([9.0] * 200))
     [
         (Seen(), "yes"),
         (Seen(full=0.49), "yes"),
-        (Seen(full=0.5), "no"),
+        (Seen(full=0.5), "doubtful"),
+        (Seen(full=0.5, late={"read": (20, 200)}), "no"),
         (Seen(late={"read": (0, 200)}), "yes"),
         (Seen(late={"read": (20, 200)}), "doubtful"),
         (Seen(late={"write": (20, 200)}), "yes"),
