@@ -151,6 +151,8 @@ class Record:
         self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
         self.slis: list[dict[str, Any]] = list(getattr(history, "slis", ()))
         self.foreign: list[dict[str, Any]] = list(getattr(history, "foreign", ()))
+        self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
+        """Those under which it was recorded: what a run leaves follows from them, whatever it is judged by."""
         self.seal: Look | None = getattr(history, "seal", None)
         """The run's folder held against its seal; None for a history that is in no folder."""
         experiment: dict[str, Any] = self.plan.get("experiment") or {}

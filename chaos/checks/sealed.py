@@ -21,7 +21,7 @@ def reasons(record: Record) -> list[Reason]:
     found = [Reason(Outcome.ERROR, Cause.RECORD, says) for says in look.broken if not _beneath(says, look.missing)]
     if look.missing and record.rules >= RULES:
         found.insert(0, Reason(Outcome.ERROR, Cause.RECORD, _missing(look.missing)))
-    if record.rules >= RULES and not look.sealed and record.first("run.end") is not None:
+    if record.recorded_rules >= RULES and not look.sealed and record.first("run.end") is not None:
         says = "The run ended and is not sealed (seal.json is missing): nothing says that its record is what it wrote"
         found.append(Reason(Outcome.INCONCLUSIVE, Cause.RECORD, says))
     return found

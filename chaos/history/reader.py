@@ -100,6 +100,13 @@ class History:
         return cast(Plan, _object(self.folder / "plan.json")) if self._plan is None else self._plan
 
     @cached_property
+    def recorded_rules(self) -> int:
+        """The rules under which the run was recorded, whatever plan it is judged by."""
+        file = self.folder / "plan.json"
+        own = cast(Plan, _object(file)) if self._plan is not None and file.is_file() else self.plan
+        return int(own.get("rules", 1))
+
+    @cached_property
     def events(self) -> list[dict[str, Any]]:
         """The runner's events, and those of failover controllers, in the order of their times."""
         folder = self.folder / "history"
