@@ -76,7 +76,9 @@ def run_as_a_user(test: str, out: Path, folder: Path) -> tuple[subprocess.Comple
 def test_an_assert_that_a_paused_driver_spoiled_does_not_blame_the_cluster(out, spotless, tmp_path):
     answer, case = run_as_a_user("test_paused", out, tmp_path)
     assert answer.returncode == 1 and "1 error" in answer.stdout and "failed" not in answer.stdout, answer.stdout
-    assert "the load driver" in answer.stdout and "hangs on that" in answer.stdout, answer.stdout
+    assert "hangs on that" in answer.stdout, answer.stdout
+    # on a machine that is busy itself that alone may decide it, and is named first
+    assert "the load driver" in answer.stdout or "processors was free" in answer.stdout, answer.stdout
     assert case.find("error") is not None and case.find("failure") is None
     assert findings(out)["outcome"] == "inconclusive"
 
