@@ -497,7 +497,7 @@ def test_an_objective_for_what_an_experiment_does_not_have_is_a_collection_error
         experiment(pytester.path, name, tags)
         file = pytester.path / "experiments" / f"{name}.yaml"
         lines = file.read_text().splitlines(keepends=True)
-        file.write_text("".join(line for line in lines if "write" not in line))
+        file.write_text("".join(line for line in lines if "write" not in line and "acknowledged" not in line))
     outcome = run("-m", "chaos and smoke", "--chaos-objective=write=1s")
     outcome.assert_outcomes(errors=1, deselected=1)  # the other one is not asked for, and nothing is wrong with it
     assert "--chaos-objective write=1s: the load of" in outcome.stdout.str() and "has no writes" in outcome.stdout.str()
