@@ -18,7 +18,6 @@ from chaos.base.text import plural
 from chaos.commands import fis as fis_commands
 from chaos.commands.common import out
 from chaos.commands.fis_lab import words
-from chaos.statistics.judged import judged
 
 if TYPE_CHECKING:
     from chaos.aws.price import Price
@@ -205,6 +204,8 @@ def _run(file: Path, on: Path, name: str, folder: Path) -> dict[str, Any]:
     found = next(iter(sorted(folder.glob("*/plan.json"))), None)
     if found is None:
         return made
+    from chaos.statistics.judged import judged  # it loads the checks, and those of other packages
+
     verdict = judged(found.parent)
     looks = list(_looks(found.parent))
     proven = bool(looks) and all(each["proven"] for each in looks)

@@ -1206,7 +1206,8 @@ def test_a_fault_that_was_gone_before_its_time_accuses_nobody_and_is_the_headlin
     ]
     assert findings.outcome is Run.INCONCLUSIVE and findings.exit_code is Exit.INCONCLUSIVE
     says = "kill c-cm and c-data: gone before its time, between 28.0 s and 30.5 s of the run (it runs again)"
-    assert findings.summary == f"Nothing proven: {says}."
+    garbled = "100 writes were answered with something that cannot be read (garbled)"
+    assert findings.summary == f"Nothing proven: {says}. {garbled}."
     assert findings.faults[0]["vanished"] == [28.0, 30.5] and not findings.faults[0]["proven"]
     spread = _sound().changed(the_fault_spread).judged(late)
     assert "kill c-cm and c-data: spread beyond what it names, between 28.0 s and 30.5 s" in spread.summary

@@ -205,7 +205,7 @@ def test_a_disk_without_the_room_that_a_run_may_need_is_refused(
     blocks = enough // found.f_frsize
 
     def says(path: Any) -> Any:
-        return SimpleNamespace(f_bavail=blocks, f_frsize=found.f_frsize, f_favail=10**6, f_files=10**7)
+        return SimpleNamespace(f_bavail=blocks, f_frsize=found.f_frsize, f_blocks=blocks, f_favail=10**6, f_files=10**7)
 
     monkeypatch.setattr(os, "statvfs", says)
     code, _, err = cli(*command, "--out", tmp_path / "reports")

@@ -25,7 +25,7 @@ from chaos.base.errors import InvalidInput
 from chaos.checks import evaluate
 from chaos.commands import python_runs
 from chaos.commands.python_runs import Measured
-from chaos.history import History, ends
+from chaos.history import History, ends, seal
 from chaos.history.format import Outcome
 from chaos.run.options import RunResult
 
@@ -67,6 +67,7 @@ def case(run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
         def execution(**given: Any) -> Execution:
             plan["experiment"]["expect"] = [each.model_dump(mode="json") for each in given["expect"]]
             (folder / "plan.json").write_text(json.dumps(plan))
+            seal.write(folder, "run", "the run ended")
             return Execution(folder, clean)
 
         monkeypatch.setattr(plugin, "_pool", lambda config: SimpleNamespace(get=lambda topology: "a lab", close=int))

@@ -431,7 +431,8 @@ def test_all_runs_that_are_to_come_must_find_room_together(
         experiment(pytester.path, name)
     loaded = load_experiment(pytester.path / "experiments" / "one.yaml")
     enough = space.of_lab(loaded).bytes + 3 * space.of_record(loaded).bytes // 2
-    says = SimpleNamespace(f_bavail=enough // 4096, f_frsize=4096, f_favail=10**6, f_files=10**7)
+    blocks = enough // 4096
+    says = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_blocks=blocks, f_favail=10**6, f_files=10**7)
     monkeypatch.setattr(os, "statvfs", lambda path: says)
     outcome = run("-m", "chaos")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR and ran == []

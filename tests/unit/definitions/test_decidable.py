@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.base.errors import InvalidInput
-from chaos.definitions import decidable
+from chaos.definitions import domains
 from chaos.definitions.expectations import _COMPARE, Comparison, Unit
 from chaos.registry import load_experiment
 
@@ -81,7 +81,7 @@ def test_a_line_that_decides_nothing_is_refused(tmp_path: Path, line: str, says:
         "{acknowledged.lost: 0}",
         '{acknowledged.lost: "<= 0"}',
         '{acknowledged.lost: "< 1"}',
-        '{acknowledged.lost: "> 0"}',
+        '{phase: dark, shards.moved: "> 0"}',
         '{write.regained: "<= 0s"}',
         '{write.regained: "> 0s"}',
     ],
@@ -113,7 +113,11 @@ def test_no_phase_is_refused(tmp_path: Path) -> None:
             '{phase: dark, shards.moved: "< 4"}',
             "13:33: shards.moved < 4 contradicts > 3 in phase dark, expectation 1",
         ),
-        ("{acknowledged.lost: 0}", '{acknowledged.lost: "> 0"}', "13:25: acknowledged.lost > 0 contradicts = 0"),
+        (
+            "{acknowledged.lost: 0}",
+            '{acknowledged.lost: "> 0", because: "the disk is taken away"}',
+            "13:25: acknowledged.lost > 0 contradicts = 0",
+        ),
         (
             '{phase: dark, write.regained: "<= 10s"}',
             '{phase: dark, write.regained: "> 10s"}',
@@ -185,7 +189,7 @@ def values(unit: Unit, *bounds: float) -> list[float]:
 @given(WANTED)
 def test_a_line_is_refused_iff_no_value_fails_it_or_none_passes(wanted: Comparison) -> None:
     outcomes = {_COMPARE[wanted.comparison](value, wanted.value) for value in values(wanted.unit, wanted.value)}
-    assert (decidable.why_not(wanted) is not None) == (len(outcomes) == 1)
+    assert (domains.why_not(wanted) is not None) == (len(outcomes) == 1)
 
 
 @given(WANTED, st.sampled_from(list(_COMPARE)), st.data())
@@ -198,7 +202,7 @@ def test_two_lines_contradict_iff_no_value_fulfils_both(one: Comparison, sign: s
         for each in (*values(one.unit, one.value, value), *(between if one.unit != "count" else ()))
         if all(_COMPARE[w.comparison](each, w.value) for w in (one, other))
     ]
-    assert decidable.contradict(one, other) == (not both)
+    assert domains.contradict(one, other) == (not both)
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(_COMPARE)), st.integers(0, 20)), min_size=3, max_size=3))
@@ -206,6 +210,6 @@ def test_pairs_are_enough(lines: list[tuple[str, int]]) -> None:
     """Three lines of which each two have a value in common have one together."""
     wanted = [Comparison(unit="count", comparison=s, value=float(v), text="") for s, v in lines]  # type: ignore[arg-type]
     together = any(all(_COMPARE[w.comparison](n, w.value) for w in wanted) for n in range(30))
-    pairs = [decidable.contradict(a, b) for a, b in itertools.combinations(wanted, 2)]
-    alone = ["never hold" in (decidable.why_not(each) or "") for each in wanted]
+    pairs = [domains.contradict(a, b) for a, b in itertools.combinations(wanted, 2)]
+    alone = ["never hold" in (domains.why_not(each) or "") for each in wanted]
     assert together != (any(pairs) or any(alone))

@@ -255,7 +255,7 @@ SHAPE = {
     ),
     "unknown parameter": (
         [("delay: 300ms", "delay: 300ms, to: c")],
-        ['9:83: unknown key "to": expected one of name, links, flap, delay, jitter'],
+        ['9:83: unknown key "to": expected one of name, as, links, flap, delay, jitter'],
     ),
     "missing key": (
         [("name: zone-network-slowdown\n", "")],

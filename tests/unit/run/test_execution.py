@@ -54,6 +54,9 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
     made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
     made.configuration = SimpleNamespace(start=lambda: None, stop=lambda **_: None)  # type: ignore[assignment]
+    for watch in ("processors", "disks"):
+        setattr(made, watch, SimpleNamespace(start=lambda: None, stop=lambda: None, sets=lambda: []))
+    made.passages = None
     made.slis = SimpleNamespace(start=lambda: None, stop=lambda: None)  # type: ignore[assignment]
     made.for_undo = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
     made.workload = workloads.named(workloads.DEFAULT)
