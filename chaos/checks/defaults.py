@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.checks import catalogue, ends
+from chaos.checks import catalogue, ends, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
@@ -90,6 +90,8 @@ def _measured(record: Record, metric: str, check: Check) -> bool:
         return any(planned(record, name) is not None for name in check.needs) or (
             metric == "stale.reads" and bool(record.stale)
         )
+    if metric == "wrong.answers":
+        return wrong.looked(record)
     if record.readback is None or (metric in LOOKED and LOOKED[metric] not in record.readback):
         return False
     return metric not in WRITTEN or _acknowledged(record) > 0

@@ -32,6 +32,14 @@ def counts(record: Record) -> Counter[str]:
     return +found
 
 
+def looked(record: Record) -> bool:
+    """Whether the driver held answers against what was asked: drivers of before did not, and one that died cannot say.
+
+    Wrong answers that are on record stand all the same.
+    """
+    return any(event.get("kind") == "driver.stop" and "wrong" in event for event in record.driver) or bool(record.wrong)
+
+
 def says(record: Record, op: str, span: Span, number: int) -> str:
     """So many wrong answers of an operation in one phase, with the first example that is on record from it."""
     return _named(number, (event for event in record.wrong if event["op"] == op and span.holds(int(event["t"]))))

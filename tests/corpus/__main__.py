@@ -23,9 +23,10 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 def add(
     name: Annotated[str, typer.Argument(help="What the run is called in the corpus.")],
     run: Annotated[Path, typer.Argument(help="The run's folder.")],
+    checkout: Annotated[Path | None, typer.Option(help="A path that is not to be kept: that of its checkout.")] = None,
 ) -> None:
-    """Take a run in, judge it, and keep the judgement."""
-    kit.pack(run, name)
+    """Take a run in, judge it, and keep the judgement. A run of rules 2 is sealed: its paths stay as they are."""
+    kit.pack(run, name, checkout)
     kit.write_verdicts(kit.verdicts() | {name: kit.judged(name)})
     print(f"{name}: {kit.verdicts()[name]['outcome']}, {kit.archive(name).stat().st_size:,} bytes")
 

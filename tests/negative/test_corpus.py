@@ -9,7 +9,8 @@ from pathlib import Path
 import corpuskit as kit
 import pytest
 
-import chaos.registry  # noqa: F401 - moves are known once the providers are
+import chaos.registry
+import chaos.run.execution  # noqa: F401
 from chaos.checks.rules import RULES
 from chaos.faults import ledger
 from chaos.faults.moves import known
@@ -25,7 +26,7 @@ def test_the_corpus_has_all_that_it_must_have() -> None:
     assert {each["clean"] for each in found.values()} >= {True, False}
     assert {each["target"] for each in found.values()} >= {"local", "existing"}
     families = {kind.partition(".")[0] for each in found.values() for kind in each["faults of"]}
-    assert families >= {"network", "node", "disk", "zone", "manager", "settings"}
+    assert families >= {"network", "node", "disk", "zone", "cluster_manager", "settings"}
     assert sum(kit.archive(name).stat().st_size for name in found) < kit.MOST_BYTES
 
 

@@ -30,7 +30,7 @@ from unit.checks.test_ends import ITSELF, fact
 from unit.report.test_first_screen import named
 
 from chaos.base.errors import Exit
-from chaos.checks import Findings, catalogue, defaults
+from chaos.checks import Findings, catalogue, defaults, gravity
 from chaos.checks import Outcome as Run
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.reasons import Cause
@@ -84,10 +84,12 @@ def test_a_broken_promise_decides_without_a_line(metric: str, mutation: Mutation
 
 @pytest.mark.parametrize("metric", PROMISES)
 def test_a_broken_promise_is_named_on_every_first_screen(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one change breaks several, the gravest decides (:mod:`chaos.checks.gravity`)."""
     run = by_rules(2, next(iter(BREAKS[metric].values())))
     run.plan["experiment"]["expect"] = [READS]
+    broken = [id for id, how in counts(run.copy().judged(READS)).items() if how == "weakness"]
     decides, todo = named(run.history(), monkeypatch)
-    assert decides["finding"] == metric and "Nothing" not in todo
+    assert metric in broken and decides["finding"] == min(broken, key=gravity.rank) and "Nothing" not in todo
 
 
 def test_a_read_back_of_before_that_did_not_look_for_more_documents_promises_none() -> None:
@@ -155,7 +157,7 @@ def without_operations_for_data(run: Stored) -> None:
 
 def test_promises_are_asked_of_what_the_load_has() -> None:
     findings = by_rules(2, without_operations_for_data).judged(READS)
-    assert set(ids(findings)) == {"acknowledged.lost", "documents.unexpected", defaults.PROCESS}
+    assert set(ids(findings)) == {"acknowledged.lost", "documents.unexpected", "wrong.answers", defaults.PROCESS}
     stale = by_rules(2, without_operations_for_data, a_whole_answer_lacked_documents).judged(READS)
     assert counts(stale)["stale.reads"] == "weakness" and stale.outcome is Run.WEAKNESS
 
@@ -165,7 +167,7 @@ def test_a_run_without_a_read_back_is_inconclusive_for_that_and_nothing_is_said_
         run.readback = None
 
     findings = by_rules(2, without_operations_for_data, unread).judged(READS)
-    assert set(ids(findings)) == {defaults.PROCESS}
+    assert set(ids(findings)) == {"wrong.answers", defaults.PROCESS}  # neither needs one
     assert [each.cause for each in findings.reasons] == [Cause.NO_READBACK]
 
 

@@ -59,17 +59,21 @@ def providers() -> list[str]:
     return sorted(file.stem for file in (FOLDER / "ledgers").glob("*.jsonl"))
 
 
-def pack(run: Path, name: str) -> None:
-    """Keep a run's folder: the same folder gives the same bytes."""
+def pack(run: Path, name: str, checkout: Path | None = None) -> None:
+    """Keep a run's folder: the same folder gives the same bytes. The path of its ``checkout`` is not kept."""
     files = [file for file in sorted(run.rglob("*")) if file.is_file() and not _left_out(file.relative_to(run))]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for file in files:
             info = tarfile.TarInfo(f"{run.name}/{file.relative_to(run)}")
-            info.size, info.mode = file.stat().st_size, 0o644
-            with file.open("rb") as content:
-                tar.addfile(info, content)
+            content = _without(checkout, file.read_bytes())
+            info.size, info.mode = len(content), 0o644
+            tar.addfile(info, io.BytesIO(content))
     archive(name).write_bytes(lzma.compress(packed.getvalue(), preset=9))
+
+
+def _without(checkout: Path | None, content: bytes) -> bytes:
+    return content if checkout is None else content.replace(str(checkout).encode(), b"/checkout")
 
 
 def _left_out(path: Path) -> bool:

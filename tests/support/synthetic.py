@@ -613,20 +613,28 @@ class Story:
             {"t": T0 - S, "wall": WALL - 1, "kind": "steered", "client_zone": zone, "nodes": ["a-data", "b-data"]}
             for zone in self.controllers
         ]
-        return told + [
-            {
-                "t": T0 + second * S,
-                "wall": WALL + second,
-                "kind": "self",
-                "cpu": self.cpu + 0.02 * (second % 3),
-                "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
-                **({"pulse": self._pulse(second)} if self.pulsed else {}),
-                "lag_p99_ms": 1.2,
-                "in_flight": 2,
-                "dropped": 0,
-            }
-            for second in range(int(last))
-        ]
+        return (
+            told
+            + [
+                {
+                    "t": T0 + second * S,
+                    "wall": WALL + second,
+                    "kind": "self",
+                    "cpu": self.cpu + 0.02 * (second % 3),
+                    "processors": [self._slice(second + tenth / 10) for tenth in range(10)] if self.measured else [],
+                    **({"pulse": self._pulse(second)} if self.pulsed else {}),
+                    "lag_p99_ms": 1.2,
+                    "in_flight": 2,
+                    "dropped": 0,
+                }
+                for second in range(int(last))
+            ]
+            + ([] if self.dies_at is not None else [self._stopped()])
+        )
+
+    def _stopped(self) -> dict[str, Any]:
+        """The driver's last word: no answer was other than what was asked for."""
+        return {"t": T0 + int(self.seconds * S), "wall": WALL + self.seconds, "kind": "driver.stop", "wrong": {}}
 
     def _health(self) -> list[dict[str, Any]]:
         """What the load balancers' first probes said: c is the standby, whose node takes no clients."""

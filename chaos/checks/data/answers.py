@@ -25,6 +25,10 @@ def measure(record: Record) -> Measure:
     evidence = {"answers": answered, **rest}
     if not answered and not number:
         return Measure.missing("count", "nothing was answered, so no answer could be wrong", **evidence)
+    if not wrong.looked(record) and not number:
+        return Measure.missing(
+            "count", "the load driver did not say whether answers were what was asked for", **evidence
+        )
     says = str(row["says"]) if row else f"none of {text.plural(answered, 'answer')} was wrong"
     lacking = coverage.of_data(record, *(op.name for op in record.operations), *coverage.LOOKS)
     if lacking and not number:
@@ -47,5 +51,6 @@ CHECKS = (
         "data",
         scope=Scope.RUN,
         rests=Rests.DATA,
+        promise=True,
     ),
 )
