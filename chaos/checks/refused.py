@@ -29,7 +29,7 @@ from chaos.checks.record import OUTCOMES, Record
 FEWEST = 10
 """Refusals before the first acceptance, below which they are strays."""
 REFUSED = OUTCOMES["client_error"]
-ACCEPTED = (OUTCOMES["ok"], OUTCOMES["partial"])
+ACCEPTED = (OUTCOMES["ok"], OUTCOMES["partial"], OUTCOMES["wrong"])
 NAMED = 2
 """Errors of OpenSearch's that a sentence names."""
 SETTING = re.compile(r"\[?\b((?:index|indices|cluster|search|action|http|script|ingest)\.[a-z][a-z_.]*[a-z])\b\]?")

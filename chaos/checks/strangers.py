@@ -3,19 +3,23 @@
 Ids of the load follow from the numbers of its arrivals (:mod:`chaos.base.ids`). A document of such an id that should
 not be there is the cluster's: it was refused for sure, or never sent. Any other is somebody else's, is named, and makes
 the run inconclusive, for who writes into the load's index may do more to it than that. A loss that stands beside it
-stands: one more document takes away none.
+stands: one more document takes away none. Searches of the load find them too, so a missed expectation that would hold
+without the answers that were wrong is open.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from chaos.base import text
 from chaos.base.ids import is_ours
-from chaos.checks.record import Record
+from chaos.checks.evidence import Gap, Spoils
+from chaos.checks.record import OUTCOMES, Record
 from chaos.history.configuration import HAND
 
 NAMED = 3
+WRONG = OUTCOMES["wrong"]
 
 
 def ids(record: Record) -> list[str]:
@@ -53,6 +57,25 @@ def reasons(record: Record) -> list[str]:
     """Why the run is not conclusive, in words."""
     found = says(record)
     return [f"{HAND[:1].upper()}{HAND[1:]} wrote into the load's index: {found}"] if found else []
+
+
+def gaps(record: Record) -> tuple[Gap, ...]:
+    """Searches find such documents too: an answer that was wrong may be the external actor's doing."""
+    return tuple(
+        Gap(each, None, Spoils.DATA, third_hand=True, may_break=("wrong.answers",)) for each in reasons(record)
+    )
+
+
+def without(record: Record) -> Record | None:
+    """The record with every wrong answer as good, where there are such documents; None: there are none."""
+    if not count(record) or not any(part.counts[WRONG].any() for part in record.arrivals.values()):
+        return None
+    other = copy.copy(record)
+    other.arrivals = {
+        op.name: record.arrivals[op.name].forgiving(lambda part: part.outcome == WRONG, op.good_within)
+        for op in record.operations
+    }
+    return other
 
 
 def _named(record: Record) -> list[Any]:

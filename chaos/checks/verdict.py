@@ -254,7 +254,7 @@ def _evaluate(record: Record) -> Findings:
         Cause.PUSHED: leaving.gaps(record),
         Cause.INSTRUMENT: tuple(validity.gaps(conditions)),
     }
-    gaps = [gap for some in gathered.values() for gap in some]
+    gaps = [*(gap for some in gathered.values() for gap in some), *strangers.gaps(record)]
     findings, broken = _findings(record, gaps)
     excused = any(gap.excuses("documents.unexpected") for gap in gaps)
     reasons = [
@@ -551,6 +551,12 @@ def _judged(
         hangs = check.doubt(record, span, same)
     if hangs is not None:
         return found.spoiled(f"it would be {hangs[0].text} {hangs[1]}")
+    if (as_asked := strangers.without(record)) is not None and late and found.verdict is Verdict.FAIL:
+        other = _measure(as_asked, expectation, span)
+        if judged(other).verdict is not Verdict.FAIL:
+            return found.spoiled(
+                f"it would be {other.text} without answers that were wrong, and {strangers.says(record)}"
+            )
     if hopeful is not None and late and found.verdict is Verdict.PASS:
         other = _measure(hopeful, expectation, span)
         if not same(other):
@@ -566,10 +572,10 @@ def _judged(
 
 def _spoils(gap: evidence.Gap, metric: str, *, default: bool = False) -> bool:
     """Whether a gap takes the worth from this metric. A default says what was seen, of no time and no sample."""
-    if default and gap.spoils is not evidence.Spoils.ALL:
-        return False
     if gap.may_break is not None and catalogue.rests_on(metric, Rests.DATA):
         return metric in gap.may_break
+    if default and gap.spoils is not evidence.Spoils.ALL:
+        return False
     if gap.spoils is evidence.Spoils.TIME:
         return catalogue.rests_on(metric, Rests.TIME)
     return gap.spoils is evidence.Spoils.ALL or catalogue.rests_on(metric, Rests.DATA)

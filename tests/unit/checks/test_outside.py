@@ -328,6 +328,24 @@ def test_three_documents_with_ids_that_are_not_ours_are_somebody_else_s(asked: b
     assert counts(findings)["acknowledged.lost"] == "pass"
 
 
+def test_searches_that_find_what_an_external_actor_wrote_are_not_the_cluster_s() -> None:
+    def found(run: Stored) -> None:
+        run.answer(run.rows("read", "slow", share=0.5), Arrival.WRONG, 0.01)
+
+    clean = judged(found)
+    assert clean.outcome is Outcome.WEAKNESS and counts(clean)["wrong.answers"] == "weakness"
+    assert counts(clean)["read.good@slow"] == "weakness"
+    findings = judged(found, unexpected("abc"))
+    assert findings.outcome is Outcome.INCONCLUSIVE
+    assert counts(findings)["read.good@slow"] == counts(findings)["wrong.answers"] == "inconclusive"
+    assert "1 document with an id that is not ours (abc)" in findings.headline
+
+    def failed(run: Stored) -> None:
+        run.hit("read", "slow", share=0.5)
+
+    assert counts(judged(failed, unexpected("abc")))["read.good@slow"] == "weakness"  # no document does that
+
+
 @pytest.mark.parametrize("id", ["w-999999", "p-5000", "v-77777", "c-9"])
 def test_ids_that_are_ours_and_were_never_sent_stay_the_cluster_s(id: str) -> None:
     findings = judged(unexpected(id, "abc"))
