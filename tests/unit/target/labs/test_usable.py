@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,15 +33,19 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A group of our own in the hierarchy that the test names."""
-    folder = ROOT / request.param / f"oschaos-test-{os.getpid()}"
+    """A group of our own in the hierarchy that the test names. No run takes it for what another one left."""
+    folder = ROOT / request.param / f"test-usable-{os.getpid()}"
     folder.mkdir()
     yield folder
-    for _ in range(50):
-        with suppress(OSError):
-            folder.rmdir()
-            return
-        time.sleep(0.02)
+    for pid in (folder / "cgroup.procs").read_text().split():
+        enter(folder.parent, int(pid))
+    assert wait_until(lambda: _removed(folder), 5.0), f"{folder} is left"
+
+
+def _removed(folder: Path) -> bool:
+    with suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
 
 
 @pytest.mark.parametrize(
