@@ -25,7 +25,7 @@ def add(
     run: Annotated[Path, typer.Argument(help="The run's folder.")],
     checkout: Annotated[Path | None, typer.Option(help="A path that is not to be kept: that of its checkout.")] = None,
 ) -> None:
-    """Take a run in, judge it, and keep the judgement. A run of rules 2 is sealed: its paths stay as they are."""
+    """Take a run in, judge it, and keep the judgement."""
     kit.pack(run, name, checkout)
     kit.write_verdicts(kit.verdicts() | {name: kit.judged(name)})
     print(f"{name}: {kit.verdicts()[name]['outcome']}, {kit.archive(name).stat().st_size:,} bytes")

@@ -10,6 +10,7 @@ import functools
 import io
 import json
 import lzma
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks import evaluate
-from chaos.history import History
+from chaos.history import History, seal
 
 FOLDER = Path(__file__).resolve().parents[1] / "corpus"
 README = FOLDER / "README.md"
@@ -60,20 +61,38 @@ def providers() -> list[str]:
 
 
 def pack(run: Path, name: str, checkout: Path | None = None) -> None:
-    """Keep a run's folder: the same folder gives the same bytes. The path of its ``checkout`` is not kept."""
-    files = [file for file in sorted(run.rglob("*")) if file.is_file() and not _left_out(file.relative_to(run))]
+    """Keep a run's folder: the same folder gives the same bytes.
+
+    The path of its ``checkout`` is not kept; a seal says that this was changed.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(shutil.copytree(run, Path(place) / run.name, ignore=shutil.ignore_patterns(".*")))
+        if checkout is not None:
+            _leave_out(copy, str(checkout).encode())
+        archive(name).write_bytes(lzma.compress(_packed(copy), preset=9))
+
+
+def _leave_out(run: Path, path: bytes) -> None:
+    changed = [file for file in _kept(run) if path in file.read_bytes()]
+    for file in changed:
+        file.write_bytes(file.read_bytes().replace(path, b"/checkout"))
+    if names := [str(file.relative_to(run)) for file in changed]:
+        seal.add(run, names, "tests/corpus", "the path of the checkout is left out")
+
+
+def _packed(run: Path) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for file in files:
+        for file in _kept(run):
             info = tarfile.TarInfo(f"{run.name}/{file.relative_to(run)}")
-            content = _without(checkout, file.read_bytes())
-            info.size, info.mode = len(content), 0o644
-            tar.addfile(info, io.BytesIO(content))
-    archive(name).write_bytes(lzma.compress(packed.getvalue(), preset=9))
+            info.size, info.mode = file.stat().st_size, 0o644
+            with file.open("rb") as content:
+                tar.addfile(info, content)
+    return packed.getvalue()
 
 
-def _without(checkout: Path | None, content: bytes) -> bytes:
-    return content if checkout is None else content.replace(str(checkout).encode(), b"/checkout")
+def _kept(run: Path) -> list[Path]:
+    return [file for file in sorted(run.rglob("*")) if file.is_file() and not _left_out(file.relative_to(run))]
 
 
 def _left_out(path: Path) -> bool:
