@@ -155,6 +155,7 @@ def test_a_guard_that_says_no_holds_during_the_warm_up(tiny, out):
     assert problems(tiny) == []
 
 
+@pytest.mark.full  # tests/unit/run/test_execution.py shows it too
 def test_of_two_runs_that_begin_at_once_one_is_refused(tiny, out, tmp_path):
     file = short(out)
     first, second = (Cli("run", file, "--out", folder, "--on", tiny.id) for folder in (out, tmp_path / "other"))

@@ -291,7 +291,8 @@ def test_another_instance_than_was_asked_for_is_no_proof(playground: LocalLab, t
         mended(playground)
 
 
-@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.full)], ids=["another", "one more"])
+@pytest.mark.full  # tests/unit/target/existing/test_fis.py shows it too
+@pytest.mark.parametrize("more", [False, True], ids=["another", "one more"])
 def test_fis_that_chooses_others_than_were_asked_for_is_stopped(
     playground: LocalLab, tmp_path: Path, more: bool
 ) -> None:

@@ -178,6 +178,7 @@ def test_a_run_on_a_living_lab_leaves_it_clean(tiny, out):
     assert os.path.exists(run_folder(out) / "junit.xml") and os.path.exists(run_folder(out) / "audit.json")
 
 
+@pytest.mark.full  # tests/programs/test_data.py shows that the driver requires the alias
 def test_a_write_that_comes_after_all_was_undone_makes_no_index(tiny, out):
     """The kernel, a Toxiproxy or a load balancer may send it long after who made it has gone."""
     running = Cli("run", short(out), "--out", out, "--on", tiny.id)
