@@ -113,7 +113,7 @@ def misses(record: Record, metric: str, measure: Measure) -> bool:
 
 
 def processes(record: Record) -> tuple[Measure, Verdict] | None:
-    """How many processes ended unasked; None where nobody watched them, or by the rules of before."""
+    """How many processes ended unasked; None where they were not watched, or by earlier rules."""
     if record.rules < RULES or not record.plan.get("watched"):
         return None
     ended: list[dict[str, Any]] = ends.table(record)

@@ -1,6 +1,6 @@
 """What a test in Python reads of its run, and what the run says beside the test's own asserts.
 
-A test's asserts are code, so nobody knows their targets beforehand. What YAML has as findings it has as numbers: each
+A test's asserts are code, so their targets are not known beforehand. What YAML has as findings it has as numbers: each
 knows what it would be without what was not the cluster's (:mod:`chaos.checks.forgiving`), and a comparison that comes
 out otherwise then is refused, as a finding that hangs on it is inconclusive.
 """

@@ -49,7 +49,7 @@ def write(folder: Path, by: str, why: str) -> None:
 def add(folder: Path, names: Iterable[str], by: str, why: str) -> None:
     """Seal some files again, with the reason; one that is gone is sealed as gone. Nothing where there is no seal.
 
-    Whoever calls has changed these files itself, and has looked before that they were as sealed (:func:`look`).
+    The caller has changed these files itself, and has looked before that they were as sealed (:func:`look`).
     Raises OSError, and HistoryError when the seal cannot be read.
     """
     if not (folder / SEAL).is_file():
@@ -152,7 +152,7 @@ def _compared(folder: Path, name: str, wanted: dict[str, Any] | None, now: dict[
     if now is None:
         return f"{name} is missing, and was there when the run ended"
     if name == LEDGER and now["bytes"] > wanted["bytes"] and _hashed(folder / name, wanted["bytes"]) == wanted:
-        return None  # whoever undid something later wrote it down
+        return None  # an undo that came later wrote it down
     if now["bytes"] != wanted["bytes"]:
         return f"{name} is not what the run wrote ({now['bytes']:,} bytes instead of {wanted['bytes']:,})"
     return f"{name} is not what the run wrote (SHA-256 differs)"

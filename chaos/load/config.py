@@ -165,11 +165,11 @@ class DriverConfig(_Data):
     arrivals: Literal["uniform", "poisson"] = "uniform"
     documents: int = Field(default=0, ge=0)
     shards: int | None = Field(default=None, ge=1)
-    """Primary shards of the index as it was set up; a search that speaks of others is wrong. None: nobody knows."""
+    """Primary shards of the index as it was set up; a search that speaks of others is wrong. None: not known."""
     copies: int | None = Field(default=None, ge=1)
-    """Copies of each shard, primaries too, so long as the load lasts. None: nobody knows, or they are to change."""
+    """Copies of each shard, primaries too, so long as the load lasts. None: not known, or they are to change."""
     visible_after_s: float | None = Field(default=None, ge=0)
-    """Seconds until an acknowledged document must be found by searches; None: nobody can say."""
+    """Seconds until an acknowledged document must be found by searches; None: not known."""
     queries: Path | None = None
     """A file of searches that are sent instead of the workload's requests (:mod:`chaos.load.queries`) …"""
     readable: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ class Known:
 
     ``found_by``: of a document's id, see :meth:`chaos.load.workload.Workload.found_by`. ``documents`` and ``keys``: how
     many were there before the load. ``visible_after_s``: seconds until an acknowledged document must be found by a
-    search; None: nobody can say, so only what was there before is counted on.
+    search; None: not known, so only what was there before is counted on.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class Judge:
     """Judges the answers of one load.
 
     ``index``: its concrete name, also where writes go by an alias. ``shards``: its primary shards; ``copies``: of each
-    shard, primaries too; None where nobody knows, and then they are not held against answers.
+    shard, primaries too; None where that is not known, and then they are not held against answers.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Judge:
             self._known.sent(doc_id)
         else:
             _, by_id, doc_id = path.partition("?")[0].rpartition("/_doc/")
-            doc_id = doc_id if by_id else ""  # a package's own way to get one: nobody knows which it must be
+            doc_id = doc_id if by_id else ""  # a package's own way to get one: which it must be is not known
         return Sent(kind, path, request.body, doc_id)
 
     def of(self, sent: Sent, status: int, text: str | bytes, t: int) -> Judged:
@@ -306,7 +306,7 @@ def _taken(shards: Mapping[str, Any]) -> str:
 
 
 def shards_wrong(shards: Mapping[str, Any], planned: int | None) -> str:
-    """What is wrong with the shards that a search speaks of. ``planned``: how many it must ask; None: nobody knows."""
+    """What is wrong with the shards that a search speaks of. ``planned``: how many it must ask; None: not known."""
     total, successful = _number(shards["total"]), _number(shards["successful"])
     if total < 1 or successful > total:
         return f"{successful} of {total} shards"

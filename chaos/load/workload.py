@@ -37,7 +37,7 @@ Asked = str | int
 class Request(NamedTuple):
     """One request of the load, as it goes over the wire. ``least_hits``: what a search must find at least.
 
-    ``asks``: what a search asks for (:meth:`Workload.found_by`); None where nobody can say which documents match it.
+    ``asks``: what a search asks for (:meth:`Workload.found_by`); None where it cannot be said which documents match it.
     Its answer is held against what its path and body ask for: the fields that ``filter_path`` names must be in each
     hit, ``size`` says how many hits there are (:mod:`chaos.load.right`).
     """

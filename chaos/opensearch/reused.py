@@ -1,4 +1,4 @@
-"""A cluster whose connections are kept from one question to the next, for whoever asks all the time.
+"""A cluster whose connections are kept from one question to the next, for those who ask all the time.
 
 A new connection costs its node, and this machine, a TLS handshake, and on a cluster that is not ours a question whose
 it is: on two processors that took longer than the question itself. A connection on which something failed is not used
@@ -56,7 +56,7 @@ class ReusedClient(NodeClient):
         used.close()
 
     def close(self) -> None:
-        """Nothing: whoever asks next goes on with the connection."""
+        """Nothing: the next question goes on with the connection."""
 
     def end(self) -> None:
         """Close it; a question after that makes a new connection."""

@@ -26,7 +26,7 @@ DEFAULT_REFRESH = "1s"
 
 @dataclass(frozen=True)
 class Shape:
-    """As :class:`chaos.load.config.DriverConfig` has it; None for what nobody can hold an answer against."""
+    """As :class:`chaos.load.config.DriverConfig` has it; None for what no answer can be held against."""
 
     shards: int | None = None
     copies: int | None = None
@@ -61,7 +61,7 @@ def _number(said: Any) -> int | None:
 
 
 def _visible_after(refresh: str) -> float | None:
-    """Seconds until an acknowledged document must be found; None where it is never refreshed, or nobody can tell."""
+    """Seconds until an acknowledged document must be found; None where it is never refreshed, or that is not known."""
     try:
         return float(Duration.parse(refresh)) + LATE_S
     except Malformed:

@@ -1,4 +1,4 @@
-"""A run's findings, for whoever looks at several runs: judged from its history, and never only read.
+"""A run's findings, for those who look at several runs: judged from its history, and never only read.
 
 Judging takes about half a second, so it is done once. The findings.json of a run of rules 2 stands where the same code
 made it from the same record (:mod:`chaos.checks.made`). Whatever else was judged here is kept in the cache, under the
