@@ -213,14 +213,15 @@ def _held(findings: FindingsFile) -> str:
 
 
 def _clean(findings: FindingsFile, record: Record) -> dict[str, Any]:
-    detail = [str(item) for item in (record.clean or {}).get("detail") or []]
+    state = record.clean or {}
+    detail, stays = ([str(item) for item in state.get(name) or []] for name in ("detail", "stays"))
     known = {
         True: ("✓", "Clean", "ok"),
         False: ("✗", "Dirty", "bad"),
         None: ("?", "Clean-up unknown", "open"),
     }
     mark, word, kind = known[findings["clean"]]
-    return {"mark": mark, "word": word, "kind": kind, "detail": detail}
+    return {"mark": mark, "word": word, "kind": kind, "detail": detail, "stays": stays}
 
 
 def _where(lab: Mapping[str, Any]) -> tuple[str, str]:

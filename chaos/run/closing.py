@@ -283,7 +283,9 @@ class Closing(RunState):
             if self.there is not None:
                 scanned = SCANNED_AFTER_HOOKS if self.there.by_hooks() else SCANNED_ON_A_TARGET
             self.stop_recording()
-            write_json(self.folder / "clean.json", {"clean": clean, "detail": self.dirt, "scanned": scanned})
+            stays = self.there.stays() if self.there is not None else []
+            state = {"clean": clean, "detail": self.dirt, "scanned": scanned, "stays": stays}
+            write_json(self.folder / "clean.json", state)
             self.note("run.end", reason=self.outcome)
             self.reporter.status("judging")
             with suppress(ChaosError, OSError):  # rows can be judged as they are

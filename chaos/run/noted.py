@@ -174,18 +174,22 @@ class Notes:
                 )
         return {run: sorted(each, key=lambda one: -one.number) for run, each in entries.items()}
 
-    def forget(self, run: str, *, made: bool) -> None:
-        """Everything of a run; the index too where this run made it and nothing of another is in it."""
+    def forget(self, run: str) -> None:
+        """Delete the documents of a run, by their ids. Raises LabError.
+
+        The index stays, also where the run made it: OpenSearch deletes no index on a condition, so a stop, a consent
+        or a lock that somebody writes meanwhile would go with it.
+        """
         if not self.exists():
             return
-        others = self.standing()
-        self.undone(run, [each.number for each in others.pop(run, [])])
-        held = self.lock()
-        if held is not None and held.run == run:
-            _must(self._cluster, "giving the lock back", "DELETE", f"/{self.index}/_doc/{LOCK}", fine=(404,))
-            held = None
-        if made and not others and held is None:
-            _must(self._cluster, f"deleting {self.index}", "DELETE", f"/{self.index}", fine=(404,))
+        self.undone(run, [each.number for each in self.standing().get(run, [])])
+        while (held := self.lock()) is not None and held.run == run:
+            where = f"/{self.index}/_doc/{LOCK}?if_seq_no={held.renewed[0]}&if_primary_term={held.renewed[1]}"
+            status, answer = _ask(self._cluster, "DELETE", where)
+            if status in (200, 404):
+                return
+            if status != 409:  # 409: renewed since, or another's by now
+                raise LabError(f"giving the lock in {self.index} back answered {status}: {str(answer)[:300]}")
 
 
 def _now() -> str:
@@ -201,7 +205,7 @@ def _open(cluster: Cluster, index: str, run: str, made: bool) -> None:
 
 @operation(FORGET)
 def _forget(cluster: Cluster, index: str, run: str, made: bool) -> None:
-    Notes(cluster, index).forget(run, made=made)
+    Notes(cluster, index).forget(run)
 
 
 def opening(notes: Notes, run: str) -> Reversible:

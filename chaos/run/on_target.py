@@ -30,7 +30,7 @@ from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
 from chaos.run import controllers, plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
-from chaos.run.noted import NotedLedger, Notes, opening
+from chaos.run.noted import OPEN, NotedLedger, Notes, opening
 from chaos.target.existing import compare
 from chaos.target.existing.compare import Row, Sign
 from chaos.target.existing.seen import Seen, elsewhere, seen_of
@@ -409,6 +409,15 @@ class OnTarget:
     def holds(self) -> bool:
         """Whether this run may be taken for alive on the cluster."""
         return time.monotonic() - self._renewed <= LEASE_SECONDS
+
+    def stays(self) -> list[str]:
+        """What this run made on the cluster and leaves there on purpose."""
+        return [
+            f"the index {move.arguments['index']}, which this run created for its notes: it holds none of this run's, "
+            "and is not deleted, because somebody else's note, stop or consent could be in it by then"
+            for move in self.ledger.moves()
+            if move.operation == OPEN and move.arguments["made"]
+        ]
 
     def undone(self) -> None:
         """No notes are taken from here on: those that are left go with the inverse of having opened them."""

@@ -72,7 +72,7 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         if not problems:
             break
     if held is not None and not problems:
-        notes.forget(held.run, made=held.made)
+        notes.forget(held.run)
     say_given_up(cluster, says)
     return count, problems
 

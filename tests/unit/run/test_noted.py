@@ -89,15 +89,37 @@ def test_of_two_runs_the_second_is_refused_and_takes_nothing_with_it(cluster: Wi
     (last,) = standing(first.path)
     assert last.inverse is not None and last.inverse.operation == FORGET
     last.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert cluster.documents == {} and INDEX not in cluster.indices
+    assert cluster.documents == {} and INDEX in cluster.indices
 
 
-def test_an_index_of_notes_that_was_there_stays(cluster: WithDocuments, tmp_path: Path) -> None:
-    cluster.indices[INDEX] = {}
+@pytest.mark.parametrize("there", [True, False], ids=["was there", "made by the run"])
+def test_the_index_of_notes_stays_with_all_that_others_wrote(
+    cluster: WithDocuments, tmp_path: Path, there: bool
+) -> None:
+    """A stop and a consent, written while the run was under way: OpenSearch deletes no index on a condition."""
+    if there:
+        cluster.indices[INDEX] = {}
+    (entry,) = standing(opened(cluster, tmp_path).path)
+    assert entry.inverse is not None and entry.inverse.arguments["made"] is not there
+    others = {"gameday-stop": {"reason": "no game day today please"}, "gameday-consent": {"by": "team-platform"}}
+    cluster.documents.update(others)
+    entry.inverse.apply(cluster)  # type: ignore[arg-type]
+    assert INDEX in cluster.indices and cluster.documents == others
+
+
+def test_a_lock_that_is_another_runs_by_now_is_not_given_back(cluster: WithDocuments, tmp_path: Path) -> None:
+    """It changes hands between the look at it and the request that deletes it."""
     (entry,) = standing(opened(cluster, tmp_path).path)
     assert entry.inverse is not None
+
+    def taken(method: str, path: str) -> None:
+        if method == "DELETE":
+            cluster.lies = lambda method, path: None
+            cluster._keep("run", {"run": "run-2", "host": "other", "made": False})
+
+    cluster.lies = taken
     entry.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert INDEX in cluster.indices and cluster.documents == {}
+    assert cluster.documents["run"]["run"] == "run-2"
 
 
 def test_a_lock_that_moves_is_of_a_run_that_lives(
@@ -119,7 +141,7 @@ def test_a_lock_that_moves_is_of_a_run_that_lives(
 def test_a_lock_that_is_given_back_meanwhile_is_of_a_run_that_has_ended(
     cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its keeper did that: nobody need stop anything, and where the run made the index of notes that is gone too."""
+    """Its keeper did that: nothing has to be stopped, and its documents are gone."""
     (entry,) = standing(opened(cluster, tmp_path).path)
     notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
     target = SimpleNamespace(written=SimpleNamespace(notes=INDEX), file=tmp_path)
