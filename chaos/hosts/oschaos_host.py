@@ -535,6 +535,17 @@ def tables() -> list[str]:
     return [each["name"] for each in listed if each["family"] == "inet" and each["name"].startswith("oschaos_")]
 
 
+def written_here(table: str) -> bool:
+    """Whether a table has what ``rules`` writes and nothing else: its name alone may be somebody else's too."""
+    parts = json.loads(run("nft", "-j", "list", "table", "inet", table))["nftables"]
+    comments = {part["rule"].get("comment") for part in parts if "rule" in part}
+    chains = {part["chain"]["name"] for part in parts if "chain" in part}
+    return chains <= {"in", "out"} and "hit" in comments and comments <= COMMENTS
+
+
+COMMENTS = {"met", "hit", "spared"}
+
+
 def undo_table(step: Data) -> Data:
     if step["table"] in tables():
         run("nft", "delete", "table", "inet", step["table"])
@@ -972,8 +983,10 @@ def aimed(ask: Data, node: Data, config: Data) -> list[tuple[str, int]]:
 
 def plan_table(ask: Data, node: Data, config: Data) -> list[Data]:
     ask.setdefault("direction", "both")
-    spared = aimed(ask, node, config)
-    return [{"step": "table", "table": f"oschaos_{ask['name']}", "text": rules(ask, spared)}]
+    spared, table = aimed(ask, node, config), f"oschaos_{ask['name']}"
+    if table in tables():  # nft would add ours to it, and undo would delete both
+        raise Refused(f"there is a table {table} already, which is none of this fault's", "take another id")
+    return [{"step": "table", "table": table, "text": rules(ask, spared)}]
 
 
 def handle_of(name: str) -> int:
@@ -1436,7 +1449,7 @@ def strays(remove_them: bool) -> list[str]:
     """What is ours by name and in no record: fillers outlive a reboot, and somebody may have emptied /run."""
     known, found = set(names()), []
     for table in tables() if lacks("nf_tables") is None else ():
-        if table[len("oschaos_") :] not in known:
+        if table[len("oschaos_") :] not in known and written_here(table):
             found.append(f"table {table}")
             if remove_them:
                 run("nft", "delete", "table", "inet", table)

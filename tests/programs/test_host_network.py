@@ -243,3 +243,18 @@ def test_a_table_without_a_record_is_swept(host: Host) -> None:
     assert host.reaches(host.near, PEER)
     for file in folder.iterdir():
         file.unlink()
+
+
+def test_a_table_of_somebody_else_with_the_name_of_ours_stays(host: Host) -> None:
+    """nft would have added our rules to it, and the undo would have deleted both."""
+    name = "oschaos_r1_f1"
+    host.sh("nft", f'table inet {name} {{\nchain theirs {{\ncounter comment "theirs"\n}}\n}}')
+    try:
+        before = host.sh("nft", "list", "tables")
+        answer = host.begin("network.drop", peers=[PEER])
+        assert answer["ok"] is False and f"there is a table {name} already" in answer["why"], answer
+        host.undo("f1")
+        assert host.call("sweep") == {"ok": True, "undone": [], "strays": []}
+        assert host.sh("nft", "list", "tables") == before and host.reaches(host.near, PEER)
+    finally:
+        host.sh("nft", "delete", "table", "inet", name)

@@ -33,6 +33,8 @@ from chaos.base.text import one_line
 from chaos.hosts import oschaos_host
 
 PROGRAM = "/usr/sbin/oschaos-host"
+DRAWN_BITS = 40
+"""Of a token, which the program takes up to 2⁶³. Higher than every token of versions that drew 16."""
 CONNECT_SECONDS = 10
 CALL_SECONDS = 60.0
 """For an answer of the program; what takes longer is given its own time."""
@@ -278,7 +280,7 @@ class Hosts:
         self.run = named(run)
         nodes = self.one_each()
         highest = max(int(facts["token"]) for facts in _each(self.facts, nodes))
-        self.token = ((highest >> 16) + 1 << 16) | secrets.randbelow(1 << 16)
+        self.token = ((highest >> DRAWN_BITS) + 1 << DRAWN_BITS) | secrets.randbelow(1 << DRAWN_BITS)
 
         def show(node: str) -> None:
             # of nothing that is active: what stays of it is the token

@@ -118,8 +118,11 @@ def test_a_token_is_above_all_that_were_seen_and_each_host_sees_it(played: Playe
     played.answers("facts", {"ok": True, "token": 9 << 16})
     played.answers("extend", {"ok": False, "why": "this id is not active"})
     two.take("20261126T000235Z-kill-and-more-words-than-fit-6ca4")
-    assert (two.run, two.token >> 16) == ("000235z-kill-and-more-words-than-fit-6ca4"[-40:], 10)
-    shown = [line for line in played.asked if "extend" in line]
+    assert two.token > (9 << 16) + 0xFFFF  # of a version that drew 16 bits
+    played.answers("facts", {"ok": True, "token": 9 << 40})
+    two.take("20261126T000235Z-kill-and-more-words-than-fit-6ca4")
+    assert (two.run, two.token >> 40) == ("000235z-kill-and-more-words-than-fit-6ca4"[-40:], 10)
+    shown = [line for line in played.asked if "extend" in line][2:]
     assert sorted(line.split()[0] for line in shown) == ["host-1", "host-2"]
     assert json.loads((played.folder / "given").read_text())["token"] == two.token
     played.answers("extend", {"ok": False, "why": "token 655360 is older than 720896: somebody else has the lock"})
