@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from chaos.base.errors import ChaosError, FaultError, InvalidInput, MissingPrerequisite
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, MissingPrerequisite, Unanswered
 from chaos.base.sigv4 import CREDENTIALS, INSTALL
 from chaos.base.text import one_line
 
@@ -391,7 +391,13 @@ def in_words(service: str, operation: str) -> Iterator[None]:
     except ChaosError:
         raise
     except Exception as error:  # botocore makes its exceptions while it runs
-        raise FaultError(f"{service} {operation}: {said(error)}") from error
+        sent = any(each.__name__ == SENT for each in type(error).__mro__)
+        kind = Unanswered if sent else FaultError
+        raise kind(f"{service} {operation}: {said(error)}") from error
+
+
+SENT = "HTTPClientError"
+"""What botocore raises where a request may have been sent and no whole answer came, and not where none was sent."""
 
 
 def _bare(url: Any) -> str:

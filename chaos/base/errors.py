@@ -77,6 +77,14 @@ class FaultError(ChaosError):
     """A fault could not be injected, or one of its undos failed."""
 
 
+class Unanswered(LabError, FaultError):
+    """A request that changes something was sent, and no answer to it was seen: it may still be carried out."""
+
+
+class NotOurs(FaultError):
+    """What an undo found under its name was made by somebody else: it is left as it is, and of ours nothing is left."""
+
+
 class ProvisionError(ChaosError):
     """A part could not be obtained, verified or put in place."""
 

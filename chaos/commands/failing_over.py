@@ -83,6 +83,10 @@ def failover(
     cool_down: Annotated[str, typer.Option(help="Between two swaps of the zones' roles.")] = "60s",
     return_after: Annotated[str, typer.Option(help="Good answers until a zone is taken in again.")] = "30s",
     rotate_every: Annotated[str | None, typer.Option(help="Rotate the roles so often; default never.")] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option("--owner", help="Mark canary indices with this, and use none that have not got it."),
+    ] = None,
     lead_from_standby: Annotated[
         bool, typer.Option("--lead-from-standby", help="Keep the elected cluster manager in the standby zone.")
     ] = False,
@@ -167,6 +171,7 @@ def failover(
         pace=Pace(late=_seconds(late, "--late")),
         acts=act,
         canaries=act or canaries,
+        owner=owner,
         log=events,
         at=reached_at,
         says=lambda text: out.print(f"{me}: {text}", markup=False),

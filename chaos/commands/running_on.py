@@ -205,7 +205,7 @@ def busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
     made = every[0]
     cluster = ExistingTarget(made.target, made.experiment.topology)
     prefix = made.target.written.prefix
-    rows = on_target.refused_templates(cluster, on_target.index_of("run-0000", prefix), prefix)
+    rows = on_target.refused_templates(cluster, on_target.any_index(prefix), prefix)
     rows += on_target.refused_beside(cluster)
     if controlled := [each for each in every if each.experiment.controller is not None]:
         rows += on_target.refused_canaries(cluster, controlled[0].experiment.topology)

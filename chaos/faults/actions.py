@@ -11,7 +11,7 @@ from chaos.base.errors import ChaosError, FaultError
 from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.selectors import resolve_nodes
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import Events, Move, Reversible
+from chaos.faults.moves import Events, Move, Reversible, is_open
 from chaos.opensearch import administration
 from chaos.opensearch.views import elected
 from chaos.target.protocol import Lab
@@ -59,7 +59,13 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
     try:
         both = reversible(action, lab, ledger.standing())
         (entry,) = ledger.intend(id, [both])
-        both.move.apply(lab)
+        try:
+            both.move.apply(lab)
+        except ChaosError as error:
+            if not is_open(error):
+                ledger.answered([entry])
+            raise
+        ledger.answered([entry])
     except ChaosError as error:
         events.write("action.done", action=id, ok=False, says=str(error))
         return False

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,18 @@ from chaos.history import kept
 
 @dataclass(frozen=True)
 class Entry:
-    """An intent that has not been undone."""
+    """An intent that has not been undone.
+
+    ``answered``: it is known what became of its move, so nothing of it is on its way any more. Ledgers and notes of
+    versions that did not write that down count as answered. ``at``: when it was written down (wall clock, s).
+    """
 
     number: int
     fault: str
     move: Move
     inverse: Move | None
+    answered: bool = field(default=True, compare=False)
+    at: float = field(default=0.0, compare=False)
 
 
 class Ledger:
@@ -44,6 +50,7 @@ class Ledger:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._next = max((row["entry"] for row in _rows(path)), default=-1) + 1
+        self._open_moves = {each.number for each in standing(path) if not each.answered}
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
         if paths.ends_in_half_a_line(path):
             self._file.write(b"\n")  # what a dead writer left must not swallow the next row
@@ -60,7 +67,11 @@ class Ledger:
             if each.inverse is not None:
                 known(each.inverse.operation)
         with self._lock:
-            entries = [Entry(self._next + i, fault, each.move, each.inverse) for i, each in enumerate(moves)]
+            now = time.time()
+            entries = [
+                Entry(self._next + i, fault, each.move, each.inverse, answered=False, at=now)
+                for i, each in enumerate(moves)
+            ]
             self._next += len(entries)
             try:
                 self._append(
@@ -71,18 +82,39 @@ class Ledger:
                             "fault": fault,
                             "move": entry.move.to_json(),
                             "inverse": entry.inverse.to_json() if entry.inverse else None,
+                            "answered": False,
                         }
                         for entry in entries
                     ]
                 )
+                self._open_moves |= {entry.number for entry in entries}
             except OSError as error:
                 says = f"the ledger {self.path} cannot be written ({error.strerror}): nothing is injected"
                 self._broken(says)
                 raise FaultError(says) from error
         return entries
 
+    def answered(self, entries: Sequence[Entry]) -> None:
+        """It is known what became of these moves, or they were never sent: nothing of them is on its way.
+
+        It is not fsynced, and may be missing: then they count as open, and are looked for once more than needed.
+        """
+        with self._lock:
+            mine = [each.number for each in entries if each.number in self._open_moves]
+            self._open_moves -= set(mine)
+            try:
+                if mine:
+                    self._append([{"entry": number, "state": "answered"} for number in mine], sync=False)
+            except OSError as error:
+                self._broken(f"the ledger {self.path} cannot be written ({error.strerror})")
+
+    def is_open(self, entry: Entry) -> bool:
+        """Whether the answer to its move was never seen."""
+        with self._lock:
+            return entry.number in self._open_moves
+
     def note(self, entry: Entry, state: str, says: str | None = None) -> None:
-        """Record ``done``, ``undone`` or ``undo_failed``. A disk that is full now must not stop an undo; it is told."""
+        """Record ``undone`` or ``undo_failed``. A disk that is full now must not stop an undo; it is told."""
         row: dict[str, Any] = {"entry": entry.number, "state": state}
         if says:
             row["says"] = says
@@ -92,7 +124,7 @@ class Ledger:
             except OSError as error:
                 self._broken(f"the ledger {self.path} cannot be written ({error.strerror})")
 
-    def _append(self, rows: list[dict[str, Any]]) -> None:
+    def _append(self, rows: list[dict[str, Any]], *, sync: bool = True) -> None:
         now = {"t": time.monotonic_ns(), "wall": time.time()}
         data = b"".join(json.dumps({**row, **now}).encode() + b"\n" for row in rows)
         size = os.fstat(self._file.fileno()).st_size
@@ -100,7 +132,8 @@ class Ledger:
             written = self._file.write(data)
             if written != len(data):
                 raise OSError(28, "No space left on device")
-            os.fsync(self._file.fileno())
+            if sync:
+                os.fsync(self._file.fileno())
         except OSError:
             os.ftruncate(self._file.fileno(), size)  # half a row would swallow the next one
             raise
@@ -153,7 +186,10 @@ def standing(path: Path) -> list[Entry]:
     for row in _rows(path):
         if row["state"] == "intent":
             inverse = Move.from_json(row["inverse"]) if row["inverse"] else None
-            found[row["entry"]] = Entry(row["entry"], row["fault"], Move.from_json(row["move"]), inverse)
+            answered, at = row.get("answered", True), float(row.get("wall", 0.0))
+            found[row["entry"]] = Entry(row["entry"], row["fault"], Move.from_json(row["move"]), inverse, answered, at)
+        elif row["state"] == "answered" and row["entry"] in found:
+            found[row["entry"]] = replace(found[row["entry"]], answered=True)
         elif row["state"] == "undone":
             found.pop(row["entry"], None)
     return [found[number] for number in sorted(found, reverse=True)]

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from chaos.base.errors import FaultError
+from chaos.base.errors import FaultError, NotOurs
 from chaos.faults.evidence import Evidence, Look
 from chaos.faults.fault import Fault
 from chaos.faults.holding import (
@@ -36,7 +36,7 @@ from chaos.faults.holding import (
     told,
 )
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import CLUSTER, Events, Reversible, apply_moves, said
+from chaos.faults.moves import CLUSTER, Events, Move, Reversible, apply_moves, said
 from chaos.faults.patience import patiently
 from chaos.faults.pulsing import Pulsing
 from chaos.target.protocol import Lab
@@ -62,6 +62,8 @@ class Active:
     entries: list[Entry]
     before: Look
     problems: list[str] = field(default_factory=list)
+    unanswered: list[Move] = field(default_factory=list)
+    """Those of its moves of which nobody said what became of them."""
     pulsing: Pulsing | None = None
     working: bool = False
     holding: Holding | None = None
@@ -124,6 +126,7 @@ class Lifecycle:
         """The rest of :meth:`inject`."""
         if not actives or self._stopped():
             for active in actives:
+                self._ledger.answered(active.entries)  # nothing was sent
                 active.evidence.close()
             return False
         with self._lock:
@@ -209,7 +212,11 @@ class Lifecycle:
 
     def _make(self, active: Active) -> list[str]:
         moves = [entry.move for entry in active.entries]
-        failed = apply_moves(self._lab, moves, in_order=active.fault.in_order, stopped=self._stopped)
+        failed = apply_moves(
+            self._lab, moves, in_order=active.fault.in_order, stopped=self._stopped, unanswered=active.unanswered.append
+        )
+        if active.fault.pulse is None:  # else they are made again and again
+            self._all_but_unanswered(active)
         if not failed and active.fault.worker is not None and not self._stopped():
             try:
                 active.working = True
@@ -217,6 +224,10 @@ class Lifecycle:
             except Exception as error:
                 failed = [said(error)]
         return failed
+
+    def _all_but_unanswered(self, active: Active) -> None:
+        """It is known what became of what was asked by now; of the rest it is not."""
+        self._ledger.answered([entry for entry in active.entries if entry.move not in active.unanswered])
 
     def _prove(self, active: Active) -> bool:
         fault, evidence, pulse = active.fault, active.evidence, active.fault.pulse
@@ -425,6 +436,8 @@ class Lifecycle:
             looks.append(active.fault.worker.stop())
         if active.pulsing is not None:
             looks.append(active.pulsing.stop())
+            active.unanswered += active.pulsing.unanswered
+        self._all_but_unanswered(active)
         taken = [look for look in looks if look is not None]
         for look in taken:
             with suppress(OSError):
@@ -520,6 +533,27 @@ def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(pool.map(work, items))
 
 
+MAY_ARRIVE = "no answer to it was seen, and nothing of it is there"
+"""What is said of a move that is open."""
+
+
+def on_its_way(lab: Lab, entry: Entry, seen: bool | None) -> str | None:
+    """Why a move whose inverse was applied is not over all the same, in words; None: it is.
+
+    ``seen``: what the inverse says of what it found. A request is carried out once: an effect that was seen and undone
+    does not come again. One that nobody has answered may be held anywhere between us and who takes it.
+    """
+    if entry.answered or entry.inverse is None or entry.inverse.operation == "nothing" or seen:
+        return None
+    late = entry.move.late(lab)
+    if late is None:
+        return f"{entry.move}: {MAY_ARRIVE}: it may still arrive, for how long is not known, so it is looked for again"
+    left = entry.at + late - time.time()
+    if left <= 0 or late == 0:
+        return None
+    return f"{entry.move}: {MAY_ARRIVE}: it may still arrive for {left:.0f} s, so it is looked for again"
+
+
 def undo_entries(
     lab: Lab,
     ledger: Ledger,
@@ -530,25 +564,42 @@ def undo_entries(
 
     What is asked of the cluster as a whole comes after the hosts: it needs their links and processes to be well, and a
     leader that is let go may still carry out what it was asked while it stood.
+    A move whose answer was never seen stays open where its inverse found nothing of it and it may still arrive
+    (:func:`on_its_way`); what is written down on the cluster is not forgotten before.
     ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
     """
     hosts: dict[str, list[Entry]] = {}
     for entry in entries:
         hosts.setdefault(entry.move.where, []).append(entry)
+    waiting: list[Entry] = []
 
     def work(mine: list[Entry]) -> list[str]:
         failed = []
         for entry in mine:
-            failure = None
+            failure, now = None, replace(entry, answered=not ledger.is_open(entry))
             try:
-                if entry.inverse is not None:
-                    entry.inverse.apply(lab)
+                if entry.inverse is not None and entry.inverse.last and waiting:
+                    continue
+                seen = None if entry.inverse is None else entry.inverse.apply(lab)
+                coming = on_its_way(lab, now, seen)
+            except NotOurs as error:  # nothing of ours is there, and what is there is not touched
+                failure = f"{entry.inverse}: {said(error)}"
+                if (coming := on_its_way(lab, now, None)) is not None:  # ours may still come once theirs is gone
+                    waiting.append(entry)
+                    failure += f"; {coming}"
+                ledger.note(entry, "undone" if coming is None else "undo_failed", failure)
             except Exception as error:  # whatever it is, the others must be tried
                 failure = f"{entry.inverse}: {said(error)}"
-                failed.append(failure)
                 ledger.note(entry, "undo_failed", said(error))
             else:
-                ledger.note(entry, "undone")
+                if coming is not None:
+                    waiting.append(entry)
+                    failure = coming
+                    ledger.note(entry, "undo_failed", coming)
+                else:
+                    ledger.note(entry, "undone")
+            if failure is not None:
+                failed.append(failure)
             done(entry, failure)
         return failed
 

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from chaos.base.errors import ChaosError, FaultError, InvalidInput
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, Unanswered
 from chaos.base.logs import LOG
 from chaos.opensearch import administration
 from chaos.target.protocol import Lab
 
-_OPERATIONS: dict[str, Callable[..., None]] = {
+_OPERATIONS: dict[str, Callable[..., bool | None]] = {
     "nothing": lambda lab, **a: None,
     "zone.decommission": administration.decommission,
     "zone.recommission": administration.recommission,
@@ -33,8 +33,12 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
 }
 
 
-Operation = Callable[..., None]
-"""(target, **arguments) carries a move out."""
+Operation = Callable[..., bool | None]
+"""(target, **arguments) carries a move out. Of what takes one back: True where it saw the move's effect and undid it,
+False where nothing of it was there; None where it does not say."""
+Late = Callable[..., float | None]
+"""(target, **arguments) → after how many seconds, from when it was written down, a move whose sender is dead can no
+longer be carried out; 0: it never can once its inverse was applied; None: no bound is known."""
 CLUSTER = "cluster"
 """Where a move happens that is asked of the cluster as a whole."""
 
@@ -50,11 +54,36 @@ _SETS: dict[str, Sets] = {
 }
 
 
-def operation(name: str, *, sets: Sets | None = None) -> Callable[[Operation], Operation]:
+def never(lab: Lab, **arguments: Any) -> float:
+    """Of moves that are not sent to anybody, or that whoever takes them refuses once they were taken back."""
+    return 0.0
+
+
+SIGNED_SECONDS = 900.0
+"""AWS takes a request within 5 minutes of the time that its signature names (IAM User Guide, elements of a request
+signature). Three times that: two clocks may be off."""
+
+
+def signed(lab: Lab, **arguments: Any) -> float:
+    """Of moves that are sent to AWS: their signature is too old afterwards."""
+    return SIGNED_SECONDS
+
+
+_LATE: dict[str, Late] = {"nothing": never}
+_LAST: set[str] = set()
+
+
+def operation(
+    name: str, *, sets: Sets | None = None, late: Late | None = None, last: bool = False
+) -> Callable[[Operation], Operation]:
     """Decorates a function (lab, **arguments) that carries out moves of this name; idempotent, raises ChaosError.
+
+    It raises Unanswered where it sent what it was to send and does not know what became of it.
 
     ``sets``: (**arguments) → the settings that such a move changes, with the value that each then has (None: none).
     What no move has set is somebody else's doing, and ends a run.
+    ``late``: see :data:`Late`; without it no bound is known. ``last``: it forgets what was written down, so it waits
+    until no move is open any more.
     """
 
     def register(function: Operation) -> Operation:
@@ -67,6 +96,10 @@ def operation(name: str, *, sets: Sets | None = None) -> Callable[[Operation], O
         _OPERATIONS[name] = function
         if sets is not None:
             _SETS[name] = sets
+        if late is not None:
+            _LATE[name] = late
+        if last:
+            _LAST.add(name)
         return function
 
     return register
@@ -97,15 +130,16 @@ class Move:
     operation: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    def apply(self, lab: Lab) -> None:
-        """Carry it out. Raises ChaosError."""
+    def apply(self, lab: Lab) -> bool | None:
+        """Carry it out; what it says of what was there (:data:`Operation`). Raises ChaosError."""
         began = time.monotonic()
         try:
-            known(self.operation)(lab, **self.arguments)
+            seen = known(self.operation)(lab, **self.arguments)
         except Exception as error:
             LOG.warning("%s: failed after %.3f s: %s", self, time.monotonic() - began, said(error))
             raise
         LOG.debug("%s: %.3f s", self, time.monotonic() - began)
+        return seen
 
     def to_json(self) -> dict[str, Any]:
         return {"operation": self.operation, "arguments": self.arguments}
@@ -126,6 +160,17 @@ class Move:
         """The settings that it changes, with the value that each then has."""
         return _SETS[self.operation](**self.arguments) if self.operation in _SETS else {}
 
+    def late(self, lab: Lab) -> float | None:
+        """As :data:`Late`. In a lab all ways are ours, and nothing on them holds what a dead process has sent."""
+        if not lab.asks:
+            return 0.0
+        return _LATE[self.operation](lab, **self.arguments) if self.operation in _LATE else None
+
+    @property
+    def last(self) -> bool:
+        """Whether it forgets what was written down."""
+        return self.operation in _LAST
+
     @property
     def where(self) -> str:
         """The host that it happens on; moves on different hosts do not touch each other."""
@@ -145,11 +190,17 @@ class Reversible:
 
 
 def apply_moves(
-    lab: Lab, moves: Sequence[Move], *, in_order: bool = False, stopped: Callable[[], bool] = lambda: False
+    lab: Lab,
+    moves: Sequence[Move],
+    *,
+    in_order: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+    unanswered: Callable[[Move], None] = lambda move: None,
 ) -> list[str]:
     """Moves on different hosts at once, those on one host in order; or all in order. Returns what failed.
 
-    The first failure of a host, or of the order, ends its row. So does a stop, which is no failure.
+    The first failure of a host, or of the order, ends its row. So does a stop, which is no failure. ``unanswered`` is
+    told of each move that was tried and of which nobody said what became of it.
     """
     rows: dict[str, list[Move]] = {}
     for move in moves:
@@ -162,6 +213,8 @@ def apply_moves(
             try:
                 move.apply(lab)
             except Exception as error:  # what was made by now has to be undone, whatever it is
+                if is_open(error):
+                    unanswered(move)
                 return f"{move}: {said(error)}"
         return None
 
@@ -169,6 +222,11 @@ def apply_moves(
         return []
     with ThreadPoolExecutor(min(len(rows), 16)) as pool:
         return [failure for failure in pool.map(work, rows.values()) if failure]
+
+
+def is_open(error: Exception) -> bool:
+    """Whether a move that ended so may still be carried out. What is no error of ours says nothing of that."""
+    return isinstance(error, Unanswered) or not isinstance(error, ChaosError)
 
 
 def said(error: Exception) -> str:

@@ -15,7 +15,7 @@ from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Fault, Pulse
 from chaos.faults.holding import Holding
 from chaos.faults.ledger import Entry
-from chaos.faults.moves import Events, apply_moves
+from chaos.faults.moves import Events, Move, apply_moves
 from chaos.faults.patience import patiently
 from chaos.target.protocol import Lab
 
@@ -38,6 +38,8 @@ class Pulsing:
         self._times: list[bool] = []
         self._lost: list[str] = []
         """Of times that did not last as long as they were to: what was seen instead."""
+        self.unanswered: list[Move] = []
+        """Those of which nobody said what became of them."""
         self._problems: list[str] = []
 
     def start(self, since: float) -> None:
@@ -73,7 +75,9 @@ class Pulsing:
                 return
             number += 1
             began = time.monotonic()
-            self._problems += apply_moves(self._lab, moves, in_order=self._fault.in_order)
+            self._problems += apply_moves(
+                self._lab, moves, in_order=self._fault.in_order, unanswered=self.unanswered.append
+            )
             proven = self._look_until(began + self._pulse.down)
             if proven is not None:
                 self._times.append(proven)

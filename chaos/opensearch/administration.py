@@ -13,13 +13,15 @@ only of a :func:`certain` answer.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from chaos.base.errors import LabError
+from chaos.base.errors import FaultError, LabError, NotOurs
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.requests import (
     DECOMMISSION,
@@ -30,6 +32,9 @@ from chaos.opensearch.requests import (
     decommission_path,
     decommission_status_path,
     decommissions_of,
+    known_path,
+    marked,
+    owner_of,
     still_voting,
     weights_body,
     weights_of,
@@ -131,15 +136,17 @@ def set_weights(cluster: Cluster, zones: Mapping[str, int] | None) -> None:
         raise LabError(f"setting the weights answered {status}: {str(answer)[:300]}")
 
 
-def restore_weights(cluster: Cluster, made: Mapping[str, int] | None, before: Mapping[str, int] | None) -> None:
-    """Put weights back that are still as we made them. Raises LabError where somebody else has set others since."""
+def restore_weights(cluster: Cluster, made: Mapping[str, int] | None, before: Mapping[str, int] | None) -> bool:
+    """Put weights back that are still as we made them; whether they were. Raises LabError where somebody else has set
+    others since."""
     now, _ = certain(cluster, lambda: weights(cluster))
     was, ours = dict(before) if before else None, dict(made) if made else None
     if now == was:
-        return
+        return False
     if now != ours:
         raise LabError(_theirs(now, was))
     set_weights(cluster, was)
+    return True
 
 
 def decommission_status(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> dict[str, str]:
@@ -165,19 +172,21 @@ def decommission(cluster: Cluster, zone: str, no_delay: bool = False, delay_seco
         time.sleep(0.2)
 
 
-def recommission(cluster: Cluster, zone: str) -> None:
-    """Take the decommission back. ``zone``: one of the topology, or in words; OpenSearch knows one decommission only.
+def recommission(cluster: Cluster, zone: str) -> bool:
+    """Take the decommission back; whether there was one. ``zone``: one of the topology, or in words; OpenSearch knows
+    one decommission only.
 
     Raises LabError where another zone of the topology than the one that is named is out: that is somebody else's doing.
     """
     out = certain(cluster, lambda: decommission_status(cluster))
     if not out:
-        return
+        return False
     if zone in cluster.topology.zones and zone not in out:
         raise LabError(f"zone {', '.join(out)} is decommissioned, and not {zone}: that is left to whoever did it")
     status, answer = administer(cluster, "DELETE", DECOMMISSION)
     if status != 200:
         raise LabError(f"recommission of zone {zone} answered {status}: {str(answer)[:300]}")
+    return True
 
 
 def excluded(cluster: Cluster, through: str | None = None, timeout: float = ASK_SECONDS) -> list[str]:
@@ -220,15 +229,16 @@ def _still_voting(cluster: Cluster, nodes: Sequence[str]) -> list[str]:
         return still_voting(answer, nodes)
 
 
-def include_votes(cluster: Cluster, nodes: Sequence[str]) -> None:
-    """Give the votes of these nodes back. Raises LabError where somebody else has taken other votes since.
+def include_votes(cluster: Cluster, nodes: Sequence[str]) -> bool:
+    """Give the votes of these nodes back; whether any was away. Raises LabError where somebody else has taken other
+    votes since.
 
     OpenSearch ends all exclusions at once, so what is not ours would end too. Nothing is left to do where none of these
     nodes is excluded any more.
     """
     now = set(certain(cluster, lambda: excluded(cluster)))
     if not now & set(nodes):
-        return
+        return False
     if strange := sorted(now - set(nodes)):
         raise LabError(
             f"the votes of {', '.join(sorted(now & set(nodes)))} were not given back, because somebody else has taken "
@@ -238,6 +248,7 @@ def include_votes(cluster: Cluster, nodes: Sequence[str]) -> None:
     status, answer = administer(cluster, "DELETE", GIVE_BACK)
     if status != 200:
         raise LabError(f"giving votes back answered {status}: {str(answer)[:300]}")
+    return True
 
 
 def undo_failover(
@@ -263,6 +274,7 @@ def restore_failover(
     made: Sequence[Mapping[str, int]],
     canaries: Sequence[str],
     votes: Sequence[Sequence[str]],
+    owner: str | None = None,
 ) -> None:
     """Take back what failover controllers did to a cluster that is not ours, as far as it is still so.
 
@@ -273,6 +285,7 @@ def restore_failover(
     waits for the cluster manager, until nothing had to be put back.
     """
     problems: list[str] = []
+    strange: list[str] = []
     for _ in range(ROUNDS):
         _await_tasks(cluster)
         problems = []
@@ -299,7 +312,13 @@ def restore_failover(
     if votes and (taken := excluded(cluster)):
         problems.append(f"not given back, because somebody else took them: votes of {', '.join(sorted(taken))}")
     for index in canaries:
-        delete_index(cluster, index)
+        try:
+            delete_index(cluster, index, owner)
+        except NotOurs as error:
+            strange.append(error.message)
+    if strange and not problems:
+        raise NotOurs("; ".join(strange))
+    problems += strange
     if problems:
         raise LabError("; ".join(problems))
 
@@ -323,30 +342,90 @@ def create_index(
     settings: Mapping[str, Any],
     mapping: Mapping[str, Any] | None = None,
     alias: str | None = None,
+    owner: str | None = None,
 ) -> None:
-    """Create an index; fine when it is there. ``mapping``: of its documents, as OpenSearch takes it; ``alias``: another
-    name of it."""
+    """Create an index. ``mapping``: of its documents, as OpenSearch takes it; ``alias``: another name of it; ``owner``:
+    by which it is known as ours, drawn anew for each (:func:`new_owner`).
+
+    Fine where the one that is there has the same owner: then this was asked before. Raises FaultError where it has
+    another, or none, or where the alias is somebody else's: that is left as it is.
+    """
+    if alias is not None and (theirs := sorted(set(_known_by(cluster, alias)) - {index})):
+        raise FaultError(f"{alias} is the name of {', '.join(theirs)} already, which this run did not make")
     body = {
         "settings": {"index": dict(settings)},
-        **({"mappings": dict(mapping)} if mapping is not None else {}),
+        **({"mappings": marked(mapping, owner)} if mapping is not None or owner is not None else {}),
         **({"aliases": {alias: {}}} if alias is not None else {}),
     }
     status, answer = administer(cluster, "PUT", f"/{index}", body)
-    if status != 200 and "resource_already_exists" not in str(answer):
+    if status == 200:
+        return
+    if "resource_already_exists" not in str(answer):
         raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
+    there = certain(cluster, lambda: known_by(cluster, index))
+    if there is not None and owner is not None and there.owner == owner:
+        return
+    raise FaultError(
+        f"there is an index {index} already{f' ({there})' if there is not None else ''}, and this run did not make it: "
+        "it is left as it is",
+        remedy="rename it, or let the names of runs begin otherwise",
+    )
 
 
-def delete_index(cluster: Cluster, index: str) -> None:
-    """Delete the load's index; fine when it is not there."""
+def new_owner() -> str:
+    """128 bits of chance."""
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True)
+class Known:
+    """An index that there is. ``owner``: as it was given one when it was made; None: it has none."""
+
+    uuid: str
+    owner: str | None
+
+    def __str__(self) -> str:
+        return f"uuid {self.uuid}"
+
+
+def _known_by(cluster: Cluster, name: str) -> dict[str, Known]:
+    """The indices of this name or pattern, or that have it as an alias. Raises LabError."""
+    answer = asked(cluster, known_path(name), f"asking whose {name} is", None, ASK_SECONDS)
+    with reading(f"the answer about {name}"):
+        return {
+            index: Known(str(said["settings"]["index"]["uuid"]), owner_of(said))
+            for index, said in answer.get("metadata", {}).get("indices", {}).items()
+        }
+
+
+def known_by(cluster: Cluster, index: str) -> Known | None:
+    """The index of exactly this name; None: there is none. Raises LabError."""
+    return _known_by(cluster, index).get(index)
+
+
+def delete_index(cluster: Cluster, index: str, owner: str | None = None) -> bool:
+    """Delete an index that was made with this owner; whether it was there.
+
+    Raises NotOurs where the one of this name was made by somebody else: it is left as it is. OpenSearch deletes by name
+    alone, so one that takes the name between the question and the request would go. Without ``owner``, as ledgers of
+    before have it, what has the name is deleted.
+    """
 
     def was_there() -> bool:
+        if owner is not None:
+            if (there := certain(cluster, lambda: known_by(cluster, index))) is None:
+                return False
+            if there.owner != owner:
+                raise NotOurs(
+                    f"the index {index} ({there}) is not the one that this run made: it is left as it is",
+                    remedy="its owners know what it is for",
+                )
         status, answer = administer(cluster, "DELETE", f"/{index}")
         if status not in (200, 404):
             raise LabError(f"deleting the index {index} answered {status}: {str(answer)[:300]}")
         return status == 200
 
-    if not was_there():
-        certain(cluster, was_there)
+    return was_there() or certain(cluster, was_there)
 
 
 Text = str | list[str] | None
@@ -420,9 +499,17 @@ def deleted(cluster: Cluster, uuid: str, *, through: str | None = None, timeout:
 
 def indices_named(cluster: Cluster, prefix: str, through: str) -> list[str]:
     """The indices whose names begin so, as the node ``through`` knows them. Raises LabError."""
-    path = f"/_cluster/state/metadata/{prefix}*?local=true&filter_path=metadata.indices.*.state"
+    return sorted(owners_of(cluster, prefix, through))
+
+
+def owners_of(cluster: Cluster, prefix: str, through: str) -> dict[str, str | None]:
+    """Those of :func:`indices_named`, each with the owner that it was given when it was made, if any. Raises
+    LabError."""
+    parts = "metadata.indices.*.state,metadata.indices.*.mappings.*._meta"
+    path = f"/_cluster/state/metadata/{prefix}*?local=true&filter_path={parts}"
     status, answer = administer(cluster, "GET", path, through=through)
     if status != 200:
         raise LabError(f"listing the indices {prefix}* answered {status}: {str(answer)[:200]}")
     with reading(f"the list of the indices {prefix}*"):
-        return sorted((answer or {}).get("metadata", {}).get("indices", {}))
+        found = (answer or {}).get("metadata", {}).get("indices", {})
+        return {name: owner_of(each) for name, each in found.items()}

@@ -91,3 +91,25 @@ def still_voting(state: Any, nodes: Collection[str]) -> list[str]:
     voting = set(coordination["last_committed_config"])
     ids = {each["node_name"]: each["node_id"] for each in coordination.get("voting_config_exclusions") or ()}
     return sorted(name for name in nodes if ids.get(name, ABSENT) in {ABSENT, *voting})
+
+
+OWNER = "opensearch-chaos"
+"""Under ``_meta`` of an index's mapping: by what it is known as the one that a run made."""
+
+
+def marked(mapping: Mapping[str, Any] | None, owner: str | None) -> dict[str, Any]:
+    """A mapping that says whose the index is."""
+    meta = dict((mapping or {}).get("_meta", {}))
+    return {**(mapping or {}), **({"_meta": {**meta, OWNER: owner}} if owner is not None else {})}
+
+
+def known_path(name: str) -> str:
+    """For the UUID and the owner of the indices of this name or pattern, or that have it as an alias."""
+    parts = "metadata.indices.*.settings.index.uuid,metadata.indices.*.mappings.*._meta"
+    return f"/_cluster/state/metadata/{name}?expand_wildcards=all&filter_path={parts}"
+
+
+def owner_of(said: Mapping[str, Any]) -> str | None:
+    """Of an index, as the state of the cluster has it; None where it was given none."""
+    every = (each.get("_meta", {}).get(OWNER) for each in said.get("mappings", {}).values())
+    return next((str(owner) for owner in every if owner), None)

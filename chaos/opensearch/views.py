@@ -15,7 +15,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.base.errors import LabError
+from chaos.base.errors import LabError, Unanswered
 from chaos.base.text import listed, plural, printable
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.rest import UNREADABLE, Garbled
@@ -218,6 +218,8 @@ def term(cluster: Cluster) -> int | None:
         return max((each for each in pool.map(ask, names) if each is not None), default=None)
 
 
+GATEWAYS = (502, 504)
+"""Statuses by which a gateway says that it has no answer of the server's."""
 REJECTED_SECONDS = 20.0
 """For how long an administrative request that is rejected is asked again."""
 
@@ -228,7 +230,9 @@ def administer(
     """One administrative request, through the elected manager (or ``through``), or else any node that answers.
 
     One that is rejected (429: a full heap, a full queue) is asked again for a while: heaps are collected. A GET that is
-    answered with what cannot be read goes to the next node. Raises LabError when no node takes it.
+    answered with what cannot be read goes to the next node. Raises LabError when no node takes it, and Unanswered where
+    a request that changes something was sent and nothing says what became of it: a gateway's word of an answer that it
+    did not wait for says nothing either.
     """
     deadline = time.monotonic() + REJECTED_SECONDS
     leader = through or elected(cluster)
@@ -241,6 +245,8 @@ def administer(
             while status == 429 and time.monotonic() < deadline:
                 time.sleep(0.25)
                 status, answer = client.request(method, path, body=body)
+            if method != "GET" and (status in GATEWAYS or (status == 503 and not isinstance(answer, dict))):
+                raise Unanswered(f"{method} {path} on {name} answered {status}: {str(answer)[:200]}")
             return status, answer
         except urllib3.exceptions.ConnectTimeoutError as error:
             last = str(error)
@@ -249,9 +255,10 @@ def administer(
         except Garbled as error:
             last = f"{name}: {error}"
             if method != "GET":  # it may have been done, and to ask again is not ours to decide
-                raise LabError(f"{method} {path} on {last}") from error
+                raise Unanswered(f"{method} {path} on {last}") from error
         except urllib3.exceptions.HTTPError as error:
-            raise LabError(f"{method} {path} on {name}: {error}") from error
+            kind = LabError if method == "GET" else Unanswered
+            raise kind(f"{method} {path} on {name}: {error}") from error
         finally:
             client.close()
     raise LabError(f"{method} {path}: {last}")

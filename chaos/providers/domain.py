@@ -15,7 +15,7 @@ from chaos.faults.effects import Restarted
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.node import NodeRestart
-from chaos.faults.moves import Move, Reversible, operation, said
+from chaos.faults.moves import Move, Reversible, operation, said, signed
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded, with_probe
 from chaos.opensearch.views import administer
@@ -36,7 +36,7 @@ def there(lab: Lab) -> Domain:
     return lab.domain
 
 
-@operation("domain.maintain")
+@operation("domain.maintain", late=signed)
 def _maintain(lab: Lab, host: str, node: str, id: str, before: Sequence[str]) -> None:
     there(lab).maintain(id, before)
 

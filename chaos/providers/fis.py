@@ -28,7 +28,7 @@ from chaos.faults.kinds.cluster_manager import QuorumLoss
 from chaos.faults.kinds.network import NetworkDrop, NetworkLatency, NetworkLoss, OnLinks
 from chaos.faults.kinds.node import NodeKill, NodeRestart, NodeStop
 from chaos.faults.kinds.zone import ZoneIsolation, ZonePartition, ZonePowerLoss, ZoneSlowness
-from chaos.faults.moves import Move, Reversible, operation
+from chaos.faults.moves import Move, Reversible, operation, signed
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded
 from chaos.opensearch.views import administer
@@ -166,7 +166,7 @@ def there(lab: Lab) -> Fis:
     return lab.fis
 
 
-@operation("fis.template")
+@operation("fis.template", late=signed)
 def _template(lab: Lab, host: str, run: str, id: str, template: Mapping[str, Any]) -> None:
     there(lab).make_template(run, id, template)
 
@@ -179,7 +179,7 @@ def _drop(lab: Lab, host: str, run: str, id: str) -> None:
     fis.end(run, id, {}, within=DROPPED_SECONDS)
 
 
-@operation("fis.start")
+@operation("fis.start", late=signed)
 def _start(lab: Lab, host: str, run: str, id: str, expected: Mapping[str, Sequence[str]]) -> None:
     there(lab).start(run, id, expected)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chaos.base.errors import ChaosError, FaultError, Lacking
+from chaos.base.errors import ChaosError, FaultError, Lacking, Unanswered
 from chaos.faults.effects import NodeEffects
 from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Grade
@@ -44,7 +44,13 @@ GLANCED_SECONDS = 5.0
 """The same of cheap looks."""
 
 
-@operation(INJECT)
+def _ttl(lab: Hooks, kind: str, **given: Any) -> float:
+    """A call that another machine still has under way ends, and what it made is undone by its own program."""
+    hook = lab.hook(kind)
+    return float(hook.within) + float(hook.ttl)
+
+
+@operation(INJECT, late=_ttl)
 def _inject(lab: Hooks, **given: Any) -> None:
     note = _note(lab, given)
     try:
@@ -62,7 +68,8 @@ def _undo(lab: Hooks, **given: Any) -> None:
 def _must(lab: Hooks, call: str, given: Mapping[str, Any], **options: Any) -> None:
     done = asked(lab, call, given, **options)
     if not done.yes:
-        raise FaultError(f"the hook for {given['kind']} did not {call}: {done.says}")
+        kind = FaultError if done.no or call != "inject" else Unanswered
+        raise kind(f"the hook for {given['kind']} did not {call}: {done.says}")
 
 
 def asked(lab: Hooks, call: str, given: Mapping[str, Any], **options: Any) -> Called:

@@ -9,7 +9,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.base.errors import FaultError, LabError, said_by_opensearch
+from chaos.base.errors import FaultError, LabError, NotOurs, said_by_opensearch
 from chaos.faults.fault import Grade
 from chaos.faults.kinds.cluster_manager import AdminStorm, TaskStorm, storm_prefix
 from chaos.faults.kinds.resources import NodeHeapPressure
@@ -18,13 +18,25 @@ from chaos.faults.moves import Move, Reversible, on_node, operation
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.storm import Ask, Storm
 from chaos.faults.unread import DOCUMENT_BYTES, DOCUMENTS, UnreadAnswers
-from chaos.opensearch.administration import Text, certain, explicit_settings, indices_named, reading, settings_path
+from chaos.opensearch.administration import (
+    Text,
+    certain,
+    create_index,
+    explicit_settings,
+    new_owner,
+    owners_of,
+    reading,
+    settings_path,
+)
 from chaos.opensearch.cluster import Cluster
+from chaos.opensearch.requests import marked
 from chaos.opensearch.rest import UNREADABLE
 from chaos.opensearch.views import administer, await_elected
 from chaos.target.protocol import Lab
 
 PROVIDER = Provider("rest", "requests over the direct path to the nodes", grade=Grade.PATH)
+LATER = "(drawn when it is made)"
+"""What a plan cannot know of a move."""
 
 # ---- settings -------------------------------------------------------------------------------------------
 
@@ -65,8 +77,8 @@ def change(lab: Cluster, index: str | None, settings: dict[str, Text]) -> None:
 
 
 @operation("settings.restore", sets=lambda index, changed, before: _scoped(index, before))
-def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> None:
-    """Put back what is unchanged since; nothing to do for an index that is gone.
+def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: dict[str, Text]) -> bool:
+    """Put back what is unchanged since; whether anything was. Nothing to do for an index that is gone.
 
     OpenSearch has no compare-and-set for settings: a change within the moment between reading and writing is lost.
     Raises FaultError, after the others have been restored, when somebody else changed one meanwhile.
@@ -74,7 +86,7 @@ def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: d
     await_elected(lab)
     now = certain(lab, lambda: explicit_settings(lab, index))
     if now is None:
-        return
+        return False
     if mine := to_restore(now, changed, before):
         _put(lab, index, mine)
     if theirs := taken_over(now, changed, before):
@@ -83,6 +95,7 @@ def restore(lab: Cluster, index: str | None, changed: dict[str, Text], before: d
             f"(the fault had made it {said_of({key: changed[key] for key in theirs})})",
             remedy=f"set what it was before ({said_of({key: before.get(key) for key in theirs})}) by hand",
         )
+    return bool(mine)
 
 
 @PROVIDER.carries_out(
@@ -141,16 +154,20 @@ def _queued(lab: Cluster, prefix: str, leader: str) -> bool:
 
 
 @operation("indices.delete")
-def delete_indices(lab: Cluster, prefix: str) -> None:
-    """Delete every index whose name begins so, those included that still wait in the cluster manager's queue.
+def delete_indices(lab: Cluster, prefix: str, owner: str | None = None) -> bool:
+    """Delete every index whose name begins so and that was made with this owner (None: every one), those included that
+    still wait in the cluster manager's queue; whether there were any.
 
-    By their names: a cluster may refuse wildcards. Raises LabError.
+    By their names: a cluster may refuse wildcards. Raises LabError, and NotOurs, once ours are gone, for others.
     """
     deadline = time.monotonic() + 60.0
     quiet_since: float | None = None
+    any_there = False
     while True:
         leader = await_elected(lab)
-        found = indices_named(lab, prefix, leader)
+        owners = owners_of(lab, prefix, leader)
+        found = sorted(name for name, whose in owners.items() if owner in (None, whose))
+        any_there = any_there or bool(found)
         for first in range(0, len(found), 50):
             names = ",".join(found[first : first + 50])
             status, answer = administer(lab, "DELETE", f"/{names}?ignore_unavailable=true", through=leader)
@@ -162,7 +179,9 @@ def delete_indices(lab: Cluster, prefix: str) -> None:
         else:
             quiet_since = quiet_since or now
             if now - quiet_since >= QUIET_SECONDS:
-                return
+                if strange := sorted(set(owners) - set(found)):
+                    raise NotOurs(f"{', '.join(strange)} was not made by this run: it is left as it is")
+                return any_there
         if now > deadline:
             raise LabError(f"indices {prefix}* still come up 60 s after the storm: {', '.join(found[:5])}")
         time.sleep(0.1)
@@ -198,20 +217,26 @@ def task_storm(fault: TaskStorm, aim: Aim) -> Means:
     prefix, topology = storm_prefix(aim.id), aim.scene.topology
     # as many copies as the load's index has: the storm unbalances nothing, and awareness takes it
     settings = {"number_of_shards": 1, "number_of_replicas": topology.replicas}
-    away = Move("indices.delete", {"prefix": prefix})
-    first = Move("index.create", {"index": f"{prefix}0", "settings": settings})
+    drawn = [LATER]
+
+    def both(owner: str) -> tuple[Reversible, ...]:
+        drawn[:] = [owner]
+        away = Move("indices.delete", {"prefix": prefix, "owner": owner})
+        first = Move("index.create", {"index": f"{prefix}0", "settings": settings, "owner": owner})
+        return (Reversible(first if fault.what == "mappings" else Move("nothing"), away),)
 
     def requests(k: int) -> list[Ask]:
         if fault.what == "mappings":
-            return [Ask("PUT", f"/{prefix}0/_mapping?{PATIENCE}", {"_meta": {"update": k}})]
-        asks = [Ask("PUT", f"/{prefix}{k}?{PATIENCE}&wait_for_active_shards=0", {"settings": {"index": settings}})]
+            return [Ask("PUT", f"/{prefix}0/_mapping?{PATIENCE}", marked({"_meta": {"update": k}}, drawn[0]))]
+        body = {"settings": {"index": settings}, "mappings": marked(None, drawn[0])}
+        asks = [Ask("PUT", f"/{prefix}{k}?{PATIENCE}&wait_for_active_shards=0", body)]
         if k >= KEPT:
             asks.append(Ask("DELETE", f"/{prefix}{k - KEPT}?{PATIENCE}&ignore_unavailable=true"))
         return asks
 
     nodes = [node.name for node in topology.data_nodes]
     storm = Storm(float(fault.rate), nodes, requests, lambda lab: canary(lab, nodes[0]))
-    return Means((Reversible(first if fault.what == "mappings" else Move("nothing"), away),), worker=storm)
+    return Means(both(LATER), worker=storm, read=lambda lab: both(new_owner()))
 
 
 @PROVIDER.carries_out(
@@ -241,15 +266,12 @@ BATCH = 8
 
 
 @operation("pressure.index")
-def _pressure_index(lab: Cluster, index: str, on: list[str]) -> None:
+def _pressure_index(lab: Cluster, index: str, on: list[str], owner: str | None = None) -> None:
     """An index of large documents, its one shard on one of the nodes ``on`` (anywhere when empty)."""
     settings: dict[str, Any] = {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"}
     if on:
         settings["routing.allocation.include._name"] = ",".join(on)
-    body = {"settings": {"index": settings}, "mappings": {"enabled": False}}
-    status, answer = administer(lab, "PUT", f"/{index}", body)
-    if status != 200 and "resource_already_exists" not in str(answer):
-        raise LabError(f"creating the index {index} answered {status}: {str(answer)[:300]}")
+    create_index(lab, index, settings, {"enabled": False}, owner=owner)
     document = json.dumps({"text": "x" * DOCUMENT_BYTES})
     for first in range(0, DOCUMENTS, BATCH):
         rows = [f'{{"index": {{"_id": "{n}"}}}}\n{document}\n' for n in range(first, first + BATCH)]
@@ -272,10 +294,14 @@ def heap_pressure(fault: NodeHeapPressure, aim: Aim) -> Means:
     index = f"oschaos-pressure-{aim.id}".lower()
     # a node without data answers all the same: it gathers the answer from the node that has the shard
     on = [node for node in aim.nodes if node in data]
-    fill = Reversible(Move("pressure.index", {"index": index, "on": on}), Move("index.delete", {"index": index}))
+
+    def filled(owner: str) -> Reversible:
+        made = {"index": index, "owner": owner}
+        return Reversible(Move("pressure.index", {**made, "on": on}), Move("index.delete", made))
+
     started = tuple(on_node("nothing", "node.start", node) for node in aim.nodes)
     return Means(
-        (*started, fill),
+        (*started, filled(LATER)),
         worker=UnreadAnswers(aim.nodes, index, float(fault.above)),
-        read=lambda lab: (fill,) if lab.lacks("process") else (*started, fill),
+        read=lambda lab: (*(() if lab.lacks("process") else started), filled(new_owner())),
     )

@@ -23,7 +23,7 @@ from chaos.faults.kinds.node import NodeKill, NodePause, NodeRestart, NodeStop
 from chaos.faults.kinds.resources import NodeCpuStarvation
 from chaos.faults.kinds.zone import ZonePowerLoss
 from chaos.faults.loss import LossEvidence, Packets
-from chaos.faults.moves import Move, Reversible, operation, said
+from chaos.faults.moves import Move, Reversible, never, operation, said
 from chaos.faults.offers import Aim, Means, Provider
 from chaos.target.existing.hosts import Hosts
 from chaos.target.existing.target import ExistingTarget
@@ -38,12 +38,12 @@ LATER = "(the run's)"
 """What a plan cannot know of a move."""
 
 
-@operation("host.begin")
+@operation("host.begin", late=never)  # the host takes no id once it was undone
 def _begin(lab: Lab, node: str, run: str, id: str, token: int, intent: str, asked: Mapping[str, Any]) -> None:
     there(lab).hosts.begin(node, {**asked, "run": run, "id": id, "token": token, "intent": intent, "node": node})
 
 
-@operation("host.undo")
+@operation("host.undo", late=never)
 def _undo(lab: Lab, node: str, run: str, id: str) -> None:
     there(lab).hosts.undo(node, run, id)
 

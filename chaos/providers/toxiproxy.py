@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from chaos.faults.fault import Grade
@@ -32,8 +34,8 @@ def _add(lab: Toxiproxies, **given: Any) -> None:
 
 
 @operation("toxic.remove")
-def _remove(lab: Toxiproxies, host: str, proxy: str, toxic: str) -> None:
-    lab.remove_toxic(host, proxy, toxic)
+def _remove(lab: Toxiproxies, host: str, proxy: str, toxic: str) -> bool | None:
+    return lab.remove_toxic(host, proxy, toxic)
 
 
 @operation("proxy.disable")
@@ -42,8 +44,8 @@ def _disable(lab: Toxiproxies, host: str, proxy: str) -> None:
 
 
 @operation("proxy.enable")
-def _enable(lab: Toxiproxies, host: str, proxy: str) -> None:
-    lab.set_proxy(host, proxy, enabled=True)
+def _enable(lab: Toxiproxies, host: str, proxy: str) -> bool | None:
+    return lab.set_proxy(host, proxy, enabled=True)
 
 
 def toxic(place: Toxified, name: str, kind: str, stream: str, attributes: dict[str, int]) -> Reversible:
@@ -63,9 +65,17 @@ def toxics(aim: Aim, kind: str, attributes: dict[str, int]) -> Means:
     """One toxic for each place where a link's bytes pass a Toxiproxy."""
     places = list(dict.fromkeys(place for a, b in sorted(aim.links) for place in aim.wiring.toxified(a, b)))
     aim.wiring.refuse_others(aim.links, places)
-    return Means(
-        tuple(toxic(place, f"oschaos-{aim.id}-{place.stream}", kind, place.stream, attributes) for place in places)
-    )
+    return named_anew(aim, [(place, kind, place.stream, attributes) for place in places])
+
+
+def named_anew(aim: Aim, every: Sequence[tuple[Toxified, str, str, dict[str, int]]]) -> Means:
+    """These toxics, (where, type, stream, attributes) each. Their names are drawn when they are made, so that what has
+    one of them is ours: others, and other runs, have toxics of a fault ``f1`` too."""
+
+    def both(id: str) -> tuple[Reversible, ...]:
+        return tuple(toxic(at, f"oschaos-{id}-{stream}", kind, stream, given) for at, kind, stream, given in every)
+
+    return Means(both(aim.id), read=lambda lab: both(f"{aim.id}-{secrets.token_hex(8)}"))
 
 
 def opened(aim: Aim) -> list[Toxified]:
@@ -150,5 +160,4 @@ def refuse(fault: NetworkRefuse, aim: Aim) -> Means:
     needs=NEEDS,
 )
 def reset(fault: NetworkReset, aim: Aim) -> Means:
-    name = f"oschaos-{aim.id}-upstream"
-    return Means(tuple(toxic(place, name, "reset_peer", "upstream", {"timeout": 0}) for place in opened(aim)))
+    return named_anew(aim, [(place, "reset_peer", "upstream", {"timeout": 0}) for place in opened(aim)])

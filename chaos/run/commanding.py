@@ -31,7 +31,7 @@ from chaos.base.errors import ChaosError, FaultError, InvalidInput
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Experiment
 from chaos.faults.ledger import Entry, Ledger, standing
-from chaos.faults.moves import Move, Reversible, operation
+from chaos.faults.moves import Move, Reversible, never, operation
 from chaos.target.labs.processes import wait_until
 
 BEGIN, END = "during.command", "during.end"
@@ -166,7 +166,7 @@ def _send(processes: Sequence[ProcessIdentity], number: signal.Signals) -> None:
                 os.kill(each.pid, number)
 
 
-@operation(BEGIN)
+@operation(BEGIN, late=never)
 def _begin(lab: Any, **_: Any) -> None:
     raise FaultError("a command is started by its own run alone")
 

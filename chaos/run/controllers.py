@@ -99,6 +99,7 @@ class Controllers:
         self._holds, self._lost = holds, lost
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._begun: dict[str, tuple[Ledger, Entry]] = {}
+        self._owner = administration.new_owner()
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self.ports: dict[str, int] = {}
@@ -126,18 +127,18 @@ class Controllers:
     def _back(self, wanted: Controller) -> list[Move]:
         """What takes back whatever they may do. Others' clusters are put back only where they are as we left them, and
         by whoever has no record of what was done there: so all that controllers may do is named."""
-        names, votes = canaries(self._topology), self._votes_are_ours()
+        names, votes, owner = canaries(self._topology), self._votes_are_ours(), self._owner
         if self._holds is None:
             before, _ = administration.weights(self._lab)
             return [Move("failover.away", {"weights": before, "canaries": names, "votes": votes})]
         if not wanted.act:
-            return [Move("index.delete", {"index": name}) for name in names]
+            return [Move("index.delete", {"index": name, "owner": owner}) for name in names]
         before, _ = administration.certain(self._lab, lambda: administration.weights(self._lab))
         zones = sorted({node.zone for node in self._topology.data_nodes})
         electable = [node for node in self._topology.nodes if {"cluster_manager", "master"} & set(node.roles)]
         taken = [sorted(node.name for node in electable if node.zone != zone) for zone in zones]
         given = {"before": before, "made": rotations(zones), "canaries": names, "votes": taken if votes else []}
-        return [Move("failover.restore", given)]
+        return [Move("failover.restore", {**given, "owner": owner})]
 
     def _beat(self, holds: Callable[[], bool]) -> None:
         while not self._over.wait(BEAT_SECONDS):
@@ -171,6 +172,7 @@ class Controllers:
         arguments += ["--until-eof"] if self._holds is None else ["--until-silent", f"{SILENT_SECONDS:g}s"]
         arguments += ["--events", str(self._events(zone)), "--listen", f"127.0.0.1:{self.ports[zone]}"]
         arguments += ["--act" if wanted.act else "--canaries"]
+        arguments += ["--owner", self._owner] if self._holds is not None else []
         arguments += ["--lead-from-standby"] if wanted.lead_from_standby else []
         for option in ("read_after", "write_after", "cool_down", "return_after", "rotate_every"):
             seconds = getattr(wanted, option)

@@ -20,14 +20,16 @@ from pathlib import Path
 
 from chaos.base.errors import ChaosError
 from chaos.faults.ledger import Ledger, standing
-from chaos.faults.lifecycle import undo_entries
-from chaos.run import commanding
+from chaos.faults.lifecycle import MAY_ARRIVE, undo_entries
+from chaos.run import commanding, noted
 from chaos.target.existing.target import unreached
 
 BEAT_SECONDS = 0.5
 SILENCE_SECONDS = 5.0
 PATIENCE_SECONDS = 600.0
 READY_SECONDS = 30.0
+LOOK_SECONDS = 5.0
+"""How often it looks for what may still arrive, once all else is undone."""
 BEAT, FAREWELL = b".", b"q"
 PROGRAM = "chaos.commands.keeping"
 
@@ -127,7 +129,8 @@ def undo(ledger: Path, target: str, says: Callable[[str], None]) -> bool:
             says(told := failed[0])
         if began > deadline:  # one that took long, and was cut off in between, is followed by another
             return False
-        time.sleep(1.0)
+        open_alone = all(MAY_ARRIVE in each for each in failed)
+        time.sleep(LOOK_SECONDS if open_alone else 1.0)  # an inverse may be a program of others
 
 
 def _undone_once(ledger: Path, target: str) -> list[str]:
@@ -142,7 +145,10 @@ def _undone_once(ledger: Path, target: str) -> list[str]:
     try:
         book = Ledger(ledger)
         try:
-            return undo_entries(kinds.attach(target), book, standing(ledger))
+            there = kinds.attach(target)
+            with suppress(ChaosError):  # then they are looked for as before
+                noted.settle_open(there, book)
+            return undo_entries(there, book, standing(ledger))
         finally:
             book.close()
     except (ChaosError, OSError) as error:

@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
 from chaos.base.addresses import Address
-from chaos.base.errors import LabError
+from chaos.base.errors import ChaosError, LabError
 from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
-from chaos.faults.moves import Move, Reversible
+from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
 from chaos.load.config import (
     CasConfig,
@@ -30,7 +30,7 @@ from chaos.load.driver import Driver, DriverError
 from chaos.observe.counted import Counted
 from chaos.observe.ends import Ours
 from chaos.observe.sampler import Sampler
-from chaos.opensearch.administration import explicit_settings
+from chaos.opensearch.administration import explicit_settings, new_owner
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
 from chaos.opensearch.views import administer, await_green, lacking, newest, views
@@ -174,21 +174,30 @@ class Loading(RunState):
             self.ends.add(Ours("keeper", "keeper", None, process.pid, process.poll, keeper.commanded, keeper.log))
         self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
+        owner = new_owner()
         index = Reversible(
             Move(
                 "index.create",
                 {
                     "index": self.index,
+                    "owner": owner,
                     "settings": dict(self.experiment.topology.settings.index),
                     "mapping": dict(self.workload.mapping),
                     "alias": write_alias(self.index),
                 },
             ),
-            Move("index.delete", {"index": self.index}),
+            Move("index.delete", {"index": self.index, "owner": owner}),
         )
-        if not self.own_lab:
-            self.ledger.intend("index", [index])
-        index.move.apply(self.lab)
+        if self.there is not None:
+            self.there.refuse_templates(self.index)
+        made = [] if self.own_lab else self.ledger.intend("index", [index])
+        try:
+            index.move.apply(self.lab)
+        except ChaosError as error:
+            if not is_open(error):
+                self.ledger.answered(made)
+            raise
+        self.ledger.answered(made)
         through = self.experiment.topology.data_nodes[0].name
         client = opensearch(self.lab.administration(through), access=self.lab.access_to(through))
         try:

@@ -20,7 +20,7 @@ from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import Move, Reversible, operation
+from chaos.faults.moves import Move, Reversible, never, operation
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
@@ -136,9 +136,18 @@ class Notes:
                 "move": json.dumps(each.move.to_json()),
                 "inverse": json.dumps(each.inverse.to_json()) if each.inverse else None,
                 "at": _now(),
+                "answered": False,
+                "since": each.at,
             }
             rows += [{"create": {"_id": f"{run}-{each.number}"}}, body]
         self._bulk(f"writing down what is about to be changed in {self.index}", rows)
+
+    def answered(self, run: str, numbers: Sequence[int]) -> None:
+        """It is known what became of these moves. Raises LabError."""
+        rows: list[dict[str, Any]] = []
+        for number in numbers:
+            rows += [{"update": {"_id": f"{run}-{number}"}}, {"doc": {"answered": True}}]
+        self._bulk("writing down what was answered", rows, fine=404)
 
     def undone(self, run: str, numbers: Sequence[int]) -> None:
         """Raises LabError."""
@@ -170,7 +179,14 @@ class Notes:
                 inverse = Move.from_json(json.loads(said["inverse"])) if said["inverse"] else None
                 move = Move.from_json(json.loads(said["move"]))
                 entries.setdefault(str(said["run"]), []).append(
-                    Entry(int(said["entry"]), str(said["fault"]), move, inverse)
+                    Entry(
+                        int(said["entry"]),
+                        str(said["fault"]),
+                        move,
+                        inverse,
+                        answered=said.get("answered", True) is True,
+                        at=float(said.get("since", 0.0)),
+                    )
                 )
         return {run: sorted(each, key=lambda one: -one.number) for run, each in entries.items()}
 
@@ -196,14 +212,14 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-@operation(OPEN)
+@operation(OPEN, late=never)
 def _open(cluster: Cluster, index: str, run: str, made: bool) -> None:
     notes = Notes(cluster, index)
     notes.make()
     notes.take(run, made=made)
 
 
-@operation(FORGET)
+@operation(FORGET, last=True)
 def _forget(cluster: Cluster, index: str, run: str, made: bool) -> None:
     Notes(cluster, index).forget(run)
 
@@ -214,6 +230,20 @@ def opening(notes: Notes, run: str) -> Reversible:
     return Reversible(Move(OPEN, how), Move(FORGET, how))
 
 
+def settle_open(cluster: Cluster, ledger: Ledger) -> None:
+    """Moves of a dead run that are open in its ledger, and whose note is gone: somebody has undone them from another
+    machine, or knows that they never come. Raises LabError where the notes cannot be read."""
+    entries = ledger.standing()
+    opening_move = next((each.move for each in entries if each.move.operation == OPEN), None)
+    waiting = [each for each in entries if ledger.is_open(each) and each.move.where != HERE]
+    if opening_move is None or not waiting:
+        return
+    notes = Notes(cluster, str(opening_move.arguments["index"]))
+    noted = notes.standing().get(str(opening_move.arguments["run"]), []) if notes.exists() else []
+    known = {each.number for each in noted}
+    ledger.answered([each for each in waiting if each.number not in known])
+
+
 class NotedLedger(Ledger):
     """A ledger whose intents are on the cluster too, once :attr:`notes` are open: what is not there is not injected."""
 
@@ -221,7 +251,7 @@ class NotedLedger(Ledger):
         super().__init__(path, broken)
         self.run = run
         self.notes: Notes | None = None
-        self._undone: SimpleQueue[int | None] = SimpleQueue()
+        self._undone: SimpleQueue[tuple[int, str] | None] = SimpleQueue()
         self._forgetter: threading.Thread | None = None
 
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
@@ -239,12 +269,23 @@ class NotedLedger(Ledger):
     def note(self, entry: Entry, state: str, says: str | None = None) -> None:
         """What is undone is forgotten there soon afterwards: undoing waits for no note."""
         super().note(entry, state, says)
-        if state == "undone" and self.notes is not None:
-            self._undone.put(entry.number)
-            with self._lock:
-                if self._forgetter is None:
-                    self._forgetter = threading.Thread(target=self._forget, args=(self.notes,), daemon=True)
-                    self._forgetter.start()
+        if state == "undone":
+            self._say([entry], state)
+
+    def answered(self, entries: Sequence[Entry]) -> None:
+        """Said there soon afterwards too: what is not said in time is looked for once more than needed."""
+        super().answered(entries)
+        self._say([each for each in entries if each.move.where != HERE], "answered")
+
+    def _say(self, entries: Sequence[Entry], state: str) -> None:
+        if self.notes is None:
+            return
+        for entry in entries:
+            self._undone.put((entry.number, state))
+        with self._lock:
+            if self._forgetter is None:
+                self._forgetter = threading.Thread(target=self._forget, args=(self.notes,), daemon=True)
+                self._forgetter.start()
 
     def _forget(self, notes: Notes) -> None:
         over = False
@@ -253,8 +294,12 @@ class NotedLedger(Ledger):
             while not self._undone.empty():
                 said.append(self._undone.get())
             over = None in said
+            undone = [each[0] for each in said if each is not None and each[1] == "undone"]
+            known = [each[0] for each in said if each is not None and each[1] == "answered"]
+            with suppress(ChaosError):
+                notes.answered(self.run, [number for number in known if number not in undone])
             with suppress(ChaosError):  # an inverse does no harm where nothing is left to undo
-                notes.undone(self.run, [number for number in said if number is not None])
+                notes.undone(self.run, undone)
 
     def settle(self) -> None:
         """Until all that is undone is forgotten there, or could not be; from here on no notes are taken. Idempotent."""

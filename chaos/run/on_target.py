@@ -7,7 +7,6 @@ copy of everything stay. What is not so, or cannot be known, ends the run: undon
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from chaos.opensearch.views import administer
 from chaos.run import controllers, plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import OPEN, NotedLedger, Notes, opening
+from chaos.run.options import ID_BYTES
 from chaos.target.existing import compare
 from chaos.target.existing.compare import Row, Sign
 from chaos.target.existing.seen import Seen, elsewhere, seen_of
@@ -164,8 +164,14 @@ def refused_copies(target: Existing, seen: Seen) -> list[Row]:
     return [Row("read-back", Sign.BLOCKS, says, "give each node its url, or take the weights away")]
 
 
+def any_index(prefix: str) -> str:
+    """The name of the load's index of a run that has no name yet: :data:`DIGIT` is any digit that it may have."""
+    return index_of(f"run-{DIGIT * 2 * ID_BYTES}", prefix)
+
+
 def refused_templates(target: ExistingTarget, index: str, prefix: str) -> list[Row]:
-    """Templates of others that would catch an index of ours, whose name begins with ``prefix``. Raises LabError.
+    """Templates of others that would catch an index of ours, whose name begins with ``prefix``, or that could: see
+    :func:`any_index`. Raises LabError.
 
     Of those of the new kind the one with the highest priority holds; those of the old kind (``_template``) hold where
     none of the new kind catches the index, be it empty (``MetadataIndexTemplateService``, OpenSearch 3.8.0).
@@ -177,12 +183,15 @@ def refused_templates(target: ExistingTarget, index: str, prefix: str) -> list[R
         known = answer.get("metadata", {})
         new = _catching(known.get("index_template", {}).get("index_template", {}), index)
         old = _catching(known.get("templates", {}), index)
-        if new:
-            name, holds = max(new.items(), key=lambda each: int(each[1].get("priority", 0)))
+        names = []
+        for name, holds in sorted(new.items(), key=lambda each: -int(each[1].get("priority", 0))):
             given = any((holds.get("template") or {}).values())
-            names = [name] if given or holds.get("composed_of") or "data_stream" in holds else []
+            if given or holds.get("composed_of") or "data_stream" in holds:
+                names.append(name)
+            if _catching({name: holds}, index.replace(DIGIT, NO_DIGIT)):  # whatever the digits: no other one holds
+                break
         else:
-            names = sorted(old)
+            names += sorted(old)
     if not names:
         return []
     says = f"a template of yours would catch {prefix}*: {', '.join(names[: compare.LISTED])}"
@@ -190,13 +199,29 @@ def refused_templates(target: ExistingTarget, index: str, prefix: str) -> list[R
     return [Row("templates", Sign.BLOCKS, says, remedy)]
 
 
+DIGIT, NO_DIGIT = "\0", "\1"
+HEXADECIMAL = frozenset("0123456789abcdef")
+
+
 def _catching(templates: Mapping[str, Any], index: str) -> dict[str, Any]:
-    """Those of which a pattern is the name of this index: * is any text."""
-    return {
-        name: each
-        for name, each in templates.items()
-        if any(re.fullmatch(".*".join(map(re.escape, p.split("*"))), index) for p in each["index_patterns"])
-    }
+    """Those of which a pattern is the name of this index, or can be: * is any text."""
+    caught = {name for name, each in templates.items() if any(can_be(p, index) for p in each["index_patterns"])}
+    return {name: templates[name] for name in caught}
+
+
+def can_be(pattern: str, index: str) -> bool:
+    """Whether a template's pattern catches an index of this name, with some digits where it has :data:`DIGIT`."""
+    reached = {0}  # how much of the name the pattern's beginning may have taken
+    for character in pattern:
+        if character == "*":
+            reached = set(range(min(reached), len(index) + 1)) if reached else reached
+        else:
+            reached = {
+                at + 1
+                for at in reached
+                if at < len(index) and (index[at] == character or (index[at] == DIGIT and character in HEXADECIMAL))
+            }
+    return len(index) in reached
 
 
 def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
@@ -383,9 +408,10 @@ class OnTarget:
         self._keeper.start()
         notes = Notes(self.lab, index)
         both = opening(notes, self.ledger.run)
-        self.ledger.intend("notes", [both])
+        opened = self.ledger.intend("notes", [both])
         self._renewed = time.monotonic()
         both.move.apply(self.lab)
+        self.ledger.answered(opened)
         self.ledger.notes = self._notes = notes
         if self._by(SSH):
             self.lab.hosts.take(self.ledger.run)
@@ -405,6 +431,12 @@ class OnTarget:
             if says := self.lab.fis.ended_early():
                 self.stop(says)
                 return
+
+    def refuse_templates(self, index: str) -> None:
+        """Raises InvalidInput where a template of others would catch the run's index, by its own name."""
+        prefix = self.lab.target.written.prefix
+        for row in refused_templates(self.lab, index, prefix):
+            raise InvalidInput(row.says, remedy=row.remedy)
 
     def holds(self) -> bool:
         """Whether this run may be taken for alive on the cluster."""

@@ -72,14 +72,18 @@ class Unreported(ChaosError):
         self.exit_code = min([found, Exit.DIRTY] if dirt else [found], key=SEVERITY.index)
 
 
+ID_BYTES = 8
+"""Of a run's id, after which what it makes on clusters, hosts and accounts of others is named."""
+
+
 def new_lab_id() -> str:
     """A name for a lab that belongs to a run."""
     return f"r{secrets.token_hex(2)}"
 
 
 def new_folder(out: Path, name: str) -> Path:
-    """``<UTC>-<experiment>-<shortid>`` in ``out``; a folder that cannot be made is the user's to mend."""
-    folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-{secrets.token_hex(2)}"
+    """``<UTC>-<experiment>-<id>`` in ``out``; a folder that cannot be made is the user's to mend."""
+    folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-{secrets.token_hex(ID_BYTES)}"
     try:
         (folder / "history").mkdir(parents=True)
         (folder / "logs").mkdir()

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from chaos.base.errors import ChaosError, InvalidInput
+from chaos.base.errors import ChaosError, InvalidInput, NotOurs
 from chaos.base.units import Size
 from chaos.definitions import Experiment, NodeSpec, Topology
 from chaos.definitions.existing import Existing, ExistingFile, load_existing
 from chaos.faults.ledger import Entry
+from chaos.faults.lifecycle import on_its_way
 from chaos.faults.moves import said
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
@@ -24,6 +25,8 @@ from chaos.target.existing.seen import refuse_another
 from chaos.target.existing.target import ExistingTarget
 
 COPIES = "/_cat/shards?format=json&h=index,shard,state,unassigned.reason"
+LOOKED_SECONDS, LOOK_SECONDS = 15.0, 1.0
+"""For how long, and how often, it is looked whether a request whose answer was never seen still comes."""
 WATCHED_SECONDS = 4 * RENEW_SECONDS
 """How long a lock must stand still until its run counts as dead."""
 CONTROLLED_SECONDS = LEASE_SECONDS + SILENT_SECONDS + 10.0
@@ -54,14 +57,25 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         if is_dead(notes, held, seconds):
             break
         says(f"run {held.run} has given it back: it ended, or its keeper did that for it")
-    count, problems = 0, list[str]()
-    for _ in range(2):  # what a controller has changed is put back by another entry than what it changed
+    count, problems, strange = 0, list[str](), list[str]()
+    until = time.monotonic() + LOOKED_SECONDS
+    rounds = 0
+    while True:  # what a controller has changed is put back by another entry than what it changed
+        rounds += 1
         left = [(run, entry) for run, entries in notes.standing().items() for entry in entries]
-        problems = []
+        problems, coming = [], list[str]()
         for run, entry in left:
             try:
-                if entry.inverse is not None:
-                    entry.inverse.apply(cluster)
+                seen = None if entry.inverse is None else entry.inverse.apply(cluster)
+                if (why := on_its_way(cluster, entry, seen)) is not None:
+                    coming.append(f"{why} (note {run}-{entry.number} in {notes.index})")
+                    continue
+                notes.undone(run, [entry.number])
+            except NotOurs as error:  # nothing of ours is there under its name
+                if (why := on_its_way(cluster, entry, None)) is not None:  # ours may still come once theirs is gone
+                    coming.append(f"{said(error)}; {why} (note {run}-{entry.number} in {notes.index})")
+                    continue
+                strange.append(f"{entry.inverse}: {said(error)}")
                 notes.undone(run, [entry.number])
             except ChaosError as error:
                 problems.append(f"{entry.inverse}: {said(error)}")
@@ -69,12 +83,20 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
                 if entry.inverse is not None:
                     count += 1
                     says(f"undone of run {run}: {entry.inverse if entry.move.operation == NOTHING else entry.move}")
-        if not problems:
+        if problems and rounds < 2:
+            continue
+        if not coming or time.monotonic() >= until:
             break
+        if rounds == 1:
+            says(f"a request may still be on its way: looking for {LOOKED_SECONDS:g} s whether it comes")
+        time.sleep(LOOK_SECONDS)
+    problems += coming
     if held is not None and not problems:
         notes.forget(held.run)
     say_given_up(cluster, says)
-    return count, problems
+    if coming:
+        says(f"run this again later; once you know that nothing holds it: DELETE /{notes.index}/_doc/NOTE")
+    return count, problems + strange
 
 
 def say_given_up(cluster: Cluster, says: Callable[[str], None]) -> None:

@@ -8,6 +8,7 @@ processes at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from chaos.base import paths
@@ -119,6 +120,8 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
                     for what in mended:
                         says(f"{what} did not answer and was started anew")
                     with seal.going_on(registration.ledger.parent, seal.LEDGER, "recover", "it undid what was left"):
+                        with suppress(ChaosError):  # then they are looked for as before
+                            noted.settle_open(lab, ledger)
                         failed += undo_entries(lab, ledger, entries)
                         ledger.close()
                     left = {entry.number for entry in standing(registration.ledger)}

@@ -11,6 +11,7 @@ import pytest
 from fakes import Log
 from programs.test_standing_driven import answers, free_ports
 
+from chaos.base.errors import FaultError
 from chaos.base.netsock import Endpoint
 from chaos.faults.ledger import Ledger
 from chaos.history import passages as events
@@ -62,3 +63,16 @@ def test_what_others_do_to_a_real_toxiproxy_is_told_and_a_quiet_one_says_nothing
         f"somebody else removed {added}",
     ]
     assert [event["kind"] for event in log.events] == [events.CHANGED] * 4
+
+
+def test_a_toxic_of_somebody_else_with_the_name_of_ours_is_not_replaced(server: ToxiproxyServer) -> None:
+    server.add_toxic("to-a-data-http", "oschaos-f1-upstream", "latency", "upstream", {"latency": 7, "jitter": 0})
+    theirs = server.proxies()["to-a-data-http"]["toxics"]
+    server.add_toxic(
+        "to-a-data-http", "oschaos-f1-upstream", "latency", "upstream", {"latency": 7, "jitter": 0}
+    )  # asked again
+    with pytest.raises(FaultError, match="has another toxic oschaos-f1-upstream already"):
+        server.add_toxic("to-a-data-http", "oschaos-f1-upstream", "latency", "upstream", {"latency": 3000, "jitter": 0})
+    assert server.proxies()["to-a-data-http"]["toxics"] == theirs
+    assert server.remove_toxic("to-a-data-http", "oschaos-f1-upstream-2") is False
+    assert server.remove_toxic("to-a-data-http", "oschaos-f1-upstream") is True

@@ -81,6 +81,12 @@ class WithDocuments(FakeCluster):
                 items.append({what: {"status": 200 if self.documents.pop(of["_id"], None) else 404}})
                 continue
             source = next(rest)
+            if what == "update":
+                known = self.documents.get(of["_id"])
+                if known is not None:
+                    self._keep(of["_id"], {**known, **source["doc"]})
+                items.append({what: {"status": 404 if known is None else 200}})
+                continue
             status = 429 if self.full else 409 if of["_id"] in self.documents else 201
             if status == 201:
                 self._keep(of["_id"], source)

@@ -24,6 +24,8 @@ class FakeCluster(FakeLab):
         self.persistent: dict[str, Any] = {}
         self.transient: dict[str, Any] = {}
         self.indices: dict[str, dict[str, Any]] = {"chaos": {"index.number_of_replicas": "2"}}
+        self.marks: dict[str, dict[str, Any]] = {}
+        """Index → its UUID, and the ``_meta`` of its mapping."""
         self.uuid = "cluster"
         self.tombstones: list[str] = []
         """UUIDs of indices that somebody deleted."""
@@ -72,11 +74,18 @@ class FakeCluster(FakeLab):
         if name == "/_cluster/pending_tasks":
             return 200, {"tasks": [{"source": source, "time_in_queue_millis": 7} for source in self.pending]}
         if found := re.fullmatch(r"/_cluster/state/metadata/(.*)\*", name):
-            mine = {index: {"state": "open"} for index in self.indices if index.startswith(found[1])}
+            mine = {
+                index: {"state": "open", "mappings": self._known(index)["mappings"]}
+                for index in self.indices
+                if index.startswith(found[1])
+            }
             return 200, {"metadata": {"indices": mine}} if mine else {}
         if path == GRAVEYARD:
             buried = [{"index": {"index_name": "chaos", "index_uuid": uuid}} for uuid in self.tombstones]
             return 200, {"metadata": {"index-graveyard": {"tombstones": buried}}} if buried else {}
+        if found := re.fullmatch(r"/_cluster/state/metadata/([^*]+)", name):
+            mine = {found[1]: self._known(found[1])} if found[1] in self.indices else {}
+            return 200, {"metadata": {"indices": mine}} if mine else {}
         if name.startswith("/_cluster/state"):
             state = self._state()
             if node in self.believes:
@@ -86,12 +95,31 @@ class FakeCluster(FakeLab):
             named = parse_qs(query).get("node_names", [""])[0].split(",")
             self.votes = [] if method == "DELETE" else sorted({*self.votes, *named})
             return 200, {}
+        if method == "PUT" and re.fullmatch(r"/[^/]+", name) and "settings" in (body or {}):
+            return self.put_index(name[1:], body)
         if method == "DELETE" and name == DECOMMISSION:
             self.decommissioned = {}
         elif method == "DELETE":
             gone = [self.indices.pop(index, None) for index in name[1:].split(",")]
+            for index in name[1:].split(","):
+                self.marks.pop(index, None)
             return (404, NO_INDEX) if None in gone else (200, {"acknowledged": True})
         return 200, {}
+
+    def put_index(self, index: str, body: Any) -> tuple[int, Any]:
+        """As OpenSearch does it: one that is there is left as it is."""
+        if index in self.indices:
+            kind = "resource_already_exists_exception"
+            return 400, {"error": {"type": kind, "reason": f"index [{index}] already exists"}, "status": 400}
+        self.indices[index] = {f"index.{key}": value for key, value in body["settings"].get("index", {}).items()}
+        meta = body.get("mappings", {}).get("_meta", {})
+        self.marks[index] = {"uuid": f"uuid of {index}, {len(self.requests)}", "meta": meta}
+        return 200, {"acknowledged": True, "index": index}
+
+    def _known(self, index: str) -> dict[str, Any]:
+        mark = self.marks.get(index, {"uuid": f"uuid of {index}", "meta": {}})
+        mappings = {"_doc": {"_meta": mark["meta"]}} if mark["meta"] else {}
+        return {"settings": {"index": {"uuid": mark["uuid"]}}, "mappings": mappings}
 
     def _forgets(self) -> bool:
         window = self.forgetful

@@ -6,6 +6,7 @@ So a lab can be taken for a cluster that somebody else set up: by addresses alon
 from __future__ import annotations
 
 import itertools
+import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,20 +18,45 @@ from chaos.target.labs.base import BaseLab
 from chaos.target.wiring import HTTP, TRANSPORT
 
 
-def _pipe(source: socket.socket, target: socket.socket) -> None:
+class Gate:
+    """Holds the requests that begin with ``begins``, whole, until they are let go; those who sent them may be dead."""
+
+    def __init__(self) -> None:
+        self.begins: bytes | None = None
+        self.held: list[bytes] = []
+        self.free = threading.Event()
+
+    def through(self, source: socket.socket, data: bytes) -> bytes:
+        """What is sent on of what came from there, once it may pass."""
+        if self.begins is None or self.free.is_set() or not data.startswith(self.begins):
+            return data
+        while not self._whole(data):
+            data += source.recv(65536)
+        self.held.append(data)
+        self.free.wait()
+        return data
+
+    @staticmethod
+    def _whole(data: bytes) -> bool:
+        head, _, body = data.partition(b"\r\n\r\n")
+        found = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+        return bool(head) and b"\r\n\r\n" in data and len(body) >= int(found[1] if found else 0)
+
+
+def _pipe(source: socket.socket, target: socket.socket, gate: Gate | None = None) -> None:
     with suppress(OSError):
         while data := source.recv(65536):
-            target.sendall(data)
+            target.sendall(data if gate is None else gate.through(source, data))
     for each in (source, target):
         with suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
 
 
-def _both(here: socket.socket, there: socket.socket, through: set[socket.socket]) -> None:
+def _both(here: socket.socket, there: socket.socket, through: set[socket.socket], gate: Gate) -> None:
     """Bytes both ways until one side ends; then neither is kept: a run opens thousands of connections."""
     back = threading.Thread(target=_pipe, args=(there, here), daemon=True)
     back.start()
-    _pipe(here, there)
+    _pipe(here, there, gate)
     back.join()
     for each in (here, there):
         through.discard(each)
@@ -38,7 +64,7 @@ def _both(here: socket.socket, there: socket.socket, through: set[socket.socket]
 
 
 def _serve(
-    listener: socket.socket, to: Sequence[Endpoint], open_: threading.Event, through: set[socket.socket]
+    listener: socket.socket, to: Sequence[Endpoint], open_: threading.Event, through: set[socket.socket], gate: Gate
 ) -> None:
     turns = itertools.count()
     while True:
@@ -61,7 +87,7 @@ def _serve(
             continue
         there.settimeout(None)
         through |= {here, there}
-        threading.Thread(target=_both, args=(here, there, through), daemon=True).start()
+        threading.Thread(target=_both, args=(here, there, through, gate), daemon=True).start()
 
 
 class Doors:
@@ -73,12 +99,13 @@ class Doors:
         self._through: set[socket.socket] = set()
         self._open = threading.Event()
         self._open.set()
+        self.gate = Gate()
 
     def door(self, *to: Endpoint, scheme: str | None = None) -> str:
         """The URL of a door to the first of these that can be reached, beginning with another one each time."""
         listener = socket.create_server(("127.0.0.1", 0))
         self._listeners.append(listener)
-        given = (listener, to, self._open, self._through)
+        given = (listener, to, self._open, self._through, self.gate)
         threading.Thread(target=_serve, args=given, daemon=True).start()
         return f"{scheme or self.lab.access.scheme}://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -128,6 +155,7 @@ class Doors:
         self._open.set()
 
     def close(self) -> None:
+        self.gate.free.set()
         for listener in self._listeners:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)

@@ -21,6 +21,7 @@ from chaos.opensearch.requests import (
     decommission_path,
     decommission_status_path,
     decommissions_of,
+    marked,
     weights_body,
     weights_of,
     weights_path,
@@ -65,9 +66,9 @@ def pairs(zones: Sequence[str]) -> dict[str, tuple[str, str]]:
     return {f"{CANARY}-{at}": pair for at, pair in enumerate(ring)}
 
 
-def canary_settings(index: str, attribute: str, pair: tuple[str, str]) -> dict[str, Any]:
+def canary_settings(index: str, attribute: str, pair: tuple[str, str], owner: str | None = None) -> dict[str, Any]:
     """Two copies, one in each zone, which are not built anew elsewhere while a zone is away. ``pair``: the attribute's
-    values."""
+    values; ``owner``: whose it is."""
     settings = {
         "number_of_shards": 1,
         "number_of_replicas": 1,
@@ -76,7 +77,7 @@ def canary_settings(index: str, attribute: str, pair: tuple[str, str]) -> dict[s
         "unassigned.node_left.delayed_timeout": "5m",
     }
     aliases = {write_alias(index): {"is_hidden": True}}
-    return {"settings": {"index": settings}, "mappings": {"dynamic": False}, "aliases": aliases}
+    return {"settings": {"index": settings}, "mappings": marked({"dynamic": False}, owner), "aliases": aliases}
 
 
 def read(

@@ -18,7 +18,7 @@ from typing import Any
 from chaos.base.errors import said_by_opensearch
 from chaos.history.writer import EventWriter
 from chaos.opensearch.cluster import Zoning
-from chaos.opensearch.requests import document_path, write_alias
+from chaos.opensearch.requests import document_path, known_path, owner_of, write_alias
 from chaos.programs.failover import cluster as api_of
 from chaos.programs.failover.cluster import Reading, canary_settings, carry_out, pairs, took_effect
 from chaos.programs.failover.decide import HOUR, Memory, Policy, Step, decide
@@ -80,15 +80,17 @@ class FailoverController:
         canaries: bool,
         log: Path,
         at: Mapping[str, str] | None = None,
+        owner: str | None = None,
         says: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``canaries``: whether it may make indices of its own and write to them.
+        """``canaries``: whether it may make indices of its own and write to them. ``owner``: what these are marked
+        with; canaries that have another mark, or none, are somebody else's then, and are not used.
 
         ``at``: node → ``host:port`` where nodes are not reached where they publish.
         """
         self._api, self._addresses, self._me, self._zoning = api, list(addresses), me, zoning
         self._policy, self._pace, self._acts, self._at, self._says = policy, pace, acts, dict(at or {}), says
-        self._canaries = canaries
+        self._canaries, self._owner = canaries, owner
         self._signs = Signs()
         self._watch = Watch(api, self._signs, pace, me)
         self._nodes: dict[str, Node] = {}
@@ -301,15 +303,31 @@ class FailoverController:
         self._ready = True
         self._events.write("failover.ready", controller=self._me, canaries=list(wanted) if self._canaries else [])
 
+    def _is_mine(self, informant: Node, index: str) -> bool:
+        """Whether a canary that is there was made by controllers of our owner; any is, where we have none."""
+        if self._owner is None:
+            return True
+        said = self._api.ask(informant, "GET", known_path(index), timeout=30.0)
+        known = said.body.get("metadata", {}).get("indices", {}) if said.ok and isinstance(said.body, dict) else {}
+        mine = index in known and owner_of(known[index]) == self._owner
+        if not mine:
+            self._tell("trouble", f"canary {index} was made by others: it is not used")
+        return mine
+
     def _make_canaries(self, informant: Node, wanted: Mapping[str, tuple[str, str]], there: Container[str]) -> bool:
         for index, pair in wanted.items():
             if index in there:  # perhaps of a version that had no alias
                 path, body = f"/{index}/_alias/{write_alias(index)}", {"is_hidden": True}
             else:
                 first, second = map(self._zoning.value, pair)
-                path, body = f"/{index}", canary_settings(index, self._zoning.attribute, (first, second))
+                path, body = f"/{index}", canary_settings(index, self._zoning.attribute, (first, second), self._owner)
+            if index in there and not self._is_mine(informant, index):
+                return False
             made = self._api.ask(informant, "PUT", path, body, timeout=30.0)
-            if not made.ok and "resource_already_exists" not in json.dumps(made.body):
+            exists = not made.ok and "resource_already_exists" in json.dumps(made.body)
+            if exists and not self._is_mine(informant, index):
+                return False
+            if not made.ok and not exists:
                 self._tell("trouble", f"canary {index}: {made.says} {json.dumps(made.body)[:200]}")
                 return False
         documents = [

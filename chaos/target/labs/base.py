@@ -332,11 +332,11 @@ class BaseLab(Lab, ABC):
     def add_toxic(self, host: str, proxy: str, toxic: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
         self.toxiproxy(host).add_toxic(proxy, toxic, kind, stream, attributes)
 
-    def remove_toxic(self, host: str, proxy: str, toxic: str) -> None:
-        self.toxiproxy(host).remove_toxic(proxy, toxic)
+    def remove_toxic(self, host: str, proxy: str, toxic: str) -> bool:
+        return self.toxiproxy(host).remove_toxic(proxy, toxic)
 
-    def set_proxy(self, host: str, proxy: str, enabled: bool) -> None:
-        self.toxiproxy(host).set_enabled(proxy, enabled)
+    def set_proxy(self, host: str, proxy: str, enabled: bool) -> bool:
+        return self.toxiproxy(host).set_enabled(proxy, enabled)
 
     def proxies(self, host: str) -> dict[str, Any]:
         return self.toxiproxy(host).proxies()

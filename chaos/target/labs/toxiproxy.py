@@ -8,6 +8,8 @@ while: an undo of many moves on a host whose Toxiproxy hangs must end, and say s
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,7 +22,7 @@ from toxiproxy.api import APIConsumer, validate_response
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from urllib3.connection import HTTPConnection
 
-from chaos.base.errors import FaultError
+from chaos.base.errors import FaultError, Unanswered
 from chaos.base.netsock import Endpoint, discards
 from chaos.target.labs import usable
 from chaos.target.wiring import Proxy
@@ -109,14 +111,18 @@ class ToxiproxyServer:
             raise FaultError(f"Toxiproxy of {self._host} refused {path}: {error}") from error
         except requests.Timeout as error:
             _hung[self._place] = time.monotonic() + HUNG_SECONDS
-            raise FaultError(
+            unsent = verb == "get" or isinstance(error, requests.ConnectTimeout)
+            raise (FaultError if unsent else Unanswered)(
                 f"Toxiproxy of {self._host} does not answer {path} within {timeout:g} s: it hangs"
             ) from error
         except (requests.RequestException, OSError) as error:
-            raise FaultError(f"Toxiproxy of {self._host} cannot be reached for {path}: {_cause(error)}") from error
+            refused = _cause(error) == os.strerror(errno.ECONNREFUSED).lower()
+            kind = FaultError if verb == "get" or refused else Unanswered
+            raise kind(f"Toxiproxy of {self._host} cannot be reached for {path}: {_cause(error)}") from error
         _hung.pop(self._place, None)
         if answer.status_code >= 400:
-            raise FaultError(f"Toxiproxy of {self._host} answered {answer.status_code} to {path}: {answer.text[:200]}")
+            kind = Unanswered if verb != "get" and answer.status_code in (502, 503, 504) else FaultError
+            raise kind(f"Toxiproxy of {self._host} answered {answer.status_code} to {path}: {answer.text[:200]}")
         return answer
 
     def _said(self, path: str, kind: type) -> Any:
@@ -167,20 +173,40 @@ class ToxiproxyServer:
         return found
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, attributes: dict[str, Any]) -> None:
-        """Add a toxic that holds for every connection (toxicity 1); one of that name is replaced."""
+        """Add a toxic that holds for every connection (toxicity 1); fine where exactly that one is there already.
+
+        Raises FaultError where another one has its name: that is somebody else's, and is left as it is.
+        """
         toxic = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
-        if name in self._toxics(proxy):
-            self.remove_toxic(proxy, name)
-        self._call("post", f"/proxies/{proxy}/toxics", json=toxic)
+        there = self._toxics(proxy).get(name)
+        if there is None:
+            self._call("post", f"/proxies/{proxy}/toxics", json=toxic)
+        elif not _same(there, toxic):
+            raise FaultError(
+                f"Toxiproxy of {self._host}: {proxy} has another toxic {name} already: it is left as it is",
+                remedy="find out whose it is; names of ours begin with oschaos-",
+            )
 
-    def remove_toxic(self, proxy: str, name: str) -> None:
-        """Remove a toxic; fine when it is not there."""
-        if name in self._toxics(proxy):
-            self._call("delete", f"/proxies/{proxy}/toxics/{name}")
+    def remove_toxic(self, proxy: str, name: str) -> bool:
+        """Remove a toxic; whether it was there."""
+        if name not in self._toxics(proxy):
+            return False
+        self._call("delete", f"/proxies/{proxy}/toxics/{name}")
+        return True
 
-    def _toxics(self, proxy: str) -> set[str]:
-        return {toxic["name"] for toxic in self._said(f"/proxies/{proxy}/toxics", list)}
+    def _toxics(self, proxy: str) -> dict[str, dict[str, Any]]:
+        return {toxic["name"]: toxic for toxic in self._said(f"/proxies/{proxy}/toxics", list)}
 
-    def set_enabled(self, proxy: str, enabled: bool) -> None:
-        """A disabled proxy refuses new connections and has closed the ones it had."""
+    def set_enabled(self, proxy: str, enabled: bool) -> bool:
+        """A disabled proxy refuses new connections and has closed the ones it had. Whether it was otherwise."""
+        was = bool(self._said(f"/proxies/{proxy}", dict).get("enabled"))
         self._call("post", f"/proxies/{proxy}", json={"enabled": enabled})
+        return was != enabled
+
+
+def _same(there: dict[str, Any], toxic: dict[str, Any]) -> bool:
+    """Toxiproxy adds attributes that were not named, with their defaults."""
+    if any(there.get(key) != toxic[key] for key in ("type", "stream")):
+        return False
+    given = there.get("attributes") or {}
+    return all(given.get(key) == value for key, value in toxic["attributes"].items())

@@ -115,9 +115,9 @@ def test_what_cannot_work_is_refused_in_words(kind: str, parameters: dict[str, A
 def test_the_index_of_heap_pressure_is_on_the_target_where_that_holds_data(lab: FakeLab) -> None:
     for target, on in (("node a-data", ["a-data"]), ("node a-cm", []), ("zone a", ["a-data"])):
         *_, both = built(lab, "node.heap_pressure", target=target).moves
-        assert both.move.arguments == {"index": "oschaos-pressure-f1", "on": on}
+        assert {**both.move.arguments, "owner": ""} == {"index": "oschaos-pressure-f1", "on": on, "owner": ""}
         assert both.inverse is not None and both.inverse.operation == "index.delete"
-        assert both.inverse.arguments == {"index": "oschaos-pressure-f1"}
+        assert both.inverse.arguments == {"index": "oschaos-pressure-f1", "owner": both.move.arguments["owner"]}
 
 
 def test_a_node_that_dies_of_heap_pressure_is_started_again_where_the_lab_can(

@@ -18,13 +18,17 @@ def new(*patterns: str, **more: Any) -> dict[str, Any]:
 
 
 def refused(
-    monkeypatch: pytest.MonkeyPatch, *, new: dict[str, Any] | None = None, old: dict[str, Any] | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    new: dict[str, Any] | None = None,
+    old: dict[str, Any] | None = None,
+    index: str = INDEX,
 ) -> str | None:
     metadata: dict[str, Any] = {"index_template": {"index_template": new}} if new else {}
     metadata |= {"templates": old} if old else {}
     answer = {"metadata": metadata} if metadata else {}
     monkeypatch.setattr(on_target, "administer", lambda *_, **__: (200, answer))
-    rows = on_target.refused_templates(None, INDEX, "oschaos-")  # type: ignore[arg-type]
+    rows = on_target.refused_templates(None, index, "oschaos-")  # type: ignore[arg-type]
     return rows[0].says.partition(": ")[2] if rows else None
 
 
@@ -49,3 +53,31 @@ def test_what_cannot_be_known_is_no_permission(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(on_target, "administer", lambda *_, said=(status, answer), **__: said)
         with pytest.raises(LabError):
             on_target.refused_templates(None, INDEX, "oschaos-")  # type: ignore[arg-type]
+
+
+def test_what_could_catch_the_name_of_a_run_that_has_none_yet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As found: runs were asked about as ``oschaos-0000-load``, and ``oschaos-c*`` caught one in sixteen of them."""
+    index = on_target.any_index("oschaos-")
+
+    def could(*patterns: str, **more: Any) -> str | None:
+        return refused(monkeypatch, new={"theirs": new(*patterns, **SETTINGS, **more)}, index=index)
+
+    for caught in ("oschaos-c*", "oschaos-*f-load", "*-load", "oschaos-*ab*", f"oschaos-{'0f' * 8}-load", "o*c*l*d"):
+        assert could(caught) == "theirs", caught
+    for past in ("oschaos-c", "oschaos-g*", "oschaos-c*-store", "oschaos-*xyz*", f"oschaos-{'0' * 15}-load", "c*"):
+        assert could(past) is None, past
+
+
+def test_an_empty_one_that_catches_some_runs_keeps_the_others_away_from_those_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index, theirs = on_target.any_index("oschaos-"), new("oschaos-*", priority=1, **SETTINGS)
+    some, every = new("oschaos-c*", priority=9), new("oschaos-*-load", priority=9)
+    assert refused(monkeypatch, new={"some": some, "theirs": theirs}, index=index) == "theirs"
+    assert refused(monkeypatch, new={"every": every, "theirs": theirs}, index=index) is None
+    assert refused(monkeypatch, new={"some": some}, old={"old": new("*")}, index=index) == "old"
+
+
+def test_the_name_of_a_run_has_no_sixteen_bits() -> None:
+    digits = on_target.any_index("oschaos-").count(on_target.DIGIT)
+    assert digits * 4 >= 64 and on_target.any_index("oschaos-") == f"oschaos-{on_target.DIGIT * digits}-load"

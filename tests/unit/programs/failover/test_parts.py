@@ -23,6 +23,7 @@ from chaos.commands.failing_over import listen_until
 from chaos.load.balancer import Balancer
 from chaos.load.network import named_by_controller
 from chaos.opensearch.cluster import Zoning
+from chaos.opensearch.requests import OWNER, known_path
 from chaos.programs.failover.cluster import (
     CANARY,
     Reading,
@@ -456,3 +457,35 @@ def test_a_secret_that_is_gone_is_no_answer_and_no_error(tmp_path: Path) -> None
     secret.unlink()
     answer = api.ask(NODE, "GET", "/", timeout=1.0)
     assert answer.status == 0 and not answer.ok and str(secret) in answer.says
+
+
+def test_canaries_that_others_made_are_not_used(tmp_path: Path) -> None:
+    """By the mark that each is made with, where there is one (``--owner``)."""
+
+    class Known(Asked):
+        def __init__(self) -> None:
+            super().__init__()
+            self.there: dict[str, object] = {}
+
+        def ask_at(self, address: str, method: str, path: str, body: object = None, *, timeout: float) -> Answer:
+            self.asked.append((method, path, body))
+            if path == known_path("canary"):
+                return Answer(200, {"metadata": {"indices": self.there}}, 0.0, "HTTP 200")
+            if method == "PUT" and path == "/canary" and self.there:
+                return Answer(400, {"error": {"type": "resource_already_exists_exception"}}, 0.0, "HTTP 400")
+            return Answer(200, {}, 0.0, "HTTP 200")
+
+    mind, api = controller(tmp_path / "failover.jsonl"), Known()
+    mind._api, mind._owner = api, "ours"
+    wanted = {"canary": ("a", "b")}
+    assert mind._make_canaries(NODE, wanted, ())
+    made = next(body for method, path, body in api.asked if (method, path) == ("PUT", "/canary"))
+    assert isinstance(made, dict) and made["mappings"]["_meta"] == {OWNER: "ours"}
+    for whose, mine in (({}, False), ({OWNER: "another run"}, False), ({OWNER: "ours"}, True)):
+        api.there = {"canary": {"mappings": {"_doc": {"_meta": whose}}}}
+        for holders in ((), ("canary",)):
+            api.asked.clear()
+            assert mind._make_canaries(NODE, wanted, holders) is mine
+            assert mine or not any("_doc" in path or "_alias" in path for _, path, _ in api.asked)
+    mind._owner = None  # as users run it: whoever made them
+    assert mind._make_canaries(NODE, wanted, ("canary",))
