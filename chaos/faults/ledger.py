@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from chaos.base.errors import FaultError
 from chaos.base.paths import ProcessIdentity
 from chaos.faults.moves import Move, Reversible, known
 from chaos.history import kept
+from chaos.target.protocol import Lab
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,13 @@ class Ledger:
         """Whether the answer to its move was never seen."""
         with self._lock:
             return entry.number in self._open_moves
+
+    def undone_by_others(self, lab: Lab, entries: Sequence[Entry]) -> Mapping[int, str]:
+        """Entries (by number) that another process has undone since, with who holds the cluster now, in words.
+
+        What is found under their names is not theirs any more. In a lab there are none: one run at a time holds it.
+        """
+        return {}
 
     def note(self, entry: Entry, state: str, says: str | None = None) -> None:
         """Record ``undone`` or ``undo_failed``. A disk that is full now must not stop an undo; it is told."""

@@ -565,35 +565,41 @@ def undo_entries(
     What is asked of the cluster as a whole comes after the hosts: it needs their links and processes to be well, and a
     leader that is let go may still carry out what it was asked while it stood.
     A move whose answer was never seen stays open where its inverse found nothing of it and it may still arrive
-    (:func:`on_its_way`); what is written down on the cluster is not forgotten before.
+    (:func:`on_its_way`). While anything is left, what is written down on the cluster is not forgotten.
+    What another process has undone since (:meth:`Ledger.undone_by_others`) is left alone, and named.
     ``done`` is told of each, with what failed, from the thread that did it; it must not raise.
     """
+    every = list(entries)
     hosts: dict[str, list[Entry]] = {}
-    for entry in entries:
+    for entry in every:
         hosts.setdefault(entry.move.where, []).append(entry)
-    waiting: list[Entry] = []
+    left: list[Entry] = []
+    others = ledger.undone_by_others(lab, every)
 
     def work(mine: list[Entry]) -> list[str]:
         failed = []
         for entry in mine:
             failure, now = None, replace(entry, answered=not ledger.is_open(entry))
             try:
-                if entry.inverse is not None and entry.inverse.last and waiting:
-                    continue
+                if entry.inverse is not None and entry.inverse.last and left:
+                    continue  # what is left to undo must stay written down
+                if entry.number in others:
+                    raise NotOurs(others[entry.number])
                 seen = None if entry.inverse is None else entry.inverse.apply(lab)
                 coming = on_its_way(lab, now, seen)
             except NotOurs as error:  # nothing of ours is there, and what is there is not touched
                 failure = f"{entry.inverse}: {said(error)}"
                 if (coming := on_its_way(lab, now, None)) is not None:  # ours may still come once theirs is gone
-                    waiting.append(entry)
+                    left.append(entry)
                     failure += f"; {coming}"
                 ledger.note(entry, "undone" if coming is None else "undo_failed", failure)
             except Exception as error:  # whatever it is, the others must be tried
                 failure = f"{entry.inverse}: {said(error)}"
+                left.append(entry)
                 ledger.note(entry, "undo_failed", said(error))
             else:
                 if coming is not None:
-                    waiting.append(entry)
+                    left.append(entry)
                     failure = coming
                     ledger.note(entry, "undo_failed", coming)
                 else:

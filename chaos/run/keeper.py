@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from chaos.base.errors import ChaosError
-from chaos.faults.ledger import Ledger, standing
+from chaos.faults.ledger import standing
 from chaos.faults.lifecycle import MAY_ARRIVE, undo_entries
 from chaos.run import commanding, noted
 from chaos.target.existing.target import unreached
@@ -143,7 +143,7 @@ def _undone_once(ledger: Path, target: str) -> list[str]:
     if (silence := unreached(target)) is not None:
         return [silence]
     try:
-        book = Ledger(ledger)
+        book = noted.FencedLedger(ledger)
         try:
             there = kinds.attach(target)
             with suppress(ChaosError):  # then they are looked for as before

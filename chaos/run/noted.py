@@ -11,26 +11,35 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
+from chaos.base.logs import LOG
 from chaos.faults.ledger import Entry, Ledger
 from chaos.faults.moves import Move, Reversible, never, operation
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 from chaos.run.commanding import HERE
+from chaos.target.protocol import Lab
 
 LOCK = "run"
 """The document that says which run is under way."""
+HOLDERS = "holders"
+"""The document that counts the runs that have held the cluster; the index stays, so the number only grows."""
 GAMEDAY = "gameday-"
 """How the ids of documents begin that are of game days, and of no run."""
 MOST = 10_000
+TRIES = 20
+SURE_SECONDS = 15.0
+"""So long after it last said so on the cluster a run is sure to hold it: others watch its lock for longer than that."""
+ASKED_SECONDS = 3.0
+"""How long an undo waits for who holds the cluster. Without an answer it undoes: a fault that stays does more harm."""
 SECONDS = 20.0
 OPEN, FORGET = "notes.open", "notes.forget"
 
@@ -39,7 +48,8 @@ OPEN, FORGET = "notes.open", "notes.forget"
 class Lock:
     """Which run is under way, whose runner is where, and when it last said so, as the cluster counts changes.
 
-    ``made``: whether it made the index.
+    ``made``: whether it made the index. ``holder``: a number that grows with each run that holds the cluster; 0 in
+    locks of versions that did not count.
     """
 
     run: str
@@ -47,10 +57,15 @@ class Lock:
     made: bool
     renewed: tuple[int, int]
     """Sequence number and primary term of its document: they move with each renewal."""
+    holder: int = 0
+
+    @property
+    def says(self) -> str:
+        return f"run {self.run} of {self.host}" + (f" (holder {self.holder})" if self.holder else "")
 
 
-def _ask(cluster: Cluster, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    return administer(cluster, method, path, body, timeout=SECONDS)
+def _ask(cluster: Cluster, method: str, path: str, body: Any = None, *, seconds: float = SECONDS) -> tuple[int, Any]:
+    return administer(cluster, method, path, body, timeout=seconds)
 
 
 def _must(cluster: Cluster, doing: str, method: str, path: str, body: Any = None, *, fine: Sequence[int] = ()) -> Any:
@@ -58,6 +73,10 @@ def _must(cluster: Cluster, doing: str, method: str, path: str, body: Any = None
     if status not in (200, 201, *fine):
         raise LabError(f"{doing} answered {status}: {str(answer)[:300]}")
     return answer
+
+
+class NotesGone(LabError):
+    """The index of notes was deleted."""
 
 
 class Notes:
@@ -88,9 +107,9 @@ class Notes:
 
     # ---- who runs -----------------------------------------------------------------------------
 
-    def lock(self) -> Lock | None:
+    def lock(self, *, seconds: float = SECONDS) -> Lock | None:
         """Which run is under way; None: none. Raises LabError when that cannot be read."""
-        status, answer = _ask(self._cluster, "GET", f"/{self.index}/_doc/{LOCK}")
+        status, answer = _ask(self._cluster, "GET", f"/{self.index}/_doc/{LOCK}", seconds=seconds)
         if status == 404:
             return None
         with reading(f"the lock in {self.index}"):
@@ -98,15 +117,36 @@ class Notes:
                 raise LabError(f"reading the lock in {self.index} answered {status}: {str(answer)[:300]}")
             said = answer["_source"]
             moved = int(answer["_seq_no"]), int(answer["_primary_term"])
-            return Lock(str(said["run"]), str(said["host"]), bool(said["made"]), moved)
+            return Lock(str(said["run"]), str(said["host"]), bool(said["made"]), moved, int(said.get("holder", 0)))
+
+    def _next_holder(self) -> int:
+        """Count one more. Raises LabError."""
+        for _ in range(TRIES):
+            status, answer = _ask(self._cluster, "GET", f"/{self.index}/_doc/{HOLDERS}")
+            with reading(f"{HOLDERS} in {self.index}"):
+                if status == 404:
+                    number, where = 1, f"_create/{HOLDERS}"
+                elif status == 200:
+                    number = int(answer["_source"]["number"]) + 1
+                    like = f"if_seq_no={answer['_seq_no']}&if_primary_term={answer['_primary_term']}"
+                    where = f"_doc/{HOLDERS}?{like}"
+                else:
+                    raise LabError(f"reading {HOLDERS} in {self.index} answered {status}: {str(answer)[:300]}")
+            status, answer = _ask(self._cluster, "PUT", f"/{self.index}/{where}", {"number": number})
+            if status in (200, 201):
+                return number
+            if status != 409:  # 409: another run counts at the same time
+                raise LabError(f"writing {HOLDERS} in {self.index} answered {status}: {str(answer)[:300]}")
+        raise LabError(f"{HOLDERS} in {self.index} is changed by others again and again")
 
     def take(self, run: str, *, made: bool) -> None:
         """Raises InvalidInput when another run has it."""
-        body = {"run": run, "host": socket.gethostname(), "made": made, "at": _now()}
+        number = self._next_holder()
+        body = {"run": run, "host": socket.gethostname(), "made": made, "at": _now(), "holder": number}
         status, answer = _ask(self._cluster, "PUT", f"/{self.index}/_create/{LOCK}", body)
         if status == 409:
             held = self.lock()
-            whose = f"run {held.run} of {held.host}" if held is not None else "another run"
+            whose = held.says if held is not None else "another run"
             raise InvalidInput(
                 f"{whose} is under way on this cluster",
                 remedy="wait for its end; where its machine is dead, undo what it left with recover --on",
@@ -120,7 +160,7 @@ class Notes:
         if held is None or held.run != run:
             raise LabError(f"the lock in {self.index} is not this run's any more")
         where = f"/{self.index}/_doc/{LOCK}?if_seq_no={held.renewed[0]}&if_primary_term={held.renewed[1]}"
-        body = {"run": run, "host": held.host, "made": held.made, "at": _now()}
+        body = {"run": run, "host": held.host, "made": held.made, "at": _now(), "holder": held.holder}
         _must(self._cluster, f"renewing the lock in {self.index}", "PUT", where, body)
 
     # ---- what it is about to change -----------------------------------------------------------
@@ -167,13 +207,17 @@ class Notes:
                     raise LabError(f"{doing} answered {each['status']}: {str(each.get('error'))[:300]}")
 
     def standing(self) -> dict[str, list[Entry]]:
-        """By run what is written down and not undone, last first. Raises LabError."""
-        _must(self._cluster, "refreshing the notes", "POST", f"/{self.index}/_refresh")
+        """By run what is written down and not undone, last first. Raises NotesGone or LabError."""
+        status, answer = _ask(self._cluster, "POST", f"/{self.index}/_refresh")
+        if status == 404:
+            raise NotesGone(f"the index {self.index} is gone, and with it what says what is to be undone")
+        if status != 200:
+            raise LabError(f"refreshing the notes answered {status}: {str(answer)[:300]}")
         found = _must(self._cluster, "reading the notes", "GET", f"/{self.index}/_search?size={MOST}")
         entries: dict[str, list[Entry]] = {}
         with reading(f"the notes in {self.index}"):
             for hit in found["hits"]["hits"]:
-                if hit["_id"] == LOCK or str(hit["_id"]).startswith(GAMEDAY):
+                if hit["_id"] in (LOCK, HOLDERS) or str(hit["_id"]).startswith(GAMEDAY):
                     continue
                 said = hit["_source"]
                 inverse = Move.from_json(json.loads(said["inverse"])) if said["inverse"] else None
@@ -190,6 +234,26 @@ class Notes:
                 )
         return {run: sorted(each, key=lambda one: -one.number) for run, each in entries.items()}
 
+    def undone_by_others(self, run: str, entries: Sequence[Entry], *, seconds: float) -> dict[int, str]:
+        """Entries of this run (by number) whose notes are gone while it does not hold the cluster any more: another
+        process has undone them. Words say who holds it. Raises LabError when that cannot be read in so many seconds."""
+        held = self.lock(seconds=seconds)
+        if held is not None and held.run == run:
+            return {}
+        ids = {f"{run}-{each.number}": each.number for each in entries}
+        status, answer = _ask(self._cluster, "POST", f"/{self.index}/_mget", {"ids": list(ids)}, seconds=seconds)
+        if status == 404:  # the index itself was deleted, which undoes nothing
+            return {}
+        with reading(f"the notes in {self.index}"):
+            if status != 200:
+                raise LabError(f"reading the notes in {self.index} answered {status}: {str(answer)[:300]}")
+            gone = [ids[str(each["_id"])] for each in answer["docs"] if "error" not in each and not each["found"]]
+            if len(answer["docs"]) != len(ids):
+                raise LabError(f"{self.index} answered {len(answer['docs'])} of {len(ids)} notes")
+        now = f"{held.says} holds the cluster now" if held is not None else "no run holds the cluster now"
+        says = f"left alone, because its note is gone: another process has undone it since, and {now}"
+        return dict.fromkeys(gone, says)
+
     def forget(self, run: str) -> None:
         """Delete the documents of a run, by their ids. Raises LabError.
 
@@ -197,7 +261,7 @@ class Notes:
         or a lock that somebody writes meanwhile would go with it.
         """
         if not self.exists():
-            return
+            return  # somebody else deleted it, with the lock
         self.undone(run, [each.number for each in self.standing().get(run, [])])
         while (held := self.lock()) is not None and held.run == run:
             where = f"/{self.index}/_doc/{LOCK}?if_seq_no={held.renewed[0]}&if_primary_term={held.renewed[1]}"
@@ -206,6 +270,11 @@ class Notes:
                 return
             if status != 409:  # 409: renewed since, or another's by now
                 raise LabError(f"giving the lock in {self.index} back answered {status}: {str(answer)[:300]}")
+
+
+def now() -> float:
+    """Seconds that only go on, also while this machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _now() -> str:
@@ -230,6 +299,38 @@ def opening(notes: Notes, run: str) -> Reversible:
     return Reversible(Move(OPEN, how), Move(FORGET, how))
 
 
+def undone_by_others(cluster: Cluster, ledger: Ledger, entries: Sequence[Entry]) -> dict[int, str]:
+    """As :meth:`Ledger.undone_by_others`, for the ledger of a run on a cluster that exists; for others, and where the
+    cluster does not say who holds it, nothing."""
+    opened = next((move for move in ledger.moves() if move.operation == OPEN), None)
+    # what was done before the notes were open, and to this machine, has no note
+    noted = [each for each in entries if each.move.where != HERE and each.move.operation != OPEN]
+    if opened is None or not noted:
+        return {}
+    notes, run = Notes(cluster, str(opened.arguments["index"])), str(opened.arguments["run"])
+    answers: SimpleQueue[dict[int, str]] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(notes.undone_by_others(run, noted, seconds=ASKED_SECONDS))
+        except Exception as error:
+            LOG.warning("undoing without knowing who holds the cluster: %s", error)
+            answers.put({})
+
+    threading.Thread(target=ask, name="holder", daemon=True).start()
+    try:
+        return answers.get(timeout=ASKED_SECONDS)  # one node after the other may let it wait
+    except Empty:
+        return {}
+
+
+class FencedLedger(Ledger):
+    """The ledger of a dead run, for processes that undo it: it asks first whether somebody else has done so."""
+
+    def undone_by_others(self, lab: Lab, entries: Sequence[Entry]) -> Mapping[int, str]:
+        return undone_by_others(lab, self, entries)
+
+
 def settle_open(cluster: Cluster, ledger: Ledger) -> None:
     """Moves of a dead run that are open in its ledger, and whose note is gone: somebody has undone them from another
     machine, or knows that they never come. Raises LabError where the notes cannot be read."""
@@ -251,10 +352,22 @@ class NotedLedger(Ledger):
         super().__init__(path, broken)
         self.run = run
         self.notes: Notes | None = None
+        self.renewed: float | None = None
+        """When the run last said on the cluster that it holds it (:func:`now`); None: never."""
         self._undone: SimpleQueue[tuple[int, str] | None] = SimpleQueue()
         self._forgetter: threading.Thread | None = None
 
+    def is_sure(self) -> bool:
+        """Whether the run is sure to hold the cluster: it said so on it a moment ago."""
+        return self.renewed is not None and now() - self.renewed <= SURE_SECONDS
+
+    def undone_by_others(self, lab: Lab, entries: Sequence[Entry]) -> Mapping[int, str]:
+        """Nothing is asked, so no undo waits, while the run is sure to hold the cluster."""
+        return {} if self.renewed is None or self.is_sure() else undone_by_others(lab, self, entries)
+
     def intend(self, fault: str, moves: Sequence[Reversible]) -> list[Entry]:
+        """Raises FaultError too when the run does not hold the cluster any more, or that cannot be read."""
+        self._refuse_lost()
         entries = super().intend(fault, moves)
         if self.notes is not None:
             try:
@@ -265,6 +378,17 @@ class NotedLedger(Ledger):
                     super().note(each, "undone", "nothing was made of it")
                 raise FaultError(f"{error}: nothing is injected") from error
         return entries
+
+    def _refuse_lost(self) -> None:
+        if self.notes is None or self.renewed is None or self.is_sure():
+            return
+        try:
+            held = self.notes.lock()
+        except ChaosError as error:
+            raise FaultError(f"{error}: nothing is injected") from error
+        if held is None or held.run != self.run:
+            whose = held.says if held is not None else "no run"
+            raise FaultError(f"{whose} holds the cluster now, and not this run any more: nothing is injected")
 
     def note(self, entry: Entry, state: str, says: str | None = None) -> None:
         """What is undone is forgotten there soon afterwards: undoing waits for no note."""

@@ -8,7 +8,6 @@ copy of everything stay. What is not so, or cannot be known, ends the run: undon
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
 from chaos.run import controllers, plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
-from chaos.run.noted import OPEN, NotedLedger, Notes, opening
+from chaos.run.noted import OPEN, NotedLedger, Notes, now, opening
 from chaos.run.options import ID_BYTES
 from chaos.target.existing import compare
 from chaos.target.existing.compare import Row, Sign
@@ -395,7 +394,6 @@ class OnTarget:
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
-        self._renewed = float("-inf")
         self._thread = threading.Thread(target=self._renew, name="notes", daemon=True)
 
     # ---- before and after -----------------------------------------------------------------------
@@ -409,7 +407,7 @@ class OnTarget:
         notes = Notes(self.lab, index)
         both = opening(notes, self.ledger.run)
         opened = self.ledger.intend("notes", [both])
-        self._renewed = time.monotonic()
+        self.ledger.renewed = now()
         both.move.apply(self.lab)
         self.ledger.answered(opened)
         self.ledger.notes = self._notes = notes
@@ -440,7 +438,7 @@ class OnTarget:
 
     def holds(self) -> bool:
         """Whether this run may be taken for alive on the cluster."""
-        return time.monotonic() - self._renewed <= LEASE_SECONDS
+        return self.ledger.renewed is not None and now() - self.ledger.renewed <= LEASE_SECONDS
 
     def stays(self) -> list[str]:
         """What this run made on the cluster and leaves there on purpose."""
@@ -506,7 +504,7 @@ class OnTarget:
         assert self._notes is not None
         missed = 0
         while not self._over.wait(RENEW_SECONDS):
-            began = time.monotonic()
+            began = now()
             try:
                 self._notes.renew(self.ledger.run)
             except ChaosError as error:
@@ -515,7 +513,7 @@ class OnTarget:
                     self.stop(str(error))
                     return
             else:
-                missed, self._renewed = 0, began
+                missed, self.ledger.renewed = 0, began
 
     # ---- before every step ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
 from chaos.run.controllers import CONTROLLERS, NOTHING, SILENT_SECONDS
-from chaos.run.noted import Lock, Notes
+from chaos.run.noted import Lock, Notes, NotesGone
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
 from chaos.target.existing import rehearsing
 from chaos.target.existing.seen import refuse_another
@@ -45,6 +45,13 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         for run in rehearsing.swept(cluster.fis):
             says(f"templates and experiments of AWS FIS that {run} left are ended and deleted: they hit nobody")
     notes = Notes(cluster, target.written.notes)
+    try:
+        return _undo_noted(cluster, notes, says)
+    except NotesGone as error:
+        return 0, [f"{error}; run recover on the machine of the run, whose own ledger has the same"]
+
+
+def _undo_noted(cluster: ExistingTarget, notes: Notes, says: Callable[[str], None]) -> tuple[int, list[str]]:
     while True:
         if not notes.exists():
             say_given_up(cluster, says)
@@ -62,7 +69,14 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
     rounds = 0
     while True:  # what a controller has changed is put back by another entry than what it changed
         rounds += 1
-        left = [(run, entry) for run, entries in notes.standing().items() for entry in entries]
+        living = notes.lock()  # a run that has begun since: its faults are its own to undo
+        mine = living is None or (held is not None and living.run == held.run)
+        left = [
+            (run, entry)
+            for run, entries in notes.standing().items()
+            for entry in entries
+            if mine or living is None or run != living.run
+        ]
         problems, coming = [], list[str]()
         for run, entry in left:
             try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from chaos.base import paths
 from chaos.base.errors import ChaosError
-from chaos.faults.ledger import Ledger, Registration, registrations, standing
+from chaos.faults.ledger import Registration, registrations, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.history import seal
 from chaos.run import commanding, noted, space
@@ -109,7 +109,7 @@ def recover(says: Callable[[str], None] = lambda _: None) -> Recovered:
             if entries and registration.lab not in orphaned:
                 try:
                     lab = kinds.attach(registration.lab)
-                    ledger = Ledger(registration.ledger)
+                    ledger = noted.FencedLedger(registration.ledger)
                 except (ChaosError, OSError) as error:
                     if (paths.labs() / registration.lab).is_dir() or is_target(registration.lab):
                         result.problems.append(f"run {registration.run} on lab {registration.lab}: {error}")

@@ -17,11 +17,12 @@ from making import block
 
 from chaos.base.errors import FaultError, InvalidInput, LabError
 from chaos.base.paths import STATE_VARIABLE, ProcessIdentity, write_json
-from chaos.faults.ledger import standing
+from chaos.faults.ledger import Ledger, standing
+from chaos.faults.lifecycle import undo_entries
 from chaos.faults.moves import Move, Reversible
-from chaos.run import commanding, keeper, recovering_on
+from chaos.run import commanding, keeper, noted, recovering_on
 from chaos.run.controllers import BEAT_SECONDS, CONTROLLERS, NOTHING, SILENT_SECONDS
-from chaos.run.noted import FORGET, NotedLedger, Notes, opening
+from chaos.run.noted import FORGET, HOLDERS, NotedLedger, Notes, opening
 from chaos.run.on_target import LEASE_SECONDS, refused_beside
 from chaos.target.existing.target import folder_of, unreached
 
@@ -29,6 +30,11 @@ from chaos.target.existing.target import folder_of, unreached
 @pytest.fixture
 def cluster() -> WithDocuments:
     return WithDocuments()
+
+
+def notes_of(cluster: WithDocuments) -> set[str]:
+    """Ids of all documents but the one that counts holders, which stays."""
+    return set(cluster.documents) - {HOLDERS}
 
 
 def opened(cluster: Any, folder: Path, run: str = "run-1") -> NotedLedger:
@@ -46,25 +52,25 @@ def test_what_is_about_to_be_changed_stands_on_the_cluster_first_and_goes_when_i
 ) -> None:
     ledger = opened(cluster, tmp_path)
     (entry,) = ledger.intend("f1", [block("a-data", "b-data")])
-    assert set(cluster.documents) == {"run", "run-1-1"}
+    assert notes_of(cluster) == {"run", "run-1-1"}
     (noted,) = Notes(cluster, INDEX).standing()["run-1"]  # type: ignore[arg-type]
     assert noted == entry
     more = ledger.intend("f2", [block("a-data", "c-data"), block("c-data", "a-data")])
-    assert set(cluster.documents) == {"run", *(f"run-1-{n}" for n in (1, 2, 3))}
+    assert notes_of(cluster) == {"run", *(f"run-1-{n}" for n in (1, 2, 3))}
     for each in (entry, more[0]):
         ledger.note(each, "undone")
     ledger.settle()
-    assert set(cluster.documents) == {"run", "run-1-3"}
+    assert notes_of(cluster) == {"run", "run-1-3"}
     ledger.note(more[1], "undone")  # nobody forgets it any more but what closes the notes
     ledger.settle()
-    assert set(cluster.documents) == {"run", "run-1-3"}
+    assert notes_of(cluster) == {"run", "run-1-3"}
 
 
 def test_what_is_done_to_this_machine_is_no_note_for_others(cluster: WithDocuments, tmp_path: Path) -> None:
     ledger = opened(cluster, tmp_path)
     inverse = Move(commanding.END, {"host": commanding.HERE})
     ledger.intend("during", [Reversible(Move(commanding.BEGIN, {"host": commanding.HERE}), inverse)])
-    assert set(cluster.documents) == {"run"} and len(standing(ledger.path)) == 2
+    assert notes_of(cluster) == {"run"} and len(standing(ledger.path)) == 2
 
 
 def test_what_the_cluster_does_not_write_down_is_not_injected(cluster: WithDocuments, tmp_path: Path) -> None:
@@ -82,14 +88,14 @@ def test_of_two_runs_the_second_is_refused_and_takes_nothing_with_it(cluster: Wi
     for entry in standing(tmp_path / "run-2.jsonl"):
         assert entry.inverse is not None
         entry.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert set(cluster.documents) == {"run"}
+    assert notes_of(cluster) == {"run"}
     Notes(cluster, INDEX).renew("run-1")  # type: ignore[arg-type]
     with pytest.raises(LabError, match="not this run's"):
         Notes(cluster, INDEX).renew("run-2")  # type: ignore[arg-type]
     (last,) = standing(first.path)
     assert last.inverse is not None and last.inverse.operation == FORGET
     last.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert cluster.documents == {} and INDEX in cluster.indices
+    assert notes_of(cluster) == set() and INDEX in cluster.indices
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["was there", "made by the run"])
@@ -104,7 +110,7 @@ def test_the_index_of_notes_stays_with_all_that_others_wrote(
     others = {"gameday-stop": {"reason": "no game day today please"}, "gameday-consent": {"by": "team-platform"}}
     cluster.documents.update(others)
     entry.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert INDEX in cluster.indices and cluster.documents == others
+    assert INDEX in cluster.indices and cluster.documents == {**others, HOLDERS: {"number": 1}}
 
 
 def test_a_lock_that_is_another_runs_by_now_is_not_given_back(cluster: WithDocuments, tmp_path: Path) -> None:
@@ -138,29 +144,77 @@ def test_a_lock_that_moves_is_of_a_run_that_lives(
         recovering_on.is_dead(notes, held, 0.2)
 
 
-def test_a_lock_that_is_given_back_meanwhile_is_of_a_run_that_has_ended(
-    cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its keeper did that: nothing has to be stopped, and its documents are gone."""
-    (entry,) = standing(opened(cluster, tmp_path).path)
-    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+@pytest.fixture
+def recovering(cluster: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WithDocuments:
+    """``recover --on`` of a target's file is asked of this cluster."""
     target = SimpleNamespace(written=SimpleNamespace(notes=INDEX), file=tmp_path)
     monkeypatch.setattr(recovering_on, "load_existing", lambda file: target)
     monkeypatch.setattr(recovering_on, "refuse_another", lambda target: None)
     monkeypatch.setattr(recovering_on, "topology_of", lambda file: None)
+    monkeypatch.setattr(recovering_on, "say_given_up", lambda cluster, says: None)
+    monkeypatch.setattr(recovering_on.time, "sleep", lambda seconds: None)
     cluster.fis = None  # type: ignore[attr-defined]
     monkeypatch.setattr(recovering_on, "ExistingTarget", lambda target, topology: cluster)
+    return cluster
+
+
+def test_a_lock_that_is_given_back_meanwhile_is_of_a_run_that_has_ended(
+    recovering: WithDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keeper did that: nothing has to be stopped, and its documents are gone."""
+    (entry,) = standing(opened(recovering, tmp_path).path)
+    notes = Notes(recovering, INDEX)  # type: ignore[arg-type]
     me = threading.current_thread()
 
     def given_back(_: float) -> None:
         if threading.current_thread() is me and notes.lock() is not None:
             assert entry.inverse is not None
-            entry.inverse.apply(cluster)  # type: ignore[arg-type]
+            entry.inverse.apply(recovering)  # type: ignore[arg-type]
 
     monkeypatch.setattr(recovering_on.time, "sleep", given_back)
     said: list[str] = []
     assert recovering_on.recover_on(tmp_path, said.append) == (0, [])
     assert "run run-1 has given it back: it ended, or its keeper did that for it" in said
+
+
+def test_recover_leaves_a_run_alone_that_began_after_the_dead_one_had_given_its_lock_back(
+    recovering: WithDocuments, tmp_path: Path
+) -> None:
+    """It is under way when the notes are read, and its fault is its own to undo."""
+    old = opened(recovering, tmp_path)
+    old.intend("f1", [block("a-data", "c-data")])
+    recovering.documents.pop("run")  # its lock is free, its note is left
+    new = opened(recovering, tmp_path, "run-2")
+    new.intend("f1", [block("a-data", "b-data")])
+    BLOCK.apply(recovering)  # type: ignore[arg-type]
+    effects = set(recovering.effects)
+    held = Notes(recovering, INDEX).lock()  # type: ignore[arg-type]
+    assert held is not None and held.run == "run-2"
+    seen: list[str] = []
+    real = recovering.documents.pop("run")  # free when it is looked at first ...
+
+    def taken(method: str, path: str) -> None:
+        seen.append(path)
+        if path == f"/{INDEX}/_doc/run" and sum(each == path for each in seen) == 2:  # ... and held right afterwards
+            recovering._keep("run", real)
+
+    recovering.lies = taken
+    count, problems = recovering_on.recover_on(tmp_path, lambda says: None)
+    assert (count, problems) == (1, []), "what the dead run left"
+    assert recovering.effects == effects and "run-2-1" in recovering.documents
+
+
+def test_notes_that_are_deleted_while_they_are_read_are_named(recovering: WithDocuments, tmp_path: Path) -> None:
+    opened(recovering, tmp_path).intend("f1", [block("a-data", "b-data")])
+    recovering.documents.pop("run")
+
+    def deleted(method: str, path: str) -> None:
+        if path.endswith("/_refresh"):
+            recovering.indices.pop(INDEX, None)
+
+    recovering.lies = deleted
+    count, (says,) = recovering_on.recover_on(tmp_path, lambda says: None)
+    assert count == 0 and "the index .opensearch-chaos is gone" in says and "the machine of the run" in says
 
 
 def test_a_run_with_controllers_counts_as_dead_only_when_these_have_ended(
@@ -265,7 +319,7 @@ def test_the_keeper_tries_again_until_nothing_stands(
     assert keeper.undo(ledger.path, "existing-staging", said.append)
     assert failing == [] and len(said) == 1  # what is said twice is one line
     assert cluster.effects == set() and standing(ledger.path) == []
-    assert cluster.documents == {}
+    assert notes_of(cluster) == set()
     monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
     ledger = opened(cluster, tmp_path, "run-2")
     monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
@@ -299,6 +353,125 @@ def test_the_keeper_begins_nothing_while_nobody_is_there_and_tries_once_more_aft
     assert tries == [3.0, 3.0 + 10 * keeper.PATIENCE_SECONDS + 1.0]
     assert len(said) == 2 and said[0] == "nobody" and "timed out" in said[1]
     assert cluster.effects == set() and standing(ledger.path) == []
+
+
+def taken_over(cluster: WithDocuments, ledger: NotedLedger) -> None:
+    """Another machine takes the run for dead, undoes what it noted, and a second run takes the lock."""
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    for entry in notes.standing()[ledger.run]:
+        assert entry.inverse is not None
+        entry.inverse.apply(cluster)  # type: ignore[arg-type]
+    notes.forget(ledger.run)
+    notes.take("run-2", made=False)
+
+
+BLOCK = Move("neighbour.block", {"host": "a-data", "peer": "b-data"})
+
+
+@pytest.mark.parametrize("who", ["runner", "keeper", "recover"])
+def test_a_run_that_was_taken_over_leaves_the_fault_of_the_second_alone(
+    cluster: WithDocuments, tmp_path: Path, who: str
+) -> None:
+    """It was frozen while another machine undid it; the second run's fault has the very same effect."""
+    ledger: Ledger = opened(cluster, tmp_path)
+    assert isinstance(ledger, NotedLedger)
+    ledger.renewed = noted.now() - noted.SURE_SECONDS - 1.0
+    ledger.intend("f1", [block("a-data", "b-data")])
+    BLOCK.apply(cluster)  # type: ignore[arg-type]
+    taken_over(cluster, ledger)
+    assert cluster.effects == set()
+    BLOCK.apply(cluster)  # type: ignore[arg-type]
+    effects = set(cluster.effects)
+    if who != "runner":
+        ledger = noted.FencedLedger(ledger.path)
+    (says,) = undo_entries(cluster, ledger, ledger.standing())  # type: ignore[arg-type]
+    assert (
+        "another process has undone it since, and run run-2 of" in says and "(holder 2) holds the cluster now" in says
+    )
+    assert cluster.effects == effects != set() and ledger.standing() == []
+    assert cluster.documents["run"]["run"] == "run-2"
+
+
+def test_a_run_that_has_just_said_that_it_holds_the_cluster_asks_nothing_before_it_undoes(
+    cluster: WithDocuments, tmp_path: Path
+) -> None:
+    ledger = opened(cluster, tmp_path)
+    ledger.renewed = noted.now()
+    ledger.intend("f1", [block("a-data", "b-data")])
+    BLOCK.apply(cluster)  # type: ignore[arg-type]
+    asked: list[str] = []
+    cluster.lies = lambda method, path: asked.append(f"{method} {path}")  # type: ignore[func-returns-value]
+    entry = next(each for each in ledger.standing() if each.fault == "f1")
+    assert undo_entries(cluster, ledger, [entry]) == []  # type: ignore[arg-type]
+    ledger.settle()
+    assert cluster.effects == set() and [each for each in asked if "_bulk" not in each] == []
+
+
+@pytest.mark.parametrize("how", ["no answer", "an error", "the index was deleted"])
+def test_where_nothing_says_who_holds_the_cluster_the_fault_is_undone(
+    cluster: WithDocuments, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault that stays does more harm than one that is undone twice."""
+    monkeypatch.setattr(noted, "ASKED_SECONDS", 0.2)
+    ledger = opened(cluster, tmp_path)
+    ledger.renewed = noted.now() - noted.SURE_SECONDS - 1.0
+    ledger.intend("f1", [block("a-data", "b-data")])
+    BLOCK.apply(cluster)  # type: ignore[arg-type]
+    over = threading.Event()
+    if how == "no answer":
+        cluster.lies = lambda method, path: over.wait(10.0) and None  # type: ignore[func-returns-value]
+    elif how == "an error":
+        cluster.lies = lambda method, path: (500, {"error": "x"})
+    else:
+        del cluster.indices[INDEX]
+        cluster.documents.clear()
+    entry = next(each for each in ledger.standing() if each.fault == "f1")
+    assert undo_entries(cluster, ledger, [entry]) == []  # type: ignore[arg-type]
+    over.set()
+    assert cluster.effects == set()
+
+
+def test_a_run_that_does_not_hold_the_cluster_any_more_injects_nothing(cluster: WithDocuments, tmp_path: Path) -> None:
+    """It thaws right before its next phase: its lock is another's, and its own thread has not noticed yet."""
+    ledger = opened(cluster, tmp_path)
+    ledger.renewed = noted.now() - noted.SURE_SECONDS - 1.0
+    taken_over(cluster, ledger) if ledger.intend("f1", [block("a-data", "b-data")]) else None
+    with pytest.raises(FaultError, match=r"run run-2 of .* holds the cluster now.*nothing is injected"):
+        ledger.intend("f2", [block("a-data", "c-data")])
+    assert not any("f2" in str(each) for each in cluster.documents.values())
+
+
+def test_holders_are_counted_over_runs_that_end(cluster: WithDocuments, tmp_path: Path) -> None:
+    notes = Notes(cluster, INDEX)  # type: ignore[arg-type]
+    notes.make()
+    numbers = []
+    for run in ("run-1", "run-2", "run-3"):
+        notes.take(run, made=False)
+        notes.renew(run)
+        held = notes.lock()
+        assert held is not None
+        numbers.append(held.holder)
+        notes.forget(run)
+    assert numbers == [1, 2, 3] and notes.standing() == {}
+
+
+def test_notes_and_lock_stay_while_anything_is_left_to_undo(cluster: WithDocuments, tmp_path: Path) -> None:
+    """Else another machine could not undo it, and a second run would be let in."""
+    ledger = opened(cluster, tmp_path)
+    (entry,) = ledger.intend("f1", [block("a-data", "b-data")])
+    BLOCK.apply(cluster)  # type: ignore[arg-type]
+
+    def fails(call: str, arguments: Any) -> None:
+        if call == "restore":
+            raise FaultError("timed out")
+
+    cluster.fails = fails
+    assert len(undo_entries(cluster, ledger, ledger.standing())) == 1  # type: ignore[arg-type]
+    assert notes_of(cluster) == {"run", f"run-1-{entry.number}"}
+    cluster.fails = lambda call, arguments: None
+    assert undo_entries(cluster, ledger, ledger.standing()) == []  # type: ignore[arg-type]
+    ledger.settle()
+    assert notes_of(cluster) == set() and cluster.effects == set()
 
 
 def test_whether_anybody_is_there_is_asked_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
