@@ -13,7 +13,7 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,21 +61,28 @@ NO_CLUSTER = "_na_"
 
 @dataclass(frozen=True)
 class Whose:
-    """Which cluster is meant. A copied machine keeps its UUID, so both must be right."""
+    """Which cluster is meant, and which of its nodes. A copied machine keeps its UUID, so all must be right.
+
+    ``node``: the only one that may answer; None: any of them, as behind a load balancer.
+    """
 
     uuid: str
     name: str
+    node: str | None = None
 
     def refuses(self, status: int, said: Any) -> str | None:
-        """Why what was answered to ``GET /`` is another cluster's word; None where that is not known to be so."""
+        """Why what was answered to ``GET /`` is the word of another cluster, or of another node; None where that is not
+        known to be so. A node that is in no cluster yet has its cluster's name and its own all the same."""
         if status == 401:
             return "who answers there knows neither this user nor this password"
         if status != 200 or not isinstance(said, dict):
             return None
-        uuid, name = said.get("cluster_uuid"), said.get("cluster_name")
-        if uuid == NO_CLUSTER or (uuid, name) == (self.uuid, self.name):
-            return None
-        return f"another cluster answers there: {one_line(str(name))}, {one_line(str(uuid))}"
+        uuid, name, node = (said.get(key) for key in ("cluster_uuid", "cluster_name", "name"))
+        if name != self.name or uuid not in (self.uuid, NO_CLUSTER):
+            return f"another cluster answers there: {one_line(str(name))}, {one_line(str(uuid))}"
+        if self.node is not None and node != self.node:
+            return f"another node answers there: {one_line(str(node))}, and not {one_line(self.node)}"
+        return None
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,8 @@ class Access:
     """``password`` is a reference. ``ca``, ``certificate`` and ``key`` are PEM files; without ``ca`` the system's.
 
     ``dates`` False: a server's certificate may have expired; who signed it and whose it is must be right all the same.
-    ``sigv4``: every request is signed for AWS, instead of a user's name. ``whose``: the only cluster that is spoken to;
-    where another one answers, that is as if nobody took a connection. None: whoever answers.
+    ``sigv4``: every request is signed for AWS, instead of a user's name. ``whose``: the only cluster, or node of it,
+    that is spoken to; where another one answers, that is as if nobody took a connection. None: whoever answers.
     """
 
     tls: bool = False
@@ -123,6 +130,17 @@ class Access:
             return {}
         both = f"{self.user}:{secret(self.password)}".encode()  # UTF-8, as the security plugin reads it
         return {"authorization": f"Basic {base64.b64encode(both).decode()}"}
+
+    def only(self, node: str) -> Access:
+        """The same, for one node of the cluster that it is for; where it is for whoever answers, it stays so.
+
+        Credentials and TLS context are shared: each context reads the CA certificates, 28 ms of processor time.
+        """
+        if self.whose is None:
+            return self
+        made = replace(self, whose=replace(self.whose, node=node))
+        made.__dict__.update(context=self.context, signer=self.signer)
+        return made
 
     @cached_property
     def signer(self) -> Signer | None:

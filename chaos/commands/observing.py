@@ -136,7 +136,7 @@ def _load(target: Existing, searching: Searching, folder: Path) -> Driver:
         targets=tuple(
             Target(node=str(each), zone="here", host=each.host, port=each.port) for each in target.written.addresses
         ),
-        access=target.access,
+        access=target.bound,
     )
     return Driver(config, folder / "logs" / "driver.log")
 
@@ -179,9 +179,16 @@ def _observed(
             if driver is not None:
                 driver.start()
                 driver.go()
-            Watch(ways, file.identity.cluster_uuid, folder / RECORD, about=about, stopped=stop.is_over).run(
-                seconds, says
+            who = file.identity
+            watch = Watch(
+                ways,
+                who.cluster_uuid,
+                folder / RECORD,
+                about=about,
+                stopped=stop.is_over,
+                cluster_name=who.cluster_name,
             )
+            watch.run(seconds, says)
             if driver is not None:
                 driver.stop()
     finally:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJsonSchema, model_validator
 
-from chaos.base.access import REFERENCES, Access
+from chaos.base.access import REFERENCES, Access, Whose
 from chaos.base.addresses import Address
 from chaos.base.errors import InvalidInput
 from chaos.base.sigv4 import SigV4
@@ -447,6 +448,12 @@ class Existing(Strict):
             key=self._beside(given.key),
             sigv4=None if given.sigv4 is None else SigV4(given.sigv4.region, profile=given.sigv4.profile),
         )
+
+    @property
+    def bound(self) -> Access:
+        """:attr:`access`, for the cluster of the file alone: where another one answers, nothing more is sent."""
+        who = self.written.identity
+        return replace(self.access, whose=Whose(who.cluster_uuid, who.cluster_name))
 
     def rung_on(self, today: date) -> str:
         """The rung that holds on a day."""

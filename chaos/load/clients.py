@@ -110,10 +110,12 @@ def _client(
     **policy: Any,
 ) -> OpenSearch:
     return OpenSearch(
-        hosts=[{"host": target.host, "port": target.port, "node": number} for number, target in targets],
+        hosts=[
+            {"host": target.host, "port": target.port, "node": number, "access": target.reached_by(access)}
+            for number, target in targets
+        ],
         connection_class=ZoneHttpConnection,
         namespace=namespace,
-        access=access,
         serializer=Raw(),
         timeout=timeout,
         # not the library's 10: a stall must not also cost a new connection for each later request

@@ -104,12 +104,25 @@ class ClientHost(_Data):
 
 
 class Target(_Data):
-    """A node, or a load balancer, that takes client traffic, at the address by which client hosts reach it."""
+    """A node, or a load balancer, that takes client traffic, at the address by which client hosts reach it.
+
+    ``itself``: the node of that name answers there, and no other; where the access is for one cluster, another node is
+    as if nobody took a connection.
+    """
 
     node: str
     zone: str
     host: str
     port: int
+    itself: bool = False
+
+    def reached_by(self, access: Access) -> Access:
+        return access.only(self.node) if self.itself else access
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "itself" or value}
 
     def seen_from(self, client: ClientHost) -> Target:
         host, port = client.addresses.get(self.node, (self.host, self.port))

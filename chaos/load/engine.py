@@ -26,6 +26,7 @@ import psutil
 from gevent import Timeout
 from gevent.event import Event
 from gevent.pool import Pool
+from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError
 
 from chaos.base.addresses import Address
@@ -88,7 +89,6 @@ class _Zone:
         self.access, self.headers = config.access, config.access.headers()
         verified = config.client.probe.verify or not self.access.tls
         self.probing = self.access if verified else replace(self.access, verify=False)
-        self.connection = only_of(connection_class(self.namespace, tls=self.access.tls), self.access)
         self.targets = [target.seen_from(host) for target in config.targets]
         numbers = [number for number, each in enumerate(self.targets) if host.through in (None, each.node)]
         self.numbers = tuple(numbers)
@@ -96,6 +96,7 @@ class _Zone:
         # other orders in each zone, or two that compete for a document would always meet on one node
         self.balancer = Balancer(numbers, up=probe.up, down=probe.down, seed=mixed(config.seed, number))
         self._config = config
+        self._connections: dict[int, type[HTTPConnection]] = {}
         self._by_policy: dict[int, Callable[..., Any]] | None = None
         self._senders: list[Callable[..., Any]] = []
         self._always: int | None = None
@@ -109,6 +110,13 @@ class _Zone:
             nodes = [target.node for target in config.targets]
             pinned = config.client.kind == "pinned"
             self._always = nodes.index(str(config.client.node)) if pinned else None
+
+    def connection(self, number: int) -> type[HTTPConnection]:
+        """Those of health checks of a target."""
+        if number not in self._connections:
+            plain = connection_class(self.namespace, tls=self.access.tls)
+            self._connections[number] = only_of(plain, self.targets[number].reached_by(self.access))
+        return self._connections[number]
 
     def sender(self, op: int) -> Callable[..., Any]:
         """What sends the next request of operation ``op`` from here."""
@@ -533,7 +541,7 @@ class Engine:
         """One health check over a connection of its own, as balancers make them."""
         target: Target = zone.targets[number]
         probe = self._config.client.probe
-        connection = zone.connection(target.host, target.port, timeout=None, **zone.probing.of_pool())
+        connection = zone.connection(number)(target.host, target.port, timeout=None, **zone.probing.of_pool())
         server = str(Address(zone.access.tls, target.host, target.port))
         path, headers = zone.access.signed("GET", server, probe.path, headers={"connection": "close", **zone.headers})
         ok, says = False, (silent := f"no answer within {probe.timeout_s:g} s")

@@ -58,9 +58,12 @@ class Unheard(Exception):
 def ways_to(target: Existing) -> Iterator[tuple[Way, ...]]:
     """Every address of a file, its endpoints first."""
     addresses = dict.fromkeys((*target.written.addresses, *target.written.of_nodes.values()))
+    nodes = {address: node for node, address in target.written.of_nodes.items()}
+    bound = target.bound
     clients = [
-        (str(each), NodeClient(Endpoint(each.host, each.port), access=target.access, timeout=COUNTERS_SECONDS))
+        (str(each), NodeClient(Endpoint(each.host, each.port), access=access, timeout=COUNTERS_SECONDS))
         for each in addresses
+        for access in [bound.only(nodes[each]) if each in nodes else bound]
     ]
     try:
         yield tuple(Way(address, _get(client)) for address, client in clients)

@@ -202,18 +202,42 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
     return NamespacedConnection
 
 
-def only_of(kind: type[HTTPConnection], access: Access) -> type[HTTPConnection]:
-    """The same connections, which are none where another cluster than the access is for answers: that is asked first.
+READS = ("GET", "HEAD")
 
-    A connection leads to one server for as long as it lives, so what is sent over it is for the cluster that is meant.
+
+def only_of(kind: type[HTTPConnection], access: Access, *, each_change: bool = False) -> type[HTTPConnection]:
+    """The same connections, which are none where another cluster, or another node, than the access is for answers: that
+    is asked first, by ``GET /``.
+
+    ``each_change``: it is asked again right before every request that is no GET. Behind a balancer that reads HTTP a
+    connection leads to one server for no longer than one request. The load cannot ask so often: its writes name an
+    alias that no other cluster has, and :mod:`chaos.observe.identity` asks beside it.
     """
     if access.whose is None:
         return kind
     whose: Whose = access.whose
 
     class KnownConnection(kind):  # type: ignore[misc, valid-type]
+        _fresh = False
+        """Whether nothing was sent since it was asked."""
+
         def connect(self) -> None:
             super().connect()
+            self._prove()
+            self._fresh = True
+
+        def request(self, method: str, *args: Any, **options: Any) -> None:
+            if each_change and method not in READS and self.sock is not None and not self._fresh:
+                if isinstance(self.timeout, int | float):
+                    self.sock.settimeout(self.timeout)
+                self._prove()
+            try:
+                super().request(method, *args, **options)
+            finally:  # where it connected, that was answered: this request was not
+                self._fresh = self._answered = False
+
+        def _prove(self) -> None:
+            """Raises what urllib3 raises where nobody takes a connection, and the connection is closed then."""
             self._answered = False
             try:
                 why, ends = self._refused()
@@ -281,7 +305,8 @@ class NodeClient:
             timeout=urllib3.Timeout(connect=connect or timeout, read=timeout),
             **access.of_pool(),
         )
-        self._pool.ConnectionCls = only_of(connection_class(server.namespace, tls=access.tls), access)
+        known = only_of(connection_class(server.namespace, tls=access.tls), access, each_change=True)
+        self._pool.ConnectionCls = known
 
     def request(
         self, method: str, path: str, *, body: Any = None, timeout: float | None = None, whole: float | None = None
@@ -358,7 +383,8 @@ def opensearch(server: Endpoint, *, access: Access = PLAIN, timeout: float = 60.
     class DirectConnection(LibraryConnection):
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
-            self.pool.ConnectionCls = only_of(connection_class(server.namespace, tls=access.tls), access)
+            known = only_of(connection_class(server.namespace, tls=access.tls), access, each_change=True)
+            self.pool.ConnectionCls = known
 
     return OpenSearch(
         hosts=[{"host": server.host, "port": server.port}],

@@ -220,6 +220,8 @@ class Closing(RunState):
         self.stage("lab away")
         self.ends.stop()
         self.echo.stop()
+        if self.identity is not None:  # until the load is off: what comes after asks before each change
+            self.identity.stop()
         if self.others is not None:
             self.others.stop()
         if self.domain is not None:

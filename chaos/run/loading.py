@@ -120,7 +120,13 @@ class Loading(RunState):
                 if zone in self.experiment.client_zones
             )
         return tuple(
-            Target(node=n.name, zone=n.zone, host=self.lab.wiring[n.name].loopback, port=HTTP)
+            Target(
+                node=n.name,
+                zone=n.zone,
+                host=self.lab.wiring[n.name].loopback,
+                port=HTTP,
+                itself=self.there is not None,
+            )
             for n in self.experiment.topology.data_nodes
         )
 
@@ -164,6 +170,8 @@ class Loading(RunState):
     def load_on(self) -> None:
         self.ends.start()
         if self.there is not None:
+            if self.identity is not None:
+                self.identity.start()
             if self.domain is not None:
                 self.domain.start()
             self.listen()

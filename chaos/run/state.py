@@ -26,6 +26,7 @@ from chaos.observe.configuration import Configuration
 from chaos.observe.counted import Counts, everything
 from chaos.observe.domain import DomainHealth
 from chaos.observe.ends import Ends, Fact
+from chaos.observe.identity import Identity
 from chaos.observe.passages import Passages
 from chaos.observe.processors import Processors
 from chaos.observe.sampler import Sampler
@@ -62,6 +63,8 @@ class RunState:
     """What of a view says how the cluster is: where others have indices too, not all."""
     others: Others | None = None
     """What others do there; None on a lab."""
+    identity: Identity | None = None
+    """The watch over who answers at the addresses of a cluster that is not ours; None on a lab."""
     passages: Passages | None = None
     """The watch over what Toxiproxies let pass; None where none of ours are on the links."""
     domain: DomainHealth | None = None
@@ -110,6 +113,13 @@ class RunState:
             self.others = Others(there.target, folder / "history" / FOREIGN, self.broken, stop.ask)
             if (domain := there.domain) is not None:
                 self.domain = DomainHealth(domain.health, self.events, domain.health_every)
+            self.identity = Identity(
+                there.identities,
+                there.target.access,
+                asked,
+                status=lambda: self.driver.status if self.driver is not None else {},
+                index=self.index,
+            )
             stop.at_once = self.cease
         self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = plan.by_phase(experiment)

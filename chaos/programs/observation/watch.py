@@ -27,7 +27,7 @@ FINISHED, STOPPED, ANOTHER = "finished", "stopped", "another cluster"
 """How an observation ends."""
 STATE = (
     "/_cluster/state/cluster_manager_node,nodes?local=true"
-    "&filter_path=cluster_uuid,cluster_manager_node,master_node,nodes.*.name"
+    "&filter_path=cluster_uuid,cluster_name,cluster_manager_node,master_node,nodes.*.name"
 )
 HEALTH = (
     "/_cluster/health?local=true&filter_path="
@@ -55,8 +55,9 @@ class Way:
 class Watch:
     """Asks the endpoints of one cluster and appends what they say to a file.
 
-    ``cluster_uuid``: whose answers count. ``about`` is written down for whoever reads the file. ``stopped`` ends it
-    early. Raises OSError when a line cannot be written: what is not written down was not seen.
+    ``cluster_uuid``, ``cluster_name``: whose answers count; without a name any cluster's with the UUID. ``about`` is
+    written down for those who read the file. ``stopped`` ends it early. Raises OSError when a line cannot be
+    written: what is not written down was not seen.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Watch:
         *,
         about: Mapping[str, Any],
         stopped: Callable[[], bool] = lambda: False,
+        cluster_name: str | None = None,
     ) -> None:
+        self._name = cluster_name
         self._ways, self._uuid, self._file, self._stopped = tuple(ways), cluster_uuid, file, stopped
         self._about = dict(about)
         self._members: list[str] | None = None
@@ -124,6 +127,8 @@ class Watch:
                 found["says"] = f"answered {status if status != 200 else code}"
             elif state["cluster_uuid"] != self._uuid:
                 found["another"] = f"cluster_uuid {printable(state['cluster_uuid'])} answers at {way.address}"
+            elif self._name is not None and state["cluster_name"] != self._name:
+                found["another"] = f"cluster_name {printable(state['cluster_name'])} answers at {way.address}"
             else:
                 names = {id: printable(node["name"]) for id, node in state["nodes"].items()}
                 leader = state.get("cluster_manager_node") or state.get("master_node")

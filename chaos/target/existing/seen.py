@@ -21,6 +21,7 @@ from chaos.base.errors import FaultError, InvalidInput, said_by_opensearch
 from chaos.base.netsock import Endpoint
 from chaos.base.sigv4 import refusal
 from chaos.base.text import printable
+from chaos.definitions import existing as definitions
 from chaos.definitions.existing import Existing, TheirToxiproxy
 from chaos.definitions.topology import AWARENESS, FORCED
 from chaos.opensearch.requests import (
@@ -61,6 +62,11 @@ class Identity:
     cluster_uuid: str
     cluster_name: str
     version: str
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """What tells it from other clusters: a copied machine keeps its UUID, and names are chosen twice."""
+        return self.cluster_uuid, self.cluster_name
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ def first_true(target: Existing) -> Address:
         finally:
             client.close()
         wanted = target.written.identity
-        if (found.cluster_uuid, found.cluster_name) == (wanted.cluster_uuid, wanted.cluster_name):
+        if found.who == (wanted.cluster_uuid, wanted.cluster_name):
             return address
         wrong.append(f"{address} is cluster {found.cluster_name}, {found.cluster_uuid}")
     raise InvalidInput(
@@ -170,12 +176,12 @@ def look(
     *,
     shards: bool = False,
     nodes: Mapping[str, Address] = MappingProxyType({}),
-    wanted: str | None = None,
+    wanted: definitions.Identity | None = None,
 ) -> Seen:
     """What can be seen of the cluster behind these addresses. ``attribute`` None: the one of its awareness.
 
     ``shards``: where they are and who votes too, for which the cluster manager gives its routing table. ``nodes``: who
-    is to answer at which address. ``wanted``: the UUID of the cluster that is meant; None: of the first that answers.
+    is to answer at which address. ``wanted``: the cluster that is meant; None: the first that answers.
     Where it answers somewhere, it is looked at there, whoever else answers at other addresses.
     Raises InvalidInput when none of them answers as an OpenSearch.
     """
@@ -194,9 +200,11 @@ def look(
                 answering.append(address)
         if not answering:
             raise InvalidInput("; ".join(silent.values()))
-        wanted = wanted or next(iter(identities.values())).cluster_uuid
-        astray = _astray(nodes, access, wanted)
-        answering = [each for each in answering if identities[str(each)].cluster_uuid == wanted] or answering
+        first = next(iter(identities.values()))
+        who = (first.cluster_uuid, first.cluster_name)
+        who = who if wanted is None else (wanted.cluster_uuid, wanted.cluster_name)
+        astray = _astray(nodes, access, who)
+        answering = [each for each in answering if identities[str(each)].who == who] or answering
         answering += [address for name, address in nodes.items() if name not in astray and address not in answering]
         led = next((each for each in answering if _is_led(only_get(clients[each]))), answering[0])
         seen = read(only_get(clients[led]), identities, silent, attribute, shards=shards)
@@ -219,8 +227,8 @@ def seen_of(target: Existing, *, shards: bool = False) -> Seen:
     """:func:`look` at the cluster of a file, each of its addresses asked, and its Toxiproxies. Raises InvalidInput."""
     file = target.written
     addresses = (*file.addresses, *file.of_balancers.values())
-    wanted = file.identity.cluster_uuid
-    seen = look(addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes, wanted=wanted)
+    who = file.identity
+    seen = look(addresses, target.access, file.zones.attribute, shards=shards, nodes=file.of_nodes, wanted=who)
     return replace(seen, proxies={each.label: _proxies(each) for each in file.toxiproxies})
 
 
@@ -258,14 +266,14 @@ def refuse_another(target: Existing) -> None:
             continue
         finally:
             client.close()
-        if found is not None and (found.cluster_uuid, found.cluster_name) != (wanted.cluster_uuid, wanted.cluster_name):
+        if found is not None and found.who != (wanted.cluster_uuid, wanted.cluster_name):
             raise InvalidInput(
                 f"at {address} is another cluster: {found.cluster_name}, {found.cluster_uuid}",
                 remedy=f"nothing is done to it; see: opensearch-chaos target check {target.file}",
             )
 
 
-def _astray(nodes: Mapping[str, Address], access: Access, wanted: str) -> dict[str, str]:
+def _astray(nodes: Mapping[str, Address], access: Access, wanted: tuple[str, str]) -> dict[str, str]:
     """Of nodes those that do not answer at their own addresses, with the reason."""
 
     def wrong(item: tuple[str, Address]) -> str | None:
@@ -276,7 +284,7 @@ def _astray(nodes: Mapping[str, Address], access: Access, wanted: str) -> dict[s
             if status != 200:
                 return f"{address} {UNREACHED}: it answered {status}"
             there = identity_of(only_get(client), str(address))
-            if there.cluster_uuid != wanted:
+            if there.who != wanted:
                 return f"at {address} {ANOTHER}: {there.cluster_name}, {there.cluster_uuid}"
             found = [printable(node["name"]) for node in said["nodes"].values()]
             return None if found == [name] else f"at {address} answers {', '.join(found)}"

@@ -167,15 +167,16 @@ class ExistingTarget(BaseLab):
     @cached_property
     def access(self) -> Access:
         """It is for this cluster alone: addresses are given to other machines while a run is under way, and what a run
-        sends, changes or takes back must not be sent there.
-
-        One for all connections: each has a TLS context of its own, for which the system's CA certificates are read,
-        28 ms of processor time (measured)."""
-        who = self.target.written.identity
-        return replace(self.target.access, whose=Whose(who.cluster_uuid, who.cluster_name))
+        sends, changes or takes back must not be sent there."""
+        return self.target.bound
 
     def access_to(self, node: str) -> Access:
-        return self.access
+        """For this node alone where it has an address of its own. ``node``: or the name of a door."""
+        return self._only.get(node, self.access)
+
+    @cached_property
+    def _only(self) -> Mapping[str, Access]:
+        return {node: self.access.only(node) for node in self._addresses}
 
     def endpoint(self, host: str, address: tuple[str, int]) -> Endpoint:
         """By the address that a lab would have: there is one way to a node, from wherever it is asked. Where the
@@ -191,6 +192,21 @@ class ExistingTarget(BaseLab):
     @property
     def viewers(self) -> tuple[str, ...]:
         return tuple(self._doors) or super().viewers
+
+    @property
+    def identities(self) -> Mapping[Address, Whose]:
+        """Who must answer at each address that a run uses: the cluster, and where a node is meant that very node.
+
+        ``GET /`` is asked there: of the proxies those of clients, since between nodes it is not HTTP.
+        """
+        whose = self.access.whose
+        assert whose is not None
+        file = self.target.written
+        found = dict.fromkeys((*file.addresses, *file.of_balancers.values()), whose)
+        found |= {at: replace(whose, node=node) for node, at in self._addresses.items()}
+        clients = {client_host(zone) for zone in self.topology.zones}
+        passed = {at: node for (host, node), at in self._proxied.items() if host in clients}
+        return found | {at: replace(whose, node=node) for at, node in passed.items()}
 
     @property
     def ways_in(self) -> Mapping[str, Address]:
@@ -210,7 +226,7 @@ class ExistingTarget(BaseLab):
         if not self._doors:
             return super().client(node, timeout=timeout)
         meant = None if node in self._doors else node
-        return DoorClient(self.administration(node), meant, access=self.access, timeout=timeout)
+        return DoorClient(self.administration(node), meant, access=self.access_to(node), timeout=timeout)
 
     def connect(self, host: str, address: tuple[str, int], timeout: float) -> socket.socket:
         node = self._by_loopback.get(address[0])

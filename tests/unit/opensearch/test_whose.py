@@ -66,12 +66,45 @@ def at(server: Somebody) -> Endpoint:
     return Endpoint("127.0.0.1", server.server_address[1])
 
 
-def test_a_connection_is_asked_once_whose_it_is(there: Somebody) -> None:
+def test_a_connection_is_asked_once_whose_it_is_and_again_before_each_change(there: Somebody) -> None:
+    client = NodeClient(at(there), access=OURS)
+    for _ in range(3):
+        assert client.request("GET", "/_cluster/health") == (200, {"done": True})
+    client.close()
+    assert there.asked == [("GET", "/"), *[("GET", "/_cluster/health")] * 3]
+    there.asked.clear()
     client = NodeClient(at(there), access=OURS)
     for _ in range(3):
         assert client.request("PUT", "/_cluster/settings", body={}) == (200, {"done": True})
     client.close()
-    assert there.asked == [("GET", "/"), *[("PUT", "/_cluster/settings")] * 3]
+    assert there.asked == [("GET", "/"), ("PUT", "/_cluster/settings")] * 3
+
+
+def test_the_load_asks_once_for_each_connection(there: Somebody) -> None:
+    client = single(where(there), 0, None, OURS, pool=2)
+    for _ in range(3):
+        client.transport.perform_request("PUT", "/ours/_doc/1", body=b"{}")
+    client.close()
+    assert there.asked == [("GET", "/"), *[("PUT", "/ours/_doc/1")] * 3]
+
+
+def test_another_node_of_the_cluster_is_sent_nothing(there: Somebody) -> None:
+    there.who = (200, {"cluster_uuid": "ours", "cluster_name": "search-staging", "name": "b-data"})
+    client = NodeClient(at(there), access=OURS.only("a-data"))
+    with pytest.raises(urllib3.exceptions.NewConnectionError, match="another node answers there: b-data, and not a-d"):
+        client.request("PUT", "/_cluster/settings", body={})
+    client.close()
+    itself = where(there).model_copy(update={"itself": True})
+    library = single(itself, 0, None, OURS, pool=2)
+    with pytest.raises(NotConnected):
+        library.transport.perform_request("PUT", "/ours/_doc/1", body=b"{}")
+    assert {method for method, _ in there.asked} == {"GET"}
+    assert single(where(there), 0, None, OURS, pool=2).transport.perform_request("PUT", "/ours/_doc/1", body=b"{}")
+
+
+def test_what_is_for_one_node_shares_its_tls_context() -> None:
+    access = Access(tls=True, whose=OURS.whose)
+    assert access.only("a-data").context is access.context and PLAIN.only("a-data") is PLAIN
 
 
 @pytest.mark.parametrize(
@@ -80,6 +113,7 @@ def test_a_connection_is_asked_once_whose_it_is(there: Somebody) -> None:
         ((200, {"cluster_uuid": "theirs", "cluster_name": "search-staging"}), "another cluster answers there"),
         ((200, {"cluster_uuid": "ours", "cluster_name": "a copy"}), "a copy, ours"),
         ((200, {}), "another cluster answers there"),
+        ((200, {"cluster_uuid": "_na_", "cluster_name": "one that is being made"}), "another cluster answers there"),
         ((401, "Unauthorized"), "neither this user nor this password"),
     ],
 )
@@ -96,7 +130,8 @@ def test_another_cluster_is_sent_nothing(there: Somebody, who: tuple[int, object
 
 
 @pytest.mark.parametrize(
-    "who", [(200, {"cluster_uuid": "_na_", "cluster_name": "any"}), (503, "not initialized"), (200, "no object")]
+    "who",
+    [(200, {"cluster_uuid": "_na_", "cluster_name": "search-staging"}), (503, "not initialized"), (200, "no object")],
 )
 def test_who_cannot_say_yet_is_not_refused(there: Somebody, who: tuple[int, object]) -> None:
     there.who = who

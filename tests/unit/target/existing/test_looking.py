@@ -243,8 +243,8 @@ def test_who_is_no_opensearch_is_told_so(answer: tuple[int, Any], says: str) -> 
 class Answers:
     """Stands for clients: by address what ``GET /`` and ``/_nodes/_local`` are answered; None: nobody is there."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, said: dict[str, tuple[str, str] | None]) -> None:
-        """``said``: address → (cluster_uuid, the node's name)."""
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, said: dict[str, tuple[str, ...] | None]) -> None:
+        """``said``: address → (cluster_uuid, the node's name), and the cluster's name where that is another."""
 
         def client(address: Any, access: Any) -> Any:
             def request(method: str, path: str) -> tuple[int, Any]:
@@ -256,7 +256,7 @@ class Answers:
                 if path.startswith("/_cluster/health"):
                     return 200, {"discovered_cluster_manager": True}
                 if path == "/":
-                    who = {"cluster_uuid": found[0], "cluster_name": WHO.cluster_name}
+                    who = {"cluster_uuid": found[0], "cluster_name": ([*found, WHO.cluster_name])[2]}
                     return 200, who | {"version": {"number": "3.8.0", "distribution": "opensearch"}}
                 return 404, {}
 
@@ -281,12 +281,13 @@ def with_an_address(folder: Path) -> Any:
         (None, "cannot be reached", False),
         ((WHO.cluster_uuid, "b-data"), f"at {NODE} answers b-data", False),
         (("other", "a-data"), f"at {NODE} is another cluster: {WHO.cluster_name}, other", True),
+        ((WHO.cluster_uuid, "a-data", "a copy"), f"at {NODE} is another cluster: a copy, {WHO.cluster_uuid}", True),
     ],
 )
 def test_a_nodes_own_address_must_lead_to_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    node: tuple[str, str] | None,
+    node: tuple[str, ...] | None,
     says: str | None,
     another: bool,
 ) -> None:
