@@ -108,6 +108,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Entry point: one line for every failure that we know, never a traceback for a user's mistake."""
+    os.umask(os.umask(0o022) | 0o002)  # ledgers and records: what they say is done, so only we may write them
     try:
         code = app(standalone_mode=False)  # click hands an exit code back instead of raising it
         if code == INTERRUPTED:

@@ -7,9 +7,11 @@ otherwise the user's own folders (XDG, through platformdirs). ``$OPENSEARCH_CHAO
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,6 +24,8 @@ import psutil
 APP = "opensearch-chaos"
 CACHE_VARIABLE = "OPENSEARCH_CHAOS_CACHE"
 STATE_VARIABLE = "OPENSEARCH_CHAOS_STATE"
+OURS_ALONE = 0o755
+"""The mode of a folder of ours: others may read it where the umask lets them, and nobody else may write."""
 PREFIX = "oschaos-"
 """Every namespace, mount and cgroup of ours begins with this and the lab's id."""
 
@@ -115,13 +119,57 @@ def _stat(pid: int) -> tuple[str, int] | None:
     return fields[0], int(fields[19])
 
 
+def make_folder(folder: Path, *parts: str) -> None:
+    """Make a folder that must not be there yet, with these folders in it; nobody else may write in it, whatever the
+    umask says. Folders above it are made where they are missing.
+
+    Raises OSError: FileExistsError where anything has its name, a link too, and PermissionError where a folder above it
+    was planted (:func:`planted`).
+    """
+    if (found := planted(folder.parent)) is not None:
+        raise PermissionError(errno.EPERM, f"{found} is another user's, in a folder where anybody may put one", found)
+    for above in reversed([each for each in folder.parents if not each.exists()]):
+        above.mkdir(OURS_ALONE, exist_ok=True)
+    os.mkdir(folder, OURS_ALONE)  # exclusively: what is there, is somebody else's
+    for part in parts:
+        os.mkdir(folder / part, OURS_ALONE)
+
+
+def planted(path: Path) -> Path | None:
+    """The first part of a path that another user may have put there for us: a link or a folder of neither ours, root's
+    nor the user's who called sudo, in a sticky folder in which anybody may make one (/tmp). None: there is none.
+
+    So the kernel guards links and files there (``fs.protected_symlinks``, ``fs.protected_regular``), but no folders.
+    """
+    trusted = {os.geteuid(), 0, *([int(os.environ["SUDO_UID"])] if _sudo() else [])}
+    path = Path(os.path.abspath(path))
+    for part in (*reversed(path.parents), path):
+        try:
+            above, here = os.stat(part.parent), os.lstat(part)
+        except OSError:
+            return None  # it is not there, or not for us: making it says so
+        shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
+        if shared and here.st_uid not in trusted | {above.st_uid}:
+            return part
+    return None
+
+
+def _sudo() -> bool:
+    """Whether sudo says for whom we are root."""
+    return os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal()
+
+
 def write_atomically(path: Path, data: str | bytes) -> None:
-    """Replace ``path`` so that a reader, and a crash, see the old or the new content, never half."""
+    """Replace ``path`` so that a reader, and a crash, see the old or the new content, never half.
+
+    What is written before it gets its name is a new file: no link that somebody put there is followed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     raw = data.encode() if isinstance(data, str) else data
     try:
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb") as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())

@@ -185,6 +185,7 @@ def gameday_run(
     Exit codes: 0 kept its promises, or held already; 1 weakness; 2 refused before the first change; 3 inconclusive;
     4 stopped; 5 error; 6 dirty.
     """
+    from chaos.base.paths import make_folder
     from chaos.campaign.gamedays.announce import Announcer, stop_line
     from chaos.campaign.gamedays.day import Day
     from chaos.campaign.gamedays.record import FILE, Record
@@ -194,7 +195,7 @@ def gameday_run(
     day = load_gameday(file)
     folder = Path(day.written.record) / day.name / f"{_now():%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     try:
-        folder.mkdir(parents=True)
+        make_folder(folder)
     except OSError as error:
         raise InvalidInput(f"cannot make {folder}: {error.strerror}", remedy="name another folder: record") from None
     broken: list[str] = []

@@ -145,6 +145,7 @@ def _observed(
     target: Existing, seconds: float, out_folder: Path, reporter: Reporter, searching: Searching | None
 ) -> Exit:
     from chaos.base.netsock import Endpoint
+    from chaos.base.paths import make_folder
     from chaos.opensearch.rest import NodeClient
     from chaos.programs.observation.watch import Watch, Way
     from chaos.run.stopping import Stop, signals
@@ -153,7 +154,7 @@ def _observed(
     file = target.written
     folder = out_folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-observe-{file.name}-{secrets.token_hex(2)}"
     try:
-        folder.mkdir(parents=True)
+        make_folder(folder)
     except OSError as error:
         raise InvalidInput(f"cannot make {folder}: {error.strerror}", remedy="choose a folder with --out") from error
     sent = f"GETs, and {searching.rate:g} searches a second" if searching else "GETs only"

@@ -275,6 +275,15 @@ class Closing(RunState):
         if self.recording.says is not None and (known is None or self.outcome != "error"):
             self.failed(self.recording.says)
 
+    def withdraw(self) -> None:
+        """Of a run that was refused before it changed anything nothing is left, nor a folder."""
+        self.recording.stop()
+        self.for_report.release()
+        self.events.close()
+        self.ledger.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.reporter.close()
+
     def report(self) -> RunResult:
         from chaos.report import promises, render
 

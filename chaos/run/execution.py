@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 
 from chaos.base.console import Reporter
-from chaos.base.errors import Aborted, ChaosError
+from chaos.base.errors import Aborted, ChaosError, InvalidInput
 from chaos.base.logs import kept
 from chaos.base.paths import write_json
 from chaos.definitions import Experiment
@@ -58,7 +58,11 @@ def refuse_lacking(
 
 
 def run(experiment: Experiment, options: RunOptions, reporter: Reporter) -> RunResult:
-    """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made."""
+    """Carry out one experiment. Raises ChaosError before anything has been started, or when no report can be made.
+
+    On a cluster that exists InvalidInput too where another run was quicker: then nothing is left of this one, nor a
+    folder.
+    """
     if options.lab is None:
         kinds.require(options.kind)
     refuse_unready(experiment, reporter)
@@ -115,6 +119,11 @@ class Execution(Loading, Phases, Closing):
             self.aborted(error)
         except (Unproven, Unasked) as error:
             self.ended_early(error)
+        except InvalidInput as error:
+            if self.there is None or self.there.began:
+                self.failed(str(error))
+            else:
+                self.refuse(error)
         except ChaosError as error:
             self.failed(str(error))
         except Exception as error:
@@ -125,6 +134,9 @@ class Execution(Loading, Phases, Closing):
             raise
         finally:  # whatever ends this process, nothing may stay behind
             self.close_down()
+        if self.refused is not None and not self.dirt:
+            self.withdraw()
+            raise self.refused
         return self.report()
 
     @contextmanager

@@ -396,6 +396,11 @@ class OnTarget:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="notes", daemon=True)
 
+    @property
+    def began(self) -> bool:
+        """Whether this run was the one under way there: before that it has changed nothing."""
+        return self._notes is not None
+
     # ---- before and after -----------------------------------------------------------------------
 
     def begin(self, logs: Path) -> Keeper:

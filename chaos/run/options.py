@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from chaos.base import paths
 from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput
 from chaos.checks.models import FindingsFile
 from chaos.faults.offers import Providers
@@ -82,11 +83,10 @@ def new_lab_id() -> str:
 
 
 def new_folder(out: Path, name: str) -> Path:
-    """``<UTC>-<experiment>-<id>`` in ``out``; a folder that cannot be made is the user's to mend."""
+    """``<UTC>-<experiment>-<id>`` in ``out``: new, and ours alone. Raises InvalidInput where it cannot be made."""
     folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-{secrets.token_hex(ID_BYTES)}"
     try:
-        (folder / "history").mkdir(parents=True)
-        (folder / "logs").mkdir()
+        paths.make_folder(folder, "history", "logs")
     except OSError as error:
         raise InvalidInput(
             f"cannot make the run folder {folder}: {error.strerror}", remedy="choose a folder with --out"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.console import Reporter
-from chaos.base.errors import Aborted, ChaosError
+from chaos.base.errors import Aborted, ChaosError, InvalidInput
 from chaos.base.logs import LOG
 from chaos.base.paths import ProcessIdentity
 from chaos.definitions import Experiment
@@ -71,6 +71,8 @@ class RunState:
     """What AWS says of the domain; None where it is none."""
     shape: Shape = Shape()
     """What the load's index is like; nothing is known before it has been made."""
+    refused: InvalidInput | None = None
+    """Why it may not begin, once its folder was there; None: it may."""
     ceased_at: int | None = None
     """When the load was told to begin nothing more, before anything was undone (monotonic ns); None: it was not."""
 
@@ -201,6 +203,11 @@ class RunState:
         says = f"{says} ({scarce})" if scarce else says
         self.note("error", says=says)
         self.reporter.line(f"error: {says}")
+
+    def refuse(self, error: InvalidInput) -> None:
+        """It may not begin, and has changed nothing: another run was quicker. As an error it goes through the tail."""
+        self.outcome, self.refused = "error", error
+        self.note("error", says=str(error))
 
     def stage(self, name: str) -> None:
         """Say in the record how far the run is, outside its phases."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.base.errors import InvalidInput
-from chaos.base.paths import write_atomically, write_json
+from chaos.base.paths import make_folder, write_atomically, write_json
 from chaos.checks.measure import Bound
 from chaos.definitions.experiment import DOCUMENTS
 from chaos.history import models
@@ -47,7 +47,7 @@ def new_series(out: Path, name: str, plan: dict[str, Any]) -> Path:
     """``<UTC>-<experiment>-series-<shortid>`` in ``out`` with its series.json: R is on disk before the first run."""
     folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}-series-{secrets.token_hex(2)}"
     try:
-        folder.mkdir(parents=True)
+        make_folder(folder)
         write_series(folder, plan)
     except OSError as error:
         raise InvalidInput(

@@ -113,3 +113,61 @@ def test_a_lock_is_held_by_one_at_a_time_and_given_back(tmp_path: Path) -> None:
     thread.join(10)
     with locked(path, blocking=False) as again:
         assert again is True
+
+
+def test_a_folder_of_ours_is_new_and_nobody_else_may_write_in_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        paths.make_folder(tmp_path / "reports" / "run", "history", "logs")
+    finally:
+        os.umask(before)
+    for name in ("reports", "reports/run", "reports/run/history", "reports/run/logs"):
+        assert (tmp_path / name).stat().st_mode & 0o022 == 0
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "dangling link", "file"])
+def test_a_folder_that_is_there_already_is_not_ours(tmp_path: Path, kind: str) -> None:
+    theirs, folder = tmp_path / "theirs", tmp_path / "reports" / "run"
+    theirs.mkdir()
+    folder.parent.mkdir()
+    if kind == "folder":
+        folder.mkdir()
+    elif kind == "file":
+        folder.touch()
+    else:
+        folder.symlink_to(theirs if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(FileExistsError):
+        paths.make_folder(folder, "history")
+    assert list(theirs.iterdir()) == [] and not (tmp_path / "nowhere").exists()
+    assert kind != "folder" or list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to another user")
+@pytest.mark.parametrize("kind", ["folder", "link"])
+@pytest.mark.parametrize(("owner", "mode", "wrong"), [(65534, 0o1777, True), (65534, 0o755, False), (0, 0o1777, False)])
+def test_what_another_user_planted_in_a_shared_folder_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, owner: int, mode: int, wrong: bool
+) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    shared, theirs = tmp_path / "tmp", tmp_path / "theirs"
+    shared.mkdir()
+    shared.chmod(mode)
+    theirs.mkdir()
+    reports = shared / "reports"
+    reports.mkdir() if kind == "folder" else reports.symlink_to(theirs)
+    os.chown(reports, owner, owner, follow_symlinks=False)
+    if wrong:
+        with pytest.raises(PermissionError, match="is another user's"):
+            paths.make_folder(reports / "deep" / "run")
+        assert list(theirs.iterdir()) == [] and list(reports.iterdir()) == []
+        monkeypatch.setenv("SUDO_UID", str(owner))
+    paths.make_folder(reports / "deep" / "run")
+    assert (reports / "deep" / "run").is_dir()
+
+
+def test_no_link_is_followed_by_what_is_written_before_it_gets_its_name(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".file.{os.getpid()}.tmp").symlink_to(victim)
+    write_atomically(tmp_path / "file", "ours")
+    assert victim.read_text() == "precious" and (tmp_path / "file").read_text() == "ours"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,9 +28,10 @@ from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.history import ends
 from chaos.load import workloads
 from chaos.registry import load_experiment
-from chaos.run import closing, space
+from chaos.run import closing, options, space
 from chaos.run.execution import Execution
 from chaos.run.leftovers import sole_run
+from chaos.run.options import new_folder
 from chaos.run.stopping import Stop, Unasked
 from chaos.target.labs import network, toxiproxy
 from chaos.target.labs.local import LocalLab
@@ -331,3 +334,76 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     (written,) = asked
     assert {"c-0", "c-4", "p-0"} <= written.acknowledged and written.open == {"v-0"} == written.probes
     assert json.loads((tmp_path / "history" / "readback.json").read_text()) == {"complete": True}
+
+
+def refused_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, began: bool) -> tuple[Any, list[str]]:
+    """On a cluster that exists, by an execution whose notes are refused, or that is refused something later."""
+    monkeypatch.setenv("OPENSEARCH_CHAOS_STATE", str(tmp_path / "state"))
+    folder = new_folder(tmp_path / "reports", "zone-goes-dark")
+    did: list[str] = []
+
+    def end(*, clean: bool) -> None:
+        did.append(f"keeper ended, clean {clean}")
+
+    there = SimpleNamespace(
+        began=began, undone=lambda: did.append("undone"), marks=list, by_hooks=lambda: False, end=end
+    )
+    registration = Registration(folder.name, folder / "ledger.jsonl", "existing-staging", ProcessIdentity.me())
+    made = execution(folder, there=there, own_lab=False, folder=folder, index="oschaos-0123-load", dirt=[])
+    nothing = SimpleNamespace(start=lambda: None, stop=lambda: None, release=lambda: None)
+    made.registration, made.recording, made.for_report = registration, nothing, nothing
+    made.ends = made.echo = nothing
+    made.events.close = lambda: None
+    made.sampler, made.identity = None, nothing
+    made.logged = lambda: nullcontext()
+    made.keep_logs = lambda: None
+    made.lab.write_logs = lambda: None
+    monkeypatch.setattr(closing.proof, "index_there", lambda lab, index: [])
+    registration.write()
+
+    def load_on() -> None:
+        raise InvalidInput("run 20261127T120000Z-other-0123 of ci-2 is under way on this cluster")
+
+    made.begin, made.lab_up, made.load_on = registration.write, (lambda: None), load_on
+    return made, did
+
+
+def test_of_two_runs_on_one_cluster_the_slower_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, did = refused_run(tmp_path, monkeypatch, began=False)
+    with pytest.raises(InvalidInput, match="of ci-2 is under way on this cluster"):
+        made.execute()
+    assert list((tmp_path / "reports").iterdir()) == [] and registrations() == []
+    assert did == ["undone", "keeper ended, clean True"]
+
+
+def test_what_is_refused_once_it_began_is_an_error_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = refused_run(tmp_path, monkeypatch, began=True)
+    made.report = lambda: made.outcome
+    assert made.execute() == "error" and made.folder.is_dir()
+
+
+def test_a_refused_run_that_left_something_says_so_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, did = refused_run(tmp_path, monkeypatch, began=False)
+    made.there.marks = lambda: ["a toxic is still there"]
+    made.report = lambda: made.dirt
+    assert made.execute() == ["a toxic is still there"] and made.folder.is_dir()
+    assert did[-1] == "keeper ended, clean False" and len(registrations()) == 1
+
+
+def test_a_runs_folder_that_is_there_already_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = new_folder(tmp_path / "reports", "zone-goes-dark")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    monkeypatch.setattr(options.secrets, "token_hex", lambda size: "0123")
+    noon = datetime(2026, 11, 27, 12, tzinfo=UTC)
+    monkeypatch.setattr(options, "datetime", SimpleNamespace(now=lambda zone: noon))
+    (tmp_path / "reports" / "20261127T120000Z-zone-goes-dark-0123").symlink_to(theirs)
+    with pytest.raises(InvalidInput, match=r"cannot make the run folder .*: File exists; choose a folder with --out"):
+        new_folder(tmp_path / "reports", "zone-goes-dark")
+    assert list(theirs.iterdir()) == [] and first.is_dir()
