@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import chaos
+from chaos.base.console import keep_clean
 from chaos.base.errors import ChaosError, Exit
 from chaos.commands import fis, fis_acceptance, gameday
 from chaos.commands.auditing import audit
@@ -108,6 +109,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Entry point: one line for every failure that we know, never a traceback for a user's mistake."""
+    keep_clean()
     os.umask(os.umask(0o022) | 0o002)  # ledgers and records: what they say is done, so only we may write them
     try:
         code = app(standalone_mode=False)  # click hands an exit code back instead of raising it

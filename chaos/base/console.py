@@ -7,19 +7,66 @@ of all an undo, and no exit code may become another one.
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from typing import IO, Any, TextIO
 
 from rich import console as rich_console
 from rich.status import Status
 
 from chaos.base.logs import LOG
+from chaos.base.text import clean
 
 PLAIN_EVERY_SECONDS = 10.0
 
 
+class Clean:
+    """A stream that takes text in which others may have had a say: what commands a terminal does not pass.
+
+    :func:`keep_clean` puts it before the process's own. What :class:`Console` writes is clean, and has colours.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, given: str) -> int:
+        self.stream.write(clean(given))
+        return len(given)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def keep_clean() -> None:
+    """From now on nothing that this process prints commands a terminal. Idempotent."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, Clean):
+            setattr(sys, name, Clean(stream))
+
+
 class Console(rich_console.Console):
-    """Falls silent when nobody reads any more. (Rich's own would end the process with 1, which is a verdict's code.)"""
+    """Falls silent when nobody reads any more. (Rich's own would end the process with 1, which is a verdict's code.)
+    What is printed is clean."""
+
+    @property
+    def file(self) -> IO[str]:
+        """Rich's own commands pass."""
+        stream = super().file
+        return stream.stream if isinstance(stream, Clean) else stream
+
+    @file.setter
+    def file(self, new: IO[str]) -> None:
+        self._file = new
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(clean(each) if isinstance(each, str) else each for each in objects), **options)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -64,7 +111,7 @@ class Reporter:
                 if self._status is None:
                     self._status = self.console.status("")
                     self._status.start()
-                self._status.update(_escaped(text))
+                self._status.update(_escaped(clean(text)))
         elif time.monotonic() - self._last_plain >= PLAIN_EVERY_SECONDS:
             self._last_plain = time.monotonic()
             self.line(text)

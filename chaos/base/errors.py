@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from chaos.base.text import clean
+
 
 class Exit(IntEnum):
     """Exit codes of the command line. For a suite the worst wins: see :data:`SEVERITY`."""
@@ -37,15 +39,16 @@ SEVERITY: tuple[Exit, ...] = (
 class ChaosError(Exception):
     """Anything that this tool reports as its own failure.
 
-    ``str(error)`` is one line for the user; ``remedy`` says what to do about it.
+    ``str(error)`` is one line for the user; ``remedy`` says what to do about it. Both may quote what a cluster, a host
+    or a program said: they are cleaned here.
     """
 
     exit_code = Exit.ERROR
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        super().__init__(clean(message))
+        self.message = clean(message)
+        self.remedy = None if remedy is None else clean(remedy)
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message

@@ -12,11 +12,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from chaos.base.text import clean
+
 LOG = logging.getLogger("opensearch-chaos")
 LOG.addHandler(logging.NullHandler())
 LOG.propagate = False
 """Nothing of it goes to whoever else has a root logger: pytest, Locust, a team's own program."""
 FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(threadName)s: %(message)s"
+
+
+class _Clean(logging.Formatter):
+    """A log is read in a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record))
 
 
 class _Patient(logging.FileHandler):
@@ -34,7 +43,7 @@ def kept(path: Path, *about: str) -> Iterator[None]:
     except OSError:  # the run says so itself, by its record
         yield
         return
-    formatter = logging.Formatter(FORMAT, "%Y-%m-%dT%H:%M:%S")
+    formatter = _Clean(FORMAT, "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
     before = LOG.level

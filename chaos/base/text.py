@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 NO_VALUE = "no data"
@@ -65,6 +66,24 @@ def listed(words: list[str]) -> str:
 def clip(text: str, limit: int = 240) -> str:
     """At most ``limit`` characters; names in a definition may be any length."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+_COMMANDS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # of terminals
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # which way is read: what is shown need not be what is there
+    "\u180e\u200b\u2028\u2029\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # not seen
+    "\ud800-\udfff]"  # half of a letter, which no stream takes
+)
+
+
+def clean(given: str) -> str:
+    """Text in which others may have had a say, as it may be shown: letters that command a terminal, a reader's eye or a
+    stream are ``?``. Line feeds, tabs and what joins letters of a script stay.
+
+    Everything that is printed or drawn passes here: terminals (:mod:`.console`), errors (:class:`.errors.ChaosError`),
+    logs, reports. What is stored is what was said.
+    """
+    return given if given.isprintable() else _COMMANDS.sub("?", given.replace("\r\n", "\n"))
 
 
 def printable(value: Any) -> str:

@@ -139,4 +139,4 @@ def _add(case: ET.Element, tag: str, kind: str, message: str) -> None:
 
 def _clean(words: str) -> str:
     """Without characters that XML 1.0 forbids, and not endless."""
-    return text.clip(_ILLEGAL.sub("�", words), LONGEST)
+    return text.clip(text.clean(_ILLEGAL.sub("�", words)), LONGEST)

@@ -119,7 +119,7 @@ def unasked(findings: FindingsFile) -> list[str]:
 
 def escaped(given: object, limit: int = 300) -> str:
     """Text as text: no markup, no table cell, no mention, no link, one line."""
-    flat = re.sub(r"\s+", " ", text.clip(str(given), limit)).strip()
+    flat = re.sub(r"\s+", " ", text.clip(text.clean(str(given)), limit)).strip()
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     flat = re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", flat)
     flat = re.sub(r"@(?=\w)", "@\u200b", flat)
@@ -127,7 +127,7 @@ def escaped(given: object, limit: int = 300) -> str:
 
 
 def _code(given: object) -> str:
-    return re.sub(r"[`\s|<>]+", " ", text.clip(str(given), 160)).strip()
+    return re.sub(r"[`\s|<>]+", " ", text.clip(text.clean(str(given)), 160)).strip()
 
 
 # -- GitHub ---------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _command(level: str, title: str, says: str, file: str | None) -> str:
 
 def _data(given: str) -> str:
     """The message of a workflow command (escapeData of GitHub's actions/toolkit, packages/core/src/command.ts)."""
-    return given.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.clean(given).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(given: str) -> str:

@@ -21,6 +21,7 @@ from chaos.base import text
 from chaos.base.paths import write_atomically
 from chaos.checks import shown
 from chaos.checks.shown import Shown
+from chaos.report.clean import keep_clean
 from chaos.statistics.facts import Facts, Known
 
 WIDTH, LEFT, RIGHT = 1120.0, 330.0, 24.0
@@ -97,7 +98,7 @@ def environment() -> Environment:
     env.filters["clip"] = lambda value, limit=160: text.clip(str(value), limit)
     env.globals["words"] = WORDS
     env.globals["size"] = {"width": WIDTH, "left": LEFT, "right": WIDTH - RIGHT}
-    return env
+    return keep_clean(env)
 
 
 def write(template: str, file: Path, **context: Any) -> Path:

@@ -42,6 +42,7 @@ from chaos.report import (
     timeline,
     within,
 )
+from chaos.report.clean import keep_clean
 from chaos.report.junit import junit_xml
 from chaos.report.meanings import meanings
 from chaos.report.redact import redacted
@@ -118,7 +119,7 @@ def _templates() -> Environment:
     environment.filters["upper_first"] = lambda value: value[:1].upper() + value[1:]
     environment.filters["bytes"] = _bytes
     environment.filters["attr_with_title"] = lambda columns, title: {**columns, "title": title}
-    return environment
+    return keep_clean(environment)
 
 
 def _if_known(shown: Callable[[float], str]) -> Callable[[object], str]:
