@@ -17,7 +17,7 @@ from chaos.commands.planning_on import Planned, at_rung
 from chaos.definitions.experiment import Controller, GoodFloor, GuardCommand
 from chaos.definitions.hooks import Hook
 from chaos.definitions.slis import INTERVALS
-from chaos.target.existing.compare import Row, Sign
+from chaos.target.existing.compare import Row
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment, Phase
@@ -241,7 +241,7 @@ def _means(step: Any) -> str:
 
 def _signed(row: Row) -> str:
     said = f"{row.what}: {row.says}"
-    return said if row.sign is Sign.SAME else f"**forbidden**, {said}"
+    return f"**forbidden**, {said}" if row.forbids else said
 
 
 # ---- how it ends ---------------------------------------------------------------------------------------------

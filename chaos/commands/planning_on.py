@@ -152,7 +152,7 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     mapped = mapping.mapped(experiment.topology, target.written, seen)
     there = experiment.model_copy(update={"topology": mapped.topology})
     checks = compare.rows(target, seen, today)
-    refused = [(THE_CLUSTER, row) for row in checks if row.sign is not compare.Sign.SAME and row.what != "rung"]
+    refused = [(THE_CLUSTER, row) for row in checks if row.forbids and row.what != "rung"]
     refused += [(NEEDS, row) for row in mapped.unmet]
     steps: list[Any] = []
     reached: list[Reached] = []
@@ -173,7 +173,7 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
     lacking = plan.lacking(experiment, offers)
     refused += [(FAULTS, compare.Row("no provider", compare.Sign.BLOCKS, why, "run it on a lab")) for why in lacking]
     rung = reaching.rung_row(target, needs, today)
-    if rung.sign is not compare.Sign.SAME:
+    if rung.forbids:
         refused.append((THE_FILE, rung))
     refused += [(THE_FILE, row) for row in lasting.refused_ttls(there, target, offers)]
     refused += [(THE_FILE, row) for row in on_target.refused_ways(there, target)]
@@ -226,7 +226,8 @@ def show(made: Planned) -> None:
     for row in made.checks:
         if row.what == "foreign":
             remedy = f": {row.remedy}" if row.remedy else ""
-            out.print(f"foreign: {row.says}{remedy}", markup=False)
+            warning = "WARNING  " if row.sign.value == "warning" else ""
+            out.print(f"{warning}foreign: {row.says}{remedy}", markup=False)
     if made.mapped.known and file.fis is not None:
         from chaos.commands.fis import priced
 

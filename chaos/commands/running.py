@@ -55,6 +55,9 @@ def run(
         ),
     ] = None,
     fail_on_known: FailOnKnown = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="On a cluster whose file allows more than one node: do not ask first.")
+    ] = False,
 ) -> None:
     """Run experiments; the worst outcome is the exit code. With --repeat: that of the series."""
     from chaos.base.console import Reporter
@@ -104,6 +107,7 @@ def run(
             controlled=controlled,
             topology=topology,
             fail_on_known=fail_on_known,
+            yes=yes,
         )
         raise typer.Exit(int(done))
     lab = None

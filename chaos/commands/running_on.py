@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaos.base.errors import SEVERITY, ChaosError, Exit, InvalidInput, Lacking
-from chaos.commands.common import on_known, print_verdict, say_error
+from chaos.base.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, Lacking
+from chaos.commands.common import on_known, print_verdict, say, say_error
 from chaos.commands.planning_on import THE_CLUSTER, Planned, carries_out, planned, show
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ def runs_on(
     controlled: bool,
     topology: str | None = None,
     fail_on_known: bool = False,
+    yes: bool = False,
 ) -> Exit:
     """Run them one after the other; the worst outcome. ``topology``: what they were loaded with instead of their own.
+    ``yes``: whoever sits at the terminal is not asked.
 
-    Raises InvalidInput, before anything is changed there, with everything that forbids one of them.
+    Raises InvalidInput, before anything is changed there, with everything that forbids one of them; Aborted where the
+    person at the terminal does not want it.
     """
     from chaos.run.leftovers import refuse_leftovers
     from chaos.run.ready import refuse_unready
@@ -47,6 +51,8 @@ def runs_on(
     codes: list[Exit] = []
     for experiment in experiments:
         refuse_unready(experiment)
+    if not yes:
+        ask(every)
     for experiment in experiments:
         try:
             result = runs.run(experiment, quiet=quiet)
@@ -59,6 +65,36 @@ def runs_on(
         if runs.over is not None:
             break
     return min(codes, key=SEVERITY.index)
+
+
+def ask(every: Sequence[Planned]) -> None:
+    """Above rung ``node`` the person at the terminal says yes first; where standard input is none, nobody is asked.
+
+    Raises Aborted where the answer is another one.
+    """
+    from chaos.definitions.existing import RUNGS
+
+    target, day = every[0].target, every[0].day
+    if RUNGS.index(target.rung_on(day)) <= RUNGS.index("node") or not at_terminal():
+        return
+    file = target.written
+    say(f"{target.file} allows rung {file.rung} until {file.until}.")
+    for made in every:
+        hit = sorted({name for each in made.reached for name in each.hit})
+        say(f"  {made.experiment.name} hits at worst: {', '.join(hit) or 'no node'} (rung {made.needs} is needed)")
+    who = file.identity
+    sys.stderr.write(f"Run on {file.name}, which is cluster {who.cluster_name} ({who.cluster_uuid})? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Aborted("nothing was started: that was no yes", remedy="answer y, or give --yes")
+
+
+def at_terminal() -> bool:
+    """Whether somebody can answer who reads what is asked."""
+    try:
+        return sys.stdin.isatty()
+    except (ValueError, AttributeError):  # it was closed
+        return False
 
 
 class Runs:

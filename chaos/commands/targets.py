@@ -6,6 +6,7 @@ Nothing is changed.
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chaos.base.errors import Exit, InvalidInput
+from chaos.base.text import plural
 from chaos.commands.common import out
 
 if TYPE_CHECKING:
     from chaos.definitions.existing import Existing
     from chaos.target.existing.compare import Row
 
-SIGNS = {"same": "same   ", "differs": "DIFFERS", "blocks": "BLOCKS ", "unknown": "unknown"}
+SIGNS = {"same": "same   ", "warning": "WARNING", "differs": "DIFFERS", "blocks": "BLOCKS ", "unknown": "unknown"}
 
 
 def target_check(
@@ -87,7 +89,9 @@ def _print(target: Existing, rows: list[Row], refused: list[Row]) -> None:
         said = ", ".join(row.what for row in refused)
         out.print(f"check: REFUSED  {said}", markup=False)
     else:
-        out.print("check: OK  the file is true", markup=False)
+        warned = [row.what for row in rows if row.sign.value == "warning"]
+        more = f"; {plural(len(warned), 'warning')}: {', '.join(warned)}" if warned else ""
+        out.print(f"check: OK  the file is true{more}", markup=False)
 
 
 def _carried_out(target: Existing) -> list[str]:
@@ -129,8 +133,10 @@ def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None
     plain = ("user", "password", "ca", "certificate", "key")
     keys: dict[str, Any] = {key: given[key] for key in plain if given.get(key)}
     for key in ("ca", "certificate", "key"):
-        if key in keys:  # the file is read from its own folder
-            keys[key] = str(Path(keys[key]).absolute())
+        if key in keys:
+            keys[key] = _beside(keys[key], folder, path.parent)
+    if str(keys.get("password", "")).startswith("file:"):
+        keys["password"] = f"file:{_beside(keys['password'].removeprefix('file:'), folder, path.parent)}"
     if given.get("insecure"):
         keys["verify"] = False
     if access.sigv4 is not None:
@@ -138,3 +144,12 @@ def drafted(url: str, folder: Path, name: str | None, zone_attribute: str | None
         keys["sigv4"] = {"region": access.sigv4.region, **profile}
     draft.write(draft.draft(seen, [str(address)], keys, named), path)
     return path
+
+
+def _beside(file: str | Path, repository: Path, folder: Path) -> str:
+    """A file as a target's file in ``folder`` names it, which is read from there; outside the repository and below the
+    user's home by ``~``. In another checkout, or another's home, an absolute path would be none."""
+    at, home = Path(os.path.abspath(Path(file).expanduser())), Path.home()
+    if not at.is_relative_to(repository.absolute()) and at.is_relative_to(home):
+        return f"~/{at.relative_to(home)}"
+    return os.path.relpath(at, folder.absolute())

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -43,6 +43,8 @@ RUNGS = ("observe", "plan", "node", "zone")
 """How far a target may be touched, each with all before it: only looked at; planned on; one node; a whole zone."""
 EXPIRING = ("node", "zone")
 """Rungs that must end on a day."""
+LONGEST = timedelta(days=366)
+"""How far off the last day of a rung above ``node`` may be: those who agreed on it must agree again."""
 PRODUCTION = re.compile(r"(?<![a-z])(prod|prd|production|live)(?![a-z])", re.IGNORECASE)
 """Names that nothing above ``observe`` is allowed on, wherever they stand in a name or in a host's name."""
 FOLDER = Path("topologies") / "existing"
@@ -459,6 +461,12 @@ class Existing(Strict):
         """The rung that holds on a day."""
         over = self.written.until is not None and today > self.written.until
         return RUNGS[0] if over else self.written.rung
+
+    def too_far(self, today: date) -> bool:
+        """Whether a rung above one node lasts for longer than a year from now."""
+        file = self.written
+        wide = RUNGS.index(file.rung) > RUNGS.index("node")
+        return wide and file.until is not None and file.until > today + LONGEST
 
     def accepted_on(self, today: date) -> frozenset[str]:
         """The indices that may be unavailable on a day."""

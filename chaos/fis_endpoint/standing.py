@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from chaos.aws.shapes import Model
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
+from chaos.definitions.existing import today
 from chaos.fis_endpoint import domain, known, mirror
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
 from chaos.fis_endpoint.connectivity import Connectivity
@@ -34,6 +36,8 @@ from chaos.target.labs.base import BaseLab
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/opensearch-chaos-fis"
 ALARM = "opensearch-chaos-users"
 """An alarm that is OK until somebody sets it: the target's stop condition."""
+DAYS = 300
+"""How long the target's file allows anything."""
 SILENT_SECONDS = 0.2
 """How often EC2 is asked which hosts nothing reaches."""
 NOTES = ".opensearch-chaos"
@@ -114,7 +118,7 @@ class Standing:
             "notes": NOTES,
             "caps": {"requests": "500/s", "documents": 20000, "copies": topology.shards * (topology.replicas + 1)},
             "rung": "zone",
-            "until": "2099-12-31",
+            "until": (today() + timedelta(days=DAYS)).isoformat(),
         }
 
 

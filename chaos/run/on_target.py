@@ -550,7 +550,7 @@ class OnTarget:
         reached = reaching.reached(self.experiment, target, seen, self.seed, self.offers, day)
         phase = reached[number]
         rung = reaching.rung_row(target, reaching.needed_rung(reached, self.experiment), day)
-        wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.sign is not Sign.SAME]
+        wrong += [f"{row.what}: {row.says}" for row in (*phase.forbids, rung) if row.forbids]
         before = {name for each in reached[: number + 1] for name in each.hit}
         before |= {name for each in reached[: number + 1] for step in each.steps for name in step.away}
         taken = self.taken_out()  # one that has come back may still be on its way

@@ -23,7 +23,7 @@ from chaos.faults.kinds.network import pairs_both
 from chaos.faults.offers import Offers, Providers
 from chaos.run import plan
 from chaos.target.existing import offered, radius
-from chaos.target.existing.compare import Row, Sign
+from chaos.target.existing.compare import Row, Sign, too_far
 from chaos.target.existing.passages import TheirWiring, client_host
 from chaos.target.existing.seen import Seen
 from chaos.target.wiring import Wiring
@@ -208,6 +208,8 @@ def at_rungs(found: Sequence[Reached] | None, experiment: Experiment, target: Ex
 def rung_row(target: Existing, needed: str, today: date) -> Row:
     """Whether the file allows as much today."""
     have = target.rung_on(today)
+    if target.too_far(today):
+        return Row("rung", Sign.BLOCKS, *too_far(target))
     if RUNGS.index(have) >= RUNGS.index(needed):
         return Row("rung", Sign.SAME, f"{needed} is needed, and {have} is allowed until {target.written.until}")
     if have != target.written.rung:

@@ -10,12 +10,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from clusterkit import DATA, Cli, cli
 
+from chaos.definitions.existing import today
 from chaos.opensearch.administration import create_index, delete_index
 from chaos.opensearch.views import await_green
 from chaos.target.labs.processes import wait_until
@@ -140,7 +142,9 @@ def test_an_experiment_is_planned_on_it_by_gets_alone(tiny, recorder: Recorder, 
         assert refused.keys() == {"shards", "no provider", "rung", "notes", "caps"}, refused
         assert refused["shards"] == "no active copy elsewhere of 1 shard of orders"
         accepted = "accept_unavailable: [{index: orders, owner: us, until: 2099-01-01}]\n"
-        file.write_text(file.read_text().replace("rung: observe", f"{accepted}rung: zone\nuntil: 2099-01-01"))
+        file.write_text(
+            file.read_text().replace("rung: observe", f"{accepted}rung: zone\nuntil: {today() + timedelta(days=300)}")
+        )
         code, output = cli("plan", DATA / "slow.yaml", "--on", file)
         assert code == 2 and "REFUSED  5 reasons" in output and "REFUSED  phase slow" not in output, output
         assert output.count("no provider: network.latency") == 3 and "what FIS made of it" in output, output

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from clusterkit import (
 )
 from relays import Doors, doors
 
+from chaos.definitions.existing import today
 from chaos.opensearch.administration import create_index, delete_index, set_weights, weights
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.target.labs.local import LocalLab
@@ -43,7 +45,7 @@ CALLED = {"a": "b", "b": "c", "c": "a"}
 """Zone of experiments → what a cluster calls it."""
 STANDBY = {"a": "b", "b": "a", "c": "c"}
 """The same of one whose zone c is its standby."""
-FOREVER = "rung: zone\nuntil: 2099-01-01\n"
+FOREVER = f"rung: zone\nuntil: {today() + timedelta(days=300)}\n"
 ALLOCATION = "cluster.routing.allocation.enable"
 HELD = "  held: {for: %s, inject: {settings.change: {scope: cluster, settings: {" + ALLOCATION + ": none}}}}\n"
 EXPERIMENT = """apiVersion: opensearch-chaos/v1

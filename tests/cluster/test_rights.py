@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from clusterkit import DATA, cli, findings, kept_lab_id, run_folder
 from relays import Doors, doors
 
-from chaos.definitions.existing import load_existing
+from chaos.definitions.existing import load_existing, today
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.requests import GIVE_BACK
 from chaos.opensearch.rest import NodeClient
@@ -90,7 +91,7 @@ class Secured:
             "caps": {"requests": "100/s", "documents": 1000, "copies": 12},
             "settings": [ALLOCATION],
             "rung": "zone",
-            "until": "2099-01-01",
+            "until": (today() + timedelta(days=300)).isoformat(),
         }
         self.file = folder / "staging.yaml"
         self.file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items()))

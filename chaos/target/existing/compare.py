@@ -23,6 +23,8 @@ class Sign(StrEnum):
     """What a row says."""
 
     SAME = "same"
+    WARNING = "warning"
+    """True to the file, which leaves out something that people should agree on: it forbids nothing."""
     DIFFERS = "differs"
     """The file is not true: nothing may go by it."""
     BLOCKS = "blocks"
@@ -39,6 +41,11 @@ class Row:
     sign: Sign
     says: str
     remedy: str = ""
+
+    @property
+    def forbids(self) -> bool:
+        """Whether nothing may be changed while it is so."""
+        return self.sign not in (Sign.SAME, Sign.WARNING)
 
     def to_json(self) -> dict[str, str]:
         return {"what": self.what, "sign": self.sign.value, "says": self.says, "remedy": self.remedy}
@@ -62,7 +69,7 @@ def rows(target: Existing, seen: Seen, today: date) -> list[Row]:
 def refused(target: Existing, found: list[Row]) -> list[Row]:
     """The rows that keep the file from being used: it is not true, or what its rung allows could not be done now."""
     changes = target.written.rung in EXPIRING
-    return [row for row in found if row.sign is Sign.DIFFERS or (changes and row.sign is not Sign.SAME)]
+    return [row for row in found if row.sign is Sign.DIFFERS or (changes and row.forbids)]
 
 
 def _endpoints(file: ExistingFile, seen: Seen) -> Iterator[Row]:
@@ -226,7 +233,7 @@ def _foreign(file: ExistingFile) -> Row:
         return Row("foreign", Sign.SAME, f"runs end when your own traffic suffers: {file.foreign.says}")
     return Row(
         "foreign",
-        Sign.SAME,
+        Sign.WARNING,
         "nothing aborts when your own traffic suffers: it is only shown",
         "agree on foreign: {search: {slower: 3x, fewer: 50%}, indexing: {slower: 3x, fewer: 50%}, for: 10s}",
     )
@@ -242,8 +249,19 @@ def _rung(target: Existing, today: date) -> Row:
             f"{file.rung} ended on {file.until}: only {rung} is left",
             "agree on a new day and write it under until",
         )
+    if target.too_far(today):
+        return Row("rung", Sign.BLOCKS, *too_far(target))
     until = f", until {file.until}" if file.until else ""
     return Row("rung", Sign.SAME, f"{rung}{until}: {', '.join(RUNGS[: RUNGS.index(rung) + 1])} may be done")
+
+
+def too_far(target: Existing) -> tuple[str, str]:
+    """What is wrong with a rung that lasts for longer than people remember what they agreed on, and its remedy."""
+    file = target.written
+    return (
+        f"{file.rung} until {file.until} is more than a year away",
+        f"agree on it again within a year: write a day that is nearer under until, in {target.file}",
+    )
 
 
 def _row(what: str, wrong: list[str], well: str, remedy: str, sign: Sign = Sign.DIFFERS) -> Row:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from unit.run.test_reaching import TODAY, target, there
 from unit.test_pytest_plugin_on import CALM, KILL, OUT, ended, experiment
 
-from chaos.base.errors import Exit, InvalidInput, LabError
+from chaos.base.errors import Aborted, Exit, InvalidInput, LabError
 from chaos.base.paths import STATE_VARIABLE
 from chaos.commands import running_on
 from chaos.commands.running_on import runs_on
@@ -120,3 +122,41 @@ def test_a_dry_run_prints_plans_and_runs_nothing(runs: Ends, capsys: pytest.Capt
     assert runs(files=[experiment("one", OUT), experiment("two", CALM)], dry_run=True) == (Exit.PASS, [])
     out = capsys.readouterr().out
     assert "one on staging" in out and "two on staging" in out and out.count("at rung node: ") == 2
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+def test_above_one_node_the_person_at_the_terminal_says_yes_first(
+    runs: Ends, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    assert runs() == (Exit.PASS, ["one", "two", "three"])
+    said = capsys.readouterr()
+    assert "staging.yaml allows rung zone until 2027-01-31." in said.out
+    assert "one hits at worst: c-cm, c-data (rung zone is needed)" in said.out
+    assert said.err.startswith("Run on staging, which is cluster ") and said.err.count("[y/N]") == 1
+
+
+@pytest.mark.parametrize("answer", ["\n", "n\n", "", "yes please\n"])
+def test_what_is_no_yes_starts_nothing(runs: Ends, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    with pytest.raises(Aborted, match="nothing was started"):
+        runs()
+
+
+def test_nobody_is_asked_with_yes_without_a_terminal_for_a_plan_and_up_to_one_node(
+    runs: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert runs(yes=True)[0] is Exit.PASS
+    assert runs(dry_run=True, quiet=False) == (Exit.PASS, [])
+    target(tmp_path, "rung: node\nuntil: 2027-01-31\n")
+    assert runs(files=[experiment("two", CALM)])[0] is Exit.PASS
+    target(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert runs()[0] is Exit.PASS
+    assert "[y/N]" not in capsys.readouterr().err

@@ -15,9 +15,11 @@ from apart import examples
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from chaos.base.access import Access
 from chaos.base.errors import InvalidInput
 from chaos.commands.targets import drafted
 from chaos.definitions.existing import load_existing
+from chaos.run import reaching
 from chaos.target.existing import compare, draft
 from chaos.target.existing import seen as seen_module
 from chaos.target.existing.seen import Identity, Seen, SeenNode, identity_of, read
@@ -58,7 +60,7 @@ def rows(folder: Path, seen: Seen = SEEN, *changes: tuple[str, str]) -> dict[str
 
 def test_a_draft_is_true_and_allows_nothing_but_to_look(tmp_path: Path) -> None:
     found = rows(tmp_path)
-    assert {row.sign for row in found.values()} == {compare.Sign.SAME}
+    assert {row.sign for row in found.values() if row.what != "foreign"} == {compare.Sign.SAME}
     assert found["rung"].says == "observe: observe may be done"
     assert load_existing(tmp_path / "staging.yaml").written.zones.names == {
         "a": "eu-west-1a",
@@ -90,7 +92,7 @@ def test_a_draft_says_what_was_seen_whatever_names_somebody_chose(
     file = folder / "x.yaml"
     file.write_text(draft.draft(seen, [URL], {}, "x"))
     signs = {row.sign for row in compare.rows(load_existing(file), seen, TODAY)}
-    assert signs == {compare.Sign.SAME}
+    assert signs == {compare.Sign.SAME, compare.Sign.WARNING}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,67 @@ def test_what_blocks_refuses_only_what_would_change_something(tmp_path: Path) ->
 def test_an_expired_rung_leaves_only_looking(tmp_path: Path) -> None:
     found = rows(tmp_path, SEEN, ("rung: observe", "rung: zone\nuntil: 2026-11-24"))["rung"]
     assert found.sign is compare.Sign.BLOCKS and "only observe is left" in found.says
+
+
+@pytest.mark.parametrize(
+    ("rung", "until", "far"),
+    [
+        ("zone", "2027-11-26", False),
+        ("zone", "2027-11-27", True),
+        ("zone", "2099-01-01", True),
+        ("node", "2099-01-01", False),
+    ],
+)
+def test_a_rung_above_one_node_lasts_a_year_at_most(tmp_path: Path, rung: str, until: str, far: bool) -> None:
+    found = rows(tmp_path, SEEN, ("rung: observe", f"rung: {rung}\nuntil: {until}"))["rung"]
+    assert found.forbids is far
+    target = load_existing(tmp_path / "staging.yaml")
+    for needed in ("node", rung):
+        assert reaching.rung_row(target, needed, TODAY).forbids is far
+    if far:
+        assert found.says == f"zone until {until} is more than a year away"
+        assert "write a day that is nearer under until, in " in found.remedy and "staging.yaml" in found.remedy
+
+
+def test_a_file_without_a_limit_for_others_is_warned_of_and_forbids_nothing(tmp_path: Path) -> None:
+    found = rows(tmp_path, SEEN, ("rung: observe", "rung: zone\nuntil: 2026-12-31"))
+    target = load_existing(tmp_path / "staging.yaml")
+    assert found["foreign"].sign is compare.Sign.WARNING and "agree on foreign:" in found["foreign"].remedy
+    assert compare.refused(target, list(found.values())) == []
+    limited = "rung: zone\nuntil: 2026-12-31\nforeign: {search: {slower: 3x, fewer: 50%}}"
+    assert rows(tmp_path, SEEN, ("rung: observe", limited))["foreign"].sign is compare.Sign.SAME
+
+
+def test_a_draft_names_files_as_it_will_read_them_and_no_path_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the folder in which it lies, wherever the repository is; a home's own files by ``~``."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    repository = work / "chaos"
+    for folder in (home, repository / "certs", work / "shared"):
+        folder.mkdir(parents=True)
+    for file in (home / "key.pem", repository / "certs" / "ca.pem", work / "shared" / "password"):
+        file.touch()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(work)
+    monkeypatch.setattr("chaos.commands.access.reached", lambda url, **_: ("search.example", 9200, Access(tls=True)))
+    monkeypatch.setattr("chaos.target.existing.seen.look", lambda *_: SEEN)
+    options = {
+        "user": "chaos",
+        "password": "file:shared/password",
+        "ca": Path("chaos/certs/ca.pem"),
+        "certificate": str(repository / "certs" / "ca.pem"),
+        "key": str(home / "key.pem"),
+    }
+    made = drafted("https://search.example:9200", Path("chaos"), "staging", None, options)
+    text = made.read_text()
+    assert str(tmp_path) not in text
+    access = load_existing(made).access
+    assert (access.ca, access.key) == (
+        str(repository / "topologies" / "existing" / "../../certs/ca.pem"),
+        str(home / "key.pem"),
+    )
+    assert Path(str(access.password).removeprefix("file:")).resolve() == work / "shared" / "password"
 
 
 def test_zones_keep_their_own_names_where_these_are_letters(tmp_path: Path) -> None:
