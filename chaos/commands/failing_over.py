@@ -8,11 +8,13 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chaos.base.access import Whose
 from chaos.base.errors import InvalidInput
 from chaos.base.units import Duration, Malformed
 from chaos.commands.access import Authority, Certificate, Insecure, Key, Password, Profile, Region, User, reached
@@ -109,6 +111,10 @@ def failover(
     key: Key = None,
     sigv4: Region = None,
     aws_profile: Profile = None,
+    cluster_uuid: Annotated[
+        str | None, typer.Option(help="The only cluster that is spoken to, by its UUID …", show_default=False)
+    ] = None,
+    cluster_name: Annotated[str | None, typer.Option(help="… and by its name.", show_default=False)] = None,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="End when standard input does.")] = False,
     until_silent: Annotated[
         str | None, typer.Option(help="End when standard input does, or says nothing for so long.", show_default=False)
@@ -133,6 +139,13 @@ def failover(
     )
     if any(each[2] != access for each in nodes_at):
         raise InvalidInput("some URLs are http and others https", remedy="name all nodes alike")
+    if (cluster_uuid is None) != (cluster_name is None):
+        raise InvalidInput(
+            "--cluster-uuid and --cluster-name belong together",
+            remedy="give both, as GET / says them: a copied machine keeps its UUID",
+        )
+    if cluster_uuid is not None and cluster_name is not None:
+        access = replace(access, whose=Whose(cluster_uuid, cluster_name))
     policy = Policy(
         read_sustained=_seconds(read_after, "--read-after"),
         write_sustained=_seconds(write_after, "--write-after"),

@@ -69,6 +69,8 @@ def options(access: Access, zoning: Zoning) -> list[str]:
     given |= {"ca": access.ca if access.verify else None}
     found = [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]
     found += [] if access.verify else ["--insecure"]
+    if access.whose is not None:
+        found += ["--cluster-uuid", access.whose.uuid, "--cluster-name", access.whose.name]
     found += [] if zoning == Zoning() else ["--zone-attribute", zoning.attribute]
     return found + [word for zone, value in zoning.values.items() for word in ("--zone-name", f"{zone}={value}")]
 

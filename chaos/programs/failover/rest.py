@@ -59,18 +59,23 @@ class Api:
         """Raises InvalidInput when secrets, certificates or AWS credentials cannot be read."""
         access.check()
         self._access = access
-        self._clients: dict[str, NodeClient] = {}
+        self._clients: dict[tuple[str, str | None], NodeClient] = {}
         self._making = threading.Lock()
 
     def ask(self, node: Node, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
         """Never raises. ``timeout`` in seconds, for the whole call."""
-        return self.ask_at(node.address, method, path, body, timeout=timeout)
+        return self._ask(node.address, node.name, method, path, body, timeout=timeout)
 
     def ask_at(self, address: str, method: str, path: str, body: Any = None, *, timeout: float) -> Answer:
         """The same, of an address of which no node is known yet."""
+        return self._ask(address, None, method, path, body, timeout=timeout)
+
+    def _ask(
+        self, address: str, node: str | None, method: str, path: str, body: Any = None, *, timeout: float
+    ) -> Answer:
         began = time.monotonic()
         try:
-            status, data = self._client(address).request(method, path, body=body, whole=timeout)
+            status, data = self._client(address, node).request(method, path, body=body, whole=timeout)
         except ChaosError as error:  # secrets are read again for each address: one that is gone is no answer
             return Answer(0, None, time.monotonic() - began, str(error))
         except urllib3.exceptions.HTTPError as error:
@@ -82,12 +87,14 @@ class Api:
         seconds = time.monotonic() - began
         return Answer(status, data, seconds, f"HTTP {status} after {seconds * 1000:.0f} ms")
 
-    def _client(self, address: str) -> NodeClient:
+    def _client(self, address: str, node: str | None) -> NodeClient:
+        """Where the access is for one cluster, for this node of it alone."""
         with self._making:
-            if address not in self._clients:
+            if (address, node) not in self._clients:
                 host, _, port = address.rpartition(":")
-                self._clients[address] = NodeClient(Endpoint(host.strip("[]"), int(port)), access=self._access)
-            return self._clients[address]
+                access = self._access if node is None else self._access.only(node)
+                self._clients[address, node] = NodeClient(Endpoint(host.strip("[]"), int(port)), access=access)
+            return self._clients[address, node]
 
 
 def discover(api: Api, addresses: Sequence[str], zoning: Zoning, *, timeout: float) -> tuple[list[Node], str]:

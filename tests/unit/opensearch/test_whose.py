@@ -17,6 +17,7 @@ from chaos.base.netsock import Endpoint
 from chaos.load.clients import single
 from chaos.load.config import ClientHost, DriverConfig, OperationConfig, Target
 from chaos.opensearch.rest import NodeClient, opensearch
+from chaos.programs.failover.rest import Api, Node
 
 OURS = Access(whose=Whose("ours", "search-staging"))
 
@@ -163,3 +164,15 @@ def test_it_is_written_down_and_read_again(there: Somebody, tmp_path: Path) -> N
         access=OURS,
     )
     assert DriverConfig.model_validate_json(config.model_dump_json()).access == OURS
+
+
+def test_a_failover_controller_changes_nothing_on_another_cluster(there: Somebody) -> None:
+    host, port = there.server_address[:2]
+    api, node = Api(OURS), Node("a-data", "a", f"{host!s}:{port}", True, True)
+    there.who = (200, {"cluster_uuid": "ours", "cluster_name": "search-staging", "name": "a-data"})
+    assert api.ask(node, "PUT", "/_cluster/settings", {}, timeout=5.0).ok
+    for who in ({"cluster_uuid": "theirs", "name": "a-data"}, {"cluster_uuid": "ours", "name": "b-data"}):
+        there.who = (200, {"cluster_name": "search-staging", **who})
+        there.asked.clear()
+        assert api.ask(node, "PUT", "/_cluster/settings", {}, timeout=5.0).status == 0
+        assert {method for method, _ in there.asked} == {"GET"}

@@ -15,7 +15,7 @@ from fakes import ROOT
 from typer.main import get_command
 from unit.run.test_reaching import target
 
-from chaos.base.access import PLAIN, Access
+from chaos.base.access import PLAIN, Access, Whose
 from chaos.cli import app
 from chaos.definitions.experiment import Controller
 from chaos.opensearch.cluster import Zoning
@@ -49,6 +49,11 @@ SECURE = Access(
             replace(SECURE, verify=False, certificate=None, key=None, user=None, password=None),
             Zoning(),
             {"--insecure": None},
+        ),
+        (
+            Access(whose=Whose("u", "search staging")),
+            Zoning(),
+            {"--cluster-uuid": "u", "--cluster-name": "search staging"},
         ),
         (PLAIN, Zoning("zone", {"a": "eu-1a"}), {"--zone-attribute": "zone", "--zone-name": "a=eu-1a"}),
     ],
