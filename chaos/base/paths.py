@@ -120,8 +120,8 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 
 def make_folder(folder: Path, *parts: str) -> None:
-    """Make a folder that must not be there yet, with these folders in it; nobody else may write in it, whatever the
-    umask says. Folders above it are made where they are missing.
+    """Make a folder that must not be there yet, with these folders in it; only its owner may write in it, whatever
+    the umask says. Folders above it are made where they are missing.
 
     Raises OSError: FileExistsError where anything has its name, a link too, and PermissionError where a folder above it
     was planted (:func:`planted`).

@@ -32,7 +32,7 @@ def runs_on(
     yes: bool = False,
 ) -> Exit:
     """Run them one after the other; the worst outcome. ``topology``: what they were loaded with instead of their own.
-    ``yes``: whoever sits at the terminal is not asked.
+    ``yes``: without asking the person at the terminal first.
 
     Raises InvalidInput, before anything is changed there, with everything that forbids one of them; Aborted where the
     person at the terminal does not want it.
@@ -68,7 +68,7 @@ def runs_on(
 
 
 def ask(every: Sequence[Planned]) -> None:
-    """Above rung ``node`` the person at the terminal says yes first; where standard input is none, nobody is asked.
+    """Above rung ``node`` the person at the terminal says yes first; elsewhere there is no question.
 
     Raises Aborted where the answer is another one.
     """

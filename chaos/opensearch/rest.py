@@ -228,13 +228,29 @@ def only_of(kind: type[HTTPConnection], access: Access, *, each_change: bool = F
 
         def request(self, method: str, *args: Any, **options: Any) -> None:
             if each_change and method not in READS and self.sock is not None and not self._fresh:
-                if isinstance(self.timeout, int | float):
-                    self.sock.settimeout(self.timeout)
-                self._prove()
+                self._prove_again()
             try:
                 super().request(method, *args, **options)
             finally:  # where it connected, that was answered: this request was not
                 self._fresh = self._answered = False
+
+        def _prove_again(self) -> None:
+            """On a connection that was kept. One that its server ends, as balancers do after so many requests, makes room for a new one, which is asked as every new one is."""
+            if isinstance(self.timeout, int | float):
+                self.sock.settimeout(self.timeout)
+            self._answered = False
+            try:
+                why, ends = self._refused()
+            except TimeoutError as error:
+                self.close()
+                raise urllib3.exceptions.ConnectTimeoutError(self, f"{self.host} did not say whose it is") from error
+            except (OSError, HTTPException):
+                why, ends = None, True
+            if why is None and not ends:
+                self._answered = True
+                return
+            self.close()
+            self.connect()
 
         def _prove(self) -> None:
             """Raises what urllib3 raises where nobody takes a connection, and the connection is closed then."""

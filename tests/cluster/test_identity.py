@@ -18,9 +18,10 @@ import pytest
 from box.impostor import NAME, UUID, answers
 from cluster.test_on_existing import ALLOCATION, CALLED, HELD, OVER, There, taken_for_theirs
 from cluster.test_one_door import by_one_door
-from clusterkit import await_event, findings, in_effect, run_folder
+from clusterkit import Cli, await_event, findings, in_effect, run_folder
 
 from chaos.base.netsock import Endpoint
+from chaos.base.paths import STATE_VARIABLE
 from chaos.opensearch.views import administer
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
@@ -129,3 +130,22 @@ def test_the_load_stops_in_the_second_in_which_another_cluster_answers(there: Th
             path,
         )
     assert ALLOCATION not in str(administer(there.lab, "GET", "/_cluster/settings")[1]) and there.as_before()
+
+
+def test_of_two_runners_in_one_second_the_slower_is_refused_and_leaves_nothing(
+    there: There, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """From two machines, as the suite sees them: each has a state folder of its own."""
+    file = there.experiment(HELD % "4s" + OVER)
+    outs, runners = [tmp_path / "one", tmp_path / "two"], []
+    for number, out in enumerate(outs):
+        monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / f"state-{number}"))
+        runners.append(Cli("run", file, "--on", there.file, "--out", out))
+    ends = [running.end(240) for running in runners]
+    (_, output), out = next((end, out) for end, out in zip(ends, outs, strict=True) if end[0] == 2)
+    print(output)
+    assert "is under way" in output and "Traceback" not in output, output
+    assert not out.exists() or list(out.iterdir()) == []
+    other = next(end for end in ends if end[0] != 2)
+    assert other[0] in (0, 1, 3), other[1]
+    assert there.as_before()

@@ -35,7 +35,8 @@ class Balancer(ThreadingHTTPServer):
         self.status = 200
         self.asked: list[tuple[str, str, str]] = []
         """(UUID of the cluster that it went to, method, path)."""
-        self.connections = 0
+        self.connections = self.ends = 0
+        """How many there were; how many answers more say that theirs ends."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,6 +56,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.status)
         self.send_header("content-length", str(len(said)))
         self.send_header("content-type", "application/json")
+        if self.server.ends:
+            self.server.ends -= 1
+            self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(said)
 
@@ -189,6 +193,16 @@ def test_before_each_change_it_is_asked_and_nothing_is_sent_to_another(there: Ba
     there.choose = lambda method, path: OURS
     assert client.request("DELETE", "/oschaos-0123-load")[0] == 200
     client.close()
+
+
+def test_a_balancer_that_ends_a_connection_after_so_many_requests_costs_no_change(there: Balancer) -> None:
+    client = NodeClient(Endpoint("127.0.0.1", there.server_address[1]), access=Access(whose=WHOSE))
+    assert client.request("GET", "/_cluster/health")[0] == 200
+    for number in range(3):
+        there.ends = 1
+        assert client.request("PUT", "/_cluster/settings", body={})[0] == 200, number
+    client.close()
+    assert there.connections == 4 and [m for _, m, _ in there.asked].count("PUT") == 3
 
 
 def test_many_addresses_are_asked_less_often() -> None:
