@@ -235,7 +235,8 @@ def only_of(kind: type[HTTPConnection], access: Access, *, each_change: bool = F
                 self._fresh = self._answered = False
 
         def _prove_again(self) -> None:
-            """On a connection that was kept. One that its server ends, as balancers do after so many requests, makes room for a new one, which is asked as every new one is."""
+            """On a connection that was kept. One that its server ends, as balancers do after so many requests, makes
+            room for a new one, which is asked as every new one is."""
             if isinstance(self.timeout, int | float):
                 self.sock.settimeout(self.timeout)
             self._answered = False

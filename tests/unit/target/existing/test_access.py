@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from chaos.base.access import Access
+from chaos.base.access import Access, Whose
+from chaos.base.addresses import Address
 from chaos.target.existing.target import ExistingTarget
 
 
@@ -24,9 +25,8 @@ def test_all_connections_share_one_access_and_its_context(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(ssl, "create_default_context", counted)
     target = object.__new__(ExistingTarget)
-    identity = SimpleNamespace(cluster_uuid="u", cluster_name="n")
-    target.target = SimpleNamespace(access=Access(tls=True), written=SimpleNamespace(identity=identity))  # type: ignore[assignment]
-    contexts = {id(target.access_to(node).context) for node in ("a", "b", "a")} | {id(target.access.context)}
+    target.target = SimpleNamespace(bound=Access(tls=True, whose=Whose("u", "n")))  # type: ignore[assignment]
+    target._addresses = dict.fromkeys("ab", Address(True, "127.0.0.1", 9200))
+    contexts = {id(target.access_to(node).context) for node in ("a", "b", "door", "a")} | {id(target.access.context)}
     assert len(contexts) == len(made) == 1
-    whose = target.access.whose
-    assert whose is not None and (whose.uuid, whose.name) == ("u", "n")
+    assert [target.access_to(node).whose for node in ("a", "door")] == [Whose("u", "n", "a"), Whose("u", "n")]
