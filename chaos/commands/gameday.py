@@ -315,9 +315,10 @@ def _ended(day: GameDay, board: Board) -> list[str]:
 
 
 def gameday_forget(file: File) -> None:
-    """Take away what game days keep on the cluster, but for the consent: days held, used approvals, holds.
+    """Take away what game days keep on the cluster: days held, holds, used approvals that have expired.
 
-    Refused while a day is under way. After it, a day could be held twice, and an approval be used again.
+    The consent stays, and so does each used approval until it expires: it is for one day only. Refused while a day is
+    under way. After it, a day could be held twice, with another approval.
     """
     from chaos.campaign.gamedays.board import LOCK
     from chaos.definitions.gameday import load_gameday
@@ -325,7 +326,10 @@ def gameday_forget(file: File) -> None:
     board = _board(load_gameday(file))
     if board.exists() and board.get(LOCK) is not None:
         raise InvalidInput("a game day is under way there", remedy="wait for its end, or stop it")
-    say(f"{board.forget()} documents taken away")
+    gone, kept = board.forget(_now())
+    say(f"{plural(gone, 'document')} taken away")
+    if kept:
+        say(f"{plural(kept, 'used approval')} left until the signatures expire: each is for one day only")
 
 
 # ---- after it, and around it ---------------------------------------------------------------------------

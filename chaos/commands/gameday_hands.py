@@ -75,6 +75,7 @@ class TargetHands:
         return self._experiments
 
     def plans(self) -> list[dict[str, Any]]:
+        from chaos.campaign.gamedays import decided
         from chaos.run import plan
 
         experiments = self.experiments()
@@ -85,6 +86,7 @@ class TargetHands:
             said = made.to_json()
             said["refused"] += [{"where": where, **row.to_json()} for where, row in beside]
             said["digest"] = plan.digest(experiment)
+            said["files"] = decided.of_experiment(experiment)
             said["longest"] = float(experiment.guards.max) + SETTLES_SECONDS
             found.append(said)
         return found

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.campaign.gamedays import approval
+from chaos.definitions.existing import Existing, ExistingFile
 from chaos.definitions.gameday import GameDay, GameDayFile
 
 NODES: dict[str, dict[str, str]] = {
@@ -15,7 +16,7 @@ NODES: dict[str, dict[str, str]] = {
     "id-b-1": {"name": "es-b-1", "zone": "b"},
     "id-c-1": {"name": "es-c-1", "zone": "c"},
 }
-CAPS = {"requests": 200.0, "documents": 10000, "copies": 9}
+CAPS = {"requests": "200/s", "documents": 10000, "copies": 9}
 
 
 def ssh_keygen(*arguments: str | Path) -> None:
@@ -84,12 +85,32 @@ def plan(name: str = "zone-dark", **changes: Any) -> dict[str, Any]:
     }
 
 
+def target_in(
+    folder: Path, *, uuid: str = "uuid-staging", caps: Mapping[str, Any] | None = CAPS, **changes: Any
+) -> Existing:
+    """The cluster on which the day would be held. ``changes``: parts of its file that are others."""
+    written: dict[str, Any] = {
+        "apiVersion": "opensearch-chaos/v1",
+        "kind": "existing",
+        "name": "staging",
+        "endpoints": ["http://127.0.0.1:9"],
+        "identity": {"cluster_uuid": uuid, "cluster_name": "staging"},
+        "opensearch": "3.8.0",
+        "zones": {"names": {"a": "za"}},
+        "nodes": {"es-a-1": {"zone": "a", "roles": ["data"]}},
+        "caps": caps,
+        **changes,
+    }
+    return Existing(file="staging.yaml", folder=folder, written=ExistingFile.model_validate(written))
+
+
 def wanted(
     day: GameDay,
     *plans: Mapping[str, Any],
     nodes: Mapping[str, Mapping[str, str]] = NODES,
     uuid: str = "uuid-staging",
     caps: Mapping[str, Any] | None = CAPS,
+    target: Existing | None = None,
 ) -> dict[str, Any]:
     """What is to be approved of a day."""
-    return approval.content(day, plans or (plan(),), nodes, cluster_uuid=uuid, cluster_name="staging", caps=caps)
+    return approval.content(day, plans or (plan(),), nodes, target or target_in(day.folder, uuid=uuid, caps=caps))

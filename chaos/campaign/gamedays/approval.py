@@ -1,7 +1,7 @@
 """Approvals of a game day: signatures of people over one statement of what is done to whom, by ``ssh-keygen -Y``.
 
-A statement is canonical JSON of everything that the day comes to on its cluster (:func:`content`), with a nonce, when
-it was made and until when it holds. Its digest leaves these three out: it is what must be equal when the content is
+A statement is canonical JSON of everything that the day comes to on its cluster (:func:`content`), with all that its
+file and its target's say (:mod:`.decided`), a nonce, when it was made and until when it holds. Its digest leaves these three out: it is what must be equal when the content is
 computed again. In the approvals folder lie ``<digest12>-<nonce>.json``, whose very bytes are signed, and
 ``<digest12>-<nonce>.<principal>.sig`` of each person. The names of files are for people; nothing is believed of them.
 
@@ -30,11 +30,19 @@ from typing import Any
 from chaos.base.errors import InvalidInput, MissingPrerequisite
 from chaos.base.paths import fsync_folder, write_atomically
 from chaos.base.text import listed, one_line, plural, printable
+from chaos.campaign.gamedays import decided
 from chaos.campaign.gamedays.record import canonical, plain
+from chaos.definitions.existing import Existing
 from chaos.definitions.gameday import GameDay
 from chaos.opensearch.rest import UNREADABLE
 
-FORMAT = "opensearch-chaos/approval/v1"
+FORMAT = "opensearch-chaos/approval/v2"
+OLD = ("opensearch-chaos/approval/v1",)
+"""Forms that cover less than is covered now: no signature over one counts."""
+OUTDATED = (
+    "was made by an older version and covers too little of the target and of the files that decide: "
+    "have it approved anew (opensearch-chaos gameday approve)"
+)
 NAMESPACE = "opensearch-chaos-gameday"
 """What a signature is for, so that one over anything else is none."""
 OF_EACH = ("nonce", "made", "until")
@@ -47,6 +55,8 @@ SECONDS = 10.0
 """For ssh-keygen to verify; to sign it may wait for a person."""
 SHOWN = 3
 """Approvals of other plans that a refusal names at most: the newest."""
+DIFFERENCES = 12
+"""Places of two files that differ, of which a refusal tells at most."""
 
 
 # ---- the statement -------------------------------------------------------------------------------------------
@@ -62,17 +72,18 @@ def content(
     day: GameDay,
     plans: Sequence[Mapping[str, Any]],
     node_ids: Mapping[str, Mapping[str, str]],
-    *,
-    cluster_uuid: str,
-    cluster_name: str,
-    caps: Mapping[str, Any] | None,
+    target: Existing,
 ) -> dict[str, Any]:
-    """What is approved. Pure.
+    """What is approved. It reads the files that day and target name, and asks no cluster.
 
-    ``plans``: of each experiment in order, what ``plan --on FILE --json`` says of it, and its ``digest`` beside.
-    ``node_ids``: name and zone of each node by its persistent id. ``caps``: the target's, None where it allows no load.
+    ``plans``: of each experiment in order, what ``plan --on FILE --json`` says of it, with its ``digest`` and its
+    ``files`` (:func:`.decided.of_experiment`). ``node_ids``: name and zone of each node by its persistent id.
     """
-    written, window = day.written, day.written.window
+    written, window, identity = day.written, day.written.window, target.written.identity
+    caps = target.written.caps
+    decides = decided.of(day, target)
+    for plan in plans:
+        decides["files"].update(plan.get("files", {}))
     if len(plans) != len(written.experiments):
         raise ValueError(f"{len(plans)} plans for {len(written.experiments)} experiments")
     made = {
@@ -81,8 +92,8 @@ def content(
         "owner": written.owner,
         "hypothesis": written.hypothesis,
         "digest": file_digest(day, [plan["digest"] for plan in plans]),
-        "cluster_uuid": cluster_uuid,
-        "cluster_name": cluster_name,
+        "cluster_uuid": identity.cluster_uuid,
+        "cluster_name": identity.cluster_name,
         "nodes": {each: {"name": node["name"], "zone": node["zone"]} for each, node in node_ids.items()},
         "window": {
             "zone": window.zone,
@@ -92,7 +103,7 @@ def content(
             "last_start": None if window.last_start is None else f"{window.last_start:%H:%M}",
         },
         "bounds": {"day": written.bounds.day.text, "abort": written.bounds.abort.text},
-        "caps": caps,
+        "caps": None if caps is None else caps.model_dump(mode="json"),
         "experiments": [
             {
                 "name": plan["experiment"],
@@ -106,8 +117,15 @@ def content(
             for step, plan in zip(written.experiments, plans, strict=True)
         ],
         "people": written.people,
+        "decides": decides,
     }
     return dict(plain(made))
+
+
+def edited(content: Mapping[str, Any], day: GameDay, target: Existing) -> list[str]:
+    """What day, target and the files that they name say otherwise than was approved, in words."""
+    now = plain(decided.of(day, target))
+    return [printable(each) for each in _changed_decisions(content["decides"], now, whole=False)]
 
 
 def statement(content: Mapping[str, Any], made: datetime, until: datetime, nonce: str) -> dict[str, Any]:
@@ -160,9 +178,22 @@ def _words(said: Mapping[str, Any]) -> Iterator[str]:
             for step in each["steps"]:
                 if step["phase"] == phase:
                     yield from _step(step)
+    yield from _decides(said["decides"])
     yield f"signatures: {plural(said['people'], 'person', 'different people')}"
     yield f"made {said['made']}, holds until {said['until']}, for one day only (nonce {said['nonce']})"
     yield f"digest of all this: {digest_of(said)}"
+
+
+def _decides(decides: Mapping[str, Any]) -> Iterator[str]:
+    """All that the files say, place by place: no field of theirs is left out."""
+    for key, says in (("target", "the target's file says"), ("gameday", "the game day's file says")):
+        yield f"{says}:"
+        yield from (f"  {place}: {value}" for place, value in decided.lines(decides[key]))
+    yield "files whose content is approved too:"
+    found = [f"  {place} ({value})" for place, value in sorted(decides["files"].items())]
+    yield from found or ["  none"]
+    yield "not covered:"
+    yield from (f"  {each}" for each in decided.NOT_COVERED)
 
 
 def _caps(caps: Mapping[str, Any] | None) -> str:
@@ -224,8 +255,32 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
         if before[key] != after[key]:
             yield f"its {key} {'are others' if key == 'bounds' else 'is another'}"
             edited = True
+    decides = list(_changed_decisions(before["decides"], after["decides"]))
+    edited = edited or bool(decides)
+    yield from decides
     if before["digest"] != after["digest"] and not edited:
         yield "the game day's file was edited"
+
+
+TOLD = {"gameday": ("window.", "bounds.", "owner", "hypothesis"), "target": ("caps.", "identity.")}
+"""Places that :func:`_changed` tells of in words of their own."""
+
+
+def _changed_decisions(before: Mapping[str, Any], after: Mapping[str, Any], *, whole: bool = True) -> Iterator[str]:
+    """``whole``: files of experiments too, and what :data:`TOLD` leaves to others is left to them."""
+    found = []
+    for key, whose in (("target", "the target's"), ("gameday", "the game day's")):
+        for place, was, now in decided.differs(before[key], after[key]):
+            if not (whole and place.startswith(TOLD[key])):
+                found.append(f"{whose} {place} is {now or 'not there'} and was {was or 'not there'}")
+    was_files, now_files = before["files"], after["files"]
+    for place in dict.fromkeys((*was_files, *now_files)):
+        if was_files.get(place) != now_files.get(place) and (whole or place.startswith(("gameday.", "target."))):
+            state = "is gone" if now_files.get(place, decided.ABSENT) == decided.ABSENT else "has another content"
+            found.append(f"the file of {place} {state}")
+    yield from found[:DIFFERENCES]
+    if len(found) > DIFFERENCES:
+        yield f"and {len(found) - DIFFERENCES} more"
 
 
 def strangers(content: Mapping[str, Any], node_ids: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -329,13 +384,15 @@ def _read(path: Path) -> _Read:
         raw = _bytes(path, LARGEST_STATEMENT)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
+    old = False
     try:
         data = json.loads(raw)
+        old = isinstance(data, dict) and data.get("format") in OLD
         if not isinstance(data, dict) or data["format"] != FORMAT or NONCE.fullmatch(data["nonce"]) is None:
             raise ValueError
         made, until, same = _moment(data["made"]), _moment(data["until"]), canonical(data) == raw
     except UNREADABLE:
-        raise ValueError("is no statement of a game day") from None
+        raise ValueError(OUTDATED if old else "is no statement of a game day") from None
     if not same:
         raise ValueError("is not as it was made: it was edited")
     return _Read(path.name, raw, data, made, until, digest_of(data))

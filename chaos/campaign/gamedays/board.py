@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
@@ -128,15 +129,19 @@ class Board:
             hits = answer["hits"]["hits"]
             return {str(hit["_id"]): hit["_source"] for hit in hits if str(hit["_id"]).startswith(beginning)}
 
-    def forget(self) -> int:
-        """Delete all documents of game days but the consent, by their ids; returns how many. The index stays: it
-        cannot be deleted on the condition that nothing was written to it meanwhile."""
+    def forget(self, now: datetime) -> tuple[int, int]:
+        """Take documents of game days away by their ids, and leave the consent, and each approval that was used and has
+        not expired by ``now``: else its signatures would hold for a second day. The index stays, it may be anybody's.
+
+        How many were taken away, and how many used approvals were left.
+        """
         if not self.exists():
-            return 0
-        ours = [id for id in self.every(GAMEDAY) if id != CONSENT]
-        for id in ours:
+            return 0, 0
+        ours = {id: source for id, source in self.every(GAMEDAY).items() if id != CONSENT}
+        kept = {id for id, source in ours.items() if id.startswith(used_id("")) and not _expired(source, now)}
+        for id in ours.keys() - kept:
             self.remove(id)
-        return len(ours)
+        return len(ours) - len(kept), len(kept)
 
     def _written(self, path: str, id: str, source: Mapping[str, Any]) -> Doc | None:
         status, answer = self._ask("PUT", path, json.loads(json.dumps(dict(source))))
@@ -305,3 +310,11 @@ def hold_id(gameday: str) -> str:
 def used_id(nonce: str) -> str:
     """Of the document that says that an approval is used up."""
     return f"{GAMEDAY}used-{nonce}"
+
+
+def _expired(used: Mapping[str, Any], now: datetime) -> bool:
+    """Whether no signature over it can hold any more. One that says no end (older versions wrote none) never does."""
+    try:
+        return datetime.fromisoformat(str(used["until"])) <= now
+    except (KeyError, ValueError, TypeError):
+        return False

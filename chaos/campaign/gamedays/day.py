@@ -30,7 +30,7 @@ from chaos.campaign.gamedays.board import CONSENT, DAYS, STOP, Board, Held, Lock
 from chaos.campaign.gamedays.gate import Gate
 from chaos.campaign.gamedays.gates import OVER, UNDER_WAY
 from chaos.campaign.gamedays.outside import Outside
-from chaos.campaign.gamedays.record import Record
+from chaos.campaign.gamedays.record import FILE, Record, read
 from chaos.campaign.gamedays.stopping import Bound, WindowEnd, Wish
 from chaos.definitions.existing import Existing
 from chaos.definitions.gameday import GameDay, Step
@@ -38,6 +38,8 @@ from chaos.run.guards import Guard, StopFile
 from chaos.run.options import Permits, Stage
 from chaos.target.existing.target import ExistingTarget
 
+USED = "approval.used"
+"""Kind of the line that says that an approval is used up."""
 OUTCOMES = {
     Exit.PASS: "pass",
     Exit.WEAKNESS: "weakness",
@@ -98,16 +100,16 @@ class Hands(Protocol):
 
 def content_of(day: GameDay, hands: Hands, plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is approved, as it is now. Raises ChaosError."""
-    file = hands.target().written
-    caps = None if file.caps is None else file.caps.model_dump(mode="json")
-    return approval.content(
-        day,
-        plans,
-        hands.node_ids(),
-        cluster_uuid=file.identity.cluster_uuid,
-        cluster_name=file.identity.cluster_name,
-        caps=caps,
-    )
+    return approval.content(day, plans, hands.node_ids(), hands.target())
+
+
+def used_in(folder: Path) -> set[str]:
+    """Nonces of approvals that days were begun with, by the records below ``folder``. What cannot be read says none."""
+    found = set()
+    for file in folder.glob(f"*/{FILE}"):
+        with suppress(ChaosError, OSError):
+            found |= {str(line.get("nonce")) for line in read(file) if line.get("kind") == USED}
+    return found
 
 
 class Refused(Exception):
@@ -313,10 +315,11 @@ class Day:
         assert board is not None and self._held is not None and self._held.closes is not None
         digest, now = approval.digest_of(content), self.now()
         if written.allowed_signers is not None:
-            used = [id.removeprefix(used_id("")) for id in board.every(used_id(""))]
+            used = {id.removeprefix(used_id("")) for id in board.every(used_id(""))} | self._used_here()
             found = approval.standing(self.day, content, now, used)
             if isinstance(found, approval.Approved):
-                self._approved = {"nonce": found.nonce, "content": content, "digest": digest}
+                until = found.until.isoformat()
+                self._approved = {"nonce": found.nonce, "until": until, "content": content, "digest": digest}
                 self._note("approval", people=list(found.people), digest=digest, until=found.until.isoformat())
                 self._pass([Gate("approval", True, f"{listed(list(found.people))} approved exactly this")])
             else:
@@ -391,12 +394,17 @@ class Day:
         if board.create(day_id(self.day.name, str(self._held.day)), source) is None:
             raise Held(f"{self.day.name} of {self._held.day} was begun by another firing")
         nonce = self._approved["nonce"]
-        if (
-            nonce is not None
-            and board.create(used_id(nonce), {"gameday": self.day.name, "day": str(self._held.day)}) is None
-        ):
+        if nonce is None:
+            return
+        used = {"gameday": self.day.name, "day": str(self._held.day), "until": self._approved["until"]}
+        if board.create(used_id(nonce), used) is None:
             board.remove(day_id(self.day.name, str(self._held.day)))
             self._pass([Gate("approval", False, "this approval is used up", "have it approved anew")])
+        self._note(USED, nonce=nonce, until=self._approved["until"], says="the approval is used up by this day")
+
+    def _used_here(self) -> set[str]:
+        """Nonces that days of this runner have used, by their records: the cluster's own documents may be gone."""
+        return used_in(self.record.path.parent.parent)
 
     # ---- what is done --------------------------------------------------------------------------
 
@@ -552,6 +560,8 @@ class Day:
             if all(gate.ok for gate in found):
                 strangers = approval.strangers(self._approved["content"], self.hands.node_ids())
                 found.append(Gate("nodes", not strangers, "; ".join(strangers) or "no other node than was approved"))
+                edited = approval.edited(self._approved["content"], self.day, self.hands.target())
+                found.append(Gate("files", not edited, "; ".join(edited) or "they are as they were approved"))
                 asked = self._asked_ticket(self._approved["digest"])
                 found += [Gate("ticket", asked.ok, asked.says)] if asked is not None else []
         except ChaosError as error:

@@ -98,6 +98,10 @@ class Record:
             ) from error
 
     @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
     def head(self) -> str:
         """The hash of the last line."""
         return self._head

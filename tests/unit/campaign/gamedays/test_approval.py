@@ -318,7 +318,7 @@ def test_a_statement_that_was_edited_is_not_believed(team: Team) -> None:
             "experiment zone-dark makes other moves in phase dark$",
         ),
         (
-            lambda day: wanted(day, caps={**CAPS, "requests": 900.0}),
+            lambda day: wanted(day, caps={**CAPS, "requests": "900/s"}),
             "the load was .* 200 requests per second at most and is .* 900 requests per second at most",
         ),
         (lambda day: wanted(day, caps=None), "at most and is none"),
@@ -328,7 +328,7 @@ def test_a_statement_that_was_edited_is_not_believed(team: Team) -> None:
             lambda day: wanted(
                 day_in(day.folder, guards={"users": {"counts": "outcome", "program": {"run": ["false"]}}})
             ),
-            "not for this: the game day's file was edited$",
+            "not for this: the game day's guards.users.program.run is false and was true$",
         ),
     ],
 )
@@ -338,6 +338,22 @@ def test_another_plan_is_named_by_what_differs(team: Team, now: Callable[[GameDa
     (reason,) = refused(day, now(day))
     assert reason.startswith(f"{file.name} is not for this: ")
     assert re.search(says, reason), reason
+
+
+def test_an_approval_of_an_older_version_covers_too_little_and_says_so(team: Team) -> None:
+    day = day_in(team.folder)
+    content = wanted(day)
+    old = {key: value for key, value in content.items() if key != "decides"}
+    offer = approval.Offer(
+        approval.statement({**old, "format": "opensearch-chaos/approval/v1"}, NOW, LATER, NONCE),
+        team.folder / "approvals" / "old.json",
+        (),
+    )
+    approve(day, offer, team.alice, NOW)
+    assert refused(day, content, NOW) == [
+        "old.json was made by an older version and covers too little of the target and of the files that decide: "
+        "have it approved anew (opensearch-chaos gameday approve)"
+    ]
 
 
 def test_the_folder_and_the_signers_must_be_readable(team: Team) -> None:
@@ -456,7 +472,9 @@ def test_any_change_of_the_content_is_another_digest_and_has_words(data: st.Data
 def test_what_a_person_reads_has_all_that_they_answer_for(team: Team) -> None:
     day = day_in(team.folder, rung="zone")
     shown = in_words(approval.statement(wanted(day), NOW, LATER, NONCE))
-    assert shown == (
+    first, _, rest = shown.partition("the target's file says:\n")
+    files, _, last = rest.rpartition("signatures: ")
+    assert first == (
         f"""game day staging-tuesday, for which team-search <search@example.com> answers
 believed: nobody notices that a zone is gone
 cluster: staging (uuid-staging)
@@ -479,7 +497,11 @@ experiment 1: zone-dark
     hold for 2m
   phase after: hits at worst no node
     undo all
-signatures: 2 different people
+"""
+    )
+    assert "  prefix: oschaos-\n" in files and "  experiments.0.rung: zone\n" in files  # all of it: test_decided.py
+    assert last == (
+        f"""2 different people
 made 2026-11-26T09:00:00Z, holds until 2026-11-27T09:00:00Z, for one day only (nonce {NONCE})
 digest of all this: {digest_of(wanted(day))}
 """

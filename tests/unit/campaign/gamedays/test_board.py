@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from chaos.campaign.gamedays import board
 from chaos.campaign.gamedays.board import ABORT_SECONDS, CONSENT, LOCK, TTL_SECONDS, Board, Held, Lock
 from chaos.opensearch import views
 from chaos.run.noted import Notes
+
+NOW = datetime(2026, 11, 26, 10, 0, tzinfo=UTC)
 
 
 class Clock:
@@ -175,7 +178,18 @@ def test_documents_of_days_are_no_notes_of_runs(cluster: WithDocuments) -> None:
     assert there.create(board.day_id("x", "2026-11-26"), {"state": "under way"}) is None
     assert Notes(made, INDEX).standing() == {}
     assert list(there.every("gameday-day-")) == ["gameday-day-x-2026-11-26"]
-    assert there.forget() == 1 and list(cluster.documents) == [CONSENT], "the consent is its operators'"
+    assert there.forget(NOW) == (1, 0) and list(cluster.documents) == [CONSENT], "the consent is its operators'"
     cluster.documents.clear()
     there.put(board.hold_id("x"), {"why": "dirty"})
-    assert there.forget() == 1 and INDEX in cluster.indices and cluster.documents == {}
+    assert there.forget(NOW) == (1, 0) and INDEX in cluster.indices, "the index stays: others may have written to it"
+
+
+def test_a_used_approval_is_forgotten_once_its_signatures_have_expired(cluster: WithDocuments) -> None:
+    made: Any = cluster
+    there = Board(made, INDEX)
+    there.make()
+    for nonce, used in (("a", NOW - timedelta(seconds=1)), ("b", NOW + timedelta(seconds=1)), ("c", None)):
+        there.put(board.used_id(nonce), {"day": "x"} | ({} if used is None else {"until": used.isoformat()}))
+    assert there.forget(NOW) == (1, 2)
+    assert set(cluster.documents) == {board.used_id("b"), board.used_id("c")}
+    assert there.forget(NOW + timedelta(seconds=1)) == (1, 1)

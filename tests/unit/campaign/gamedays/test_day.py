@@ -321,6 +321,41 @@ def test_an_approval_is_used_once(firing: Firing, approved: list[Any], monkeypat
     assert day_id("staging", "2026-12-03") not in firing.cluster.documents
 
 
+def test_an_approval_is_used_once_though_the_cluster_forgot_it(firing: Firing, approved: list[Any]) -> None:
+    """The notes of the cluster are deleted between two firings: the runner's own record knows."""
+    assert firing.fire() is Exit.PASS
+    (line,) = firing.lines("approval.used")
+    consent = firing.cluster.documents[CONSENT]
+    firing.cluster.documents.clear()
+    firing.cluster._keep(CONSENT, consent)
+    assert days.used_in(firing.folder) == {line["nonce"]}
+    assert firing.fire() is Exit.PASS, "with another approval: the fixture makes one whose nonce is not used"
+    assert firing.lines("approval.used")[0]["nonce"] != line["nonce"]
+
+
+def test_forget_keeps_what_was_used(firing: Firing, approved: list[Any]) -> None:
+    approved.append(Approved(("ann",), ("k",), "d", NOW, NOW + timedelta(days=3), "ab" * 8, "x.json"))
+    assert firing.fire() is Exit.PASS
+    assert Board(firing.cluster, INDEX).forget(firing.now) == (1, 1)  # type: ignore[arg-type]
+    other = Firing(firing.folder / "another-runner", firing.cluster, preflight={"stable": "1ms"})
+    assert other.fire() is Exit.USAGE and "used up" in other.refused[0]
+
+
+def test_what_was_approved_is_exchanged_while_a_run_is_under_way(firing: Firing) -> None:
+    """Between the gates before an experiment and a later phase of it."""
+    target = Path(firing.day.target)
+
+    def exchanged(number: int, permits: Permits) -> None:
+        target.write_text(TARGET.replace("http://127.0.0.1:9}", "http://127.0.0.1:10}"))
+
+    firing.hands.while_running = exchanged
+    assert firing.fire() is Exit.ABORTED
+    assert firing.hands.ran == ["0"]
+    assert firing.refused == [
+        "phase later of one, files: the target's nodes.es-a.url is http://127.0.0.1:10 and was http://127.0.0.1:9"
+    ]
+
+
 def midway(firing: Firing, work: Callable[[], object]) -> Exit:
     """Fire it; ``work`` is done in the first experiment, before its fault is in effect."""
     firing.hands.while_running = lambda number, permits: work() if number == 0 else None
