@@ -4,10 +4,12 @@ A line of ``history/slis.jsonl``: ``t`` (when it was asked, CLOCK_MONOTONIC ns),
 (None: there is none), ``at`` (for which moment it was evaluated, by the server's clock), ``took_ms``, and without a
 value ``why`` in our words and ``said`` in those of others. The words of others may hold any name of theirs.
 
-A value counts only when it is one finite number, in time, and fresh. An instant query says for which moment it was
-evaluated and not how old its samples are: by default Prometheus looks back 5 minutes for them. So it is told how far it
-may look (``lookback_delta``), and it is found out whether it goes by that: one that knows the parameter refuses
-nonsense in it. Where it does not (Prometheus 2.42, for one), the experiment has to say how old the data is (``fresh``).
+A value counts only when it is one finite number, in time, and fresh. It was evaluated now, by our clock
+(:mod:`chaos.base.ages`): a Prometheus whose clock is elsewhere, or a cache, answers of another time. An instant query
+says for which moment it was evaluated and not how old its samples are: by default Prometheus looks back 5 minutes for
+them. So it is told how far it may look (``lookback_delta``), and it is found out whether it goes by that: one that
+knows the parameter refuses nonsense in it. Where it does not (Prometheus 2.42, for one), the experiment has to say how
+old the data is (``fresh``).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from urllib.parse import urlencode
 import urllib3
 
 from chaos.base.access import distrust, secret
+from chaos.base.ages import CLOCKS_SECONDS, untimely
 from chaos.base.console import Reporter
 from chaos.base.errors import InvalidInput
 from chaos.base.netsock import Endpoint
@@ -108,10 +111,13 @@ def _error(body: Any) -> str:
 class Asker:
     """One SLI's questions. For one thread. Raises InvalidInput when secrets or files of its access cannot be read."""
 
-    def __init__(self, sli: Sli, folder: Path, *, deadline: float | None = None) -> None:
+    def __init__(
+        self, sli: Sli, folder: Path, *, deadline: float | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
         """``folder``: the experiment's, beside which its files are. ``deadline``: seconds for one answer with what is
-        asked beside it; default :data:`DEADLINE_SECONDS`, less where the next question is due sooner."""
-        self._sli = sli
+        asked beside it; default :data:`DEADLINE_SECONDS`, less where the next question is due sooner. ``clock``: epoch
+        seconds."""
+        self._sli, self._clock = sli, clock
         self._deadline = min(float(sli.every), DEADLINE_SECONDS) if deadline is None else deadline
         host, port, self._path = sli.server
         access = sli.reached(folder)
@@ -131,11 +137,18 @@ class Asker:
             self.looks_back = self._goes_by_it(until)
         if answer.value is None:
             return answer
+        if (elsewhen := self._elsewhen(answer)) is not None:
+            return replace(answer, value=None, why=elsewhen)
         if self._last == answer.at:
             return replace(answer, value=None, why="the same answer as before, evaluated at the same moment")
         self._last = answer.at
         why = self._stale(until)
         return answer if why is None else replace(answer, value=None, why=why.why, said=why.said, wrong=why.wrong)
+
+    def _elsewhen(self, answer: Answer) -> str | None:
+        """Why an answer is not of now by the server's own clock; None: it is."""
+        when = "at no known time" if answer.at is None else untimely(answer.at, self._clock())
+        return None if when is None else f"it was evaluated {when}: its clock or ours is wrong, or a cache answers"
 
     def _stale(self, until: float) -> Answer | None:
         """Why a value is not known to be fresh; None where it is."""
@@ -147,6 +160,10 @@ class Asker:
         age = self._get(self._sli.fresh, until)
         if age.value is None:
             return replace(age, why=f"nobody knows how old its data is: {age.why}")
+        if (elsewhen := self._elsewhen(age)) is not None:
+            return replace(age, why=f"nobody knows how old its data is: {elsewhen}")
+        if age.value < -CLOCKS_SECONDS:
+            return Answer(why="its data is of the future", said=f"{-age.value:.0f} s from now")
         if age.value > self._sli.oldest:
             return Answer(why=f"its data is older than {self._sli.oldest.text}", said=f"{age.value:.0f} s")
         return None

@@ -18,6 +18,8 @@ class Answering:
         self.reply = reply
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.over = threading.Event()
+        self.headers: dict[str, str | None] = {}
+        """Instead of its own; None: none of that name. The Date is that of now otherwise."""
         self.url = ""
 
 
@@ -37,7 +39,10 @@ def answering(reply: Reply) -> Iterator[Answering]:
                 self.close_connection = True
                 return
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
+            self.send_response_only(status)
+            for name, value in {"Date": self.date_time_string(), **it.headers}.items():
+                if value is not None:
+                    self.send_header(name, value)
             self.send_header("Location", "http://elsewhere.example/")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -46,6 +46,7 @@ class Answer:
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    date: str | None = None
     length: int | None = None
     """Content-Length, where it is not that of the body."""
     before: Callable[[], object] = lambda: None
@@ -58,7 +59,7 @@ class Answer:
 
 @contextmanager
 def answering(tls: ssl.SSLContext | None = None) -> Iterator[Answer]:
-    """A server on loopback. It sends no Date of its own."""
+    """A server on loopback. It sends no Date of its own but :attr:`Answer.date`, where the headers have none."""
     answer = Answer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -66,6 +67,8 @@ def answering(tls: ssl.SSLContext | None = None) -> Iterator[Answer]:
             answer.asked.append({name.lower(): value for name, value in self.headers.items()})
             answer.before()
             self.send_response_only(answer.status)
+            if answer.date is not None and "Date" not in answer.headers:
+                self.send_header("Date", answer.date)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(answer.body) if answer.length is None else answer.length))

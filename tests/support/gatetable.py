@@ -295,6 +295,13 @@ ATTEMPTS: list[Attempt] = [
         "ladder", "it passed too long ago", ladder([lab(started=NOW - timedelta(days=31))]), "which is too long ago"
     ),
     Attempt("ladder", "lab runs cannot be read", ladder("there is no folder lab-runs"), "there is no folder"),
+    Attempt("ladder", "it passed tomorrow", ladder([lab(started=NOW + timedelta(days=1))]), "which is yet to come"),
+    Attempt(
+        "ladder",
+        "a zone, after a clean day at rung node that is dated next week",
+        ladder([lab()], [node_day(ended=NOW + timedelta(days=7))], "zone"),
+        "nothing at rung node has passed",
+    ),
     Attempt("ladder", "a zone, after a clean day at rung node", ladder([lab()], [node_day()], "zone")),
     Attempt("ladder", "a zone, and a node before it in this day", ladder([lab()], [], "node", "zone")),
     Attempt("ladder", "a zone, and nothing before it", ladder([lab()], [], "zone"), "nothing at rung node has passed"),

@@ -1,8 +1,9 @@
 """What the team's own alerting did on a day: which alerts fired and resolved, and whether that is what was expected.
 
 A Prometheus (``/api/v1/alerts``) or an Alertmanager (``/api/v2/alerts``) is asked every few seconds. None is muted by
-us; one that somebody else has silenced or inhibited is seen all the same, and said to be. All times are of our own
-monotonic clock, in seconds. An alert that fires and is over between two questions is not seen.
+us; one that somebody else has silenced or inhibited is seen all the same, and said to be. An answer counts when it is
+of now by its own clock, and a Prometheus has evaluated its rules of late. All times are of our own monotonic clock, in
+seconds. An alert that fires and is over between two questions is not seen.
 
 The judgement is pure. A pass needs answers without a gap over the span that it rests on: no data never passes.
 """
@@ -19,9 +20,10 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from chaos.base.ages import CLOCKS_SECONDS, answered, untimely
 from chaos.base.errors import ChaosError
 from chaos.base.text import clip, listed, one_line, printable, seconds
-from chaos.campaign.gamedays.asking import bearer
+from chaos.campaign.gamedays.asking import bearer, moment_of
 from chaos.campaign.gamedays.outside import Page, Unanswered, parsed
 from chaos.definitions.gameday import Alerts, ExpectedAlert
 from chaos.definitions.slis import INTERVALS, resolved
@@ -31,6 +33,8 @@ DEADLINE_SECONDS = 5.0
 """For one answer, less where the next question is due sooner."""
 TRIES = 4
 """How often it is asked within an interval before that is a gap."""
+EVALUATIONS = 3
+"""So many of its intervals a rule may be late to be evaluated."""
 NO_NAME = "(no name)"
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """Which alert: its name, and its other labels in order."""
@@ -196,29 +200,51 @@ def _standing(labels: Mapping[str, Any], firing: bool, muted: tuple[str, ...] = 
 class Asked:
     """Whom the alerts are asked of. For one thread. Raises InvalidInput when secrets or files cannot be read."""
 
-    def __init__(self, alerts: Alerts, folder: Path) -> None:
-        self._alerts = alerts
+    def __init__(self, alerts: Alerts, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        """``clock``: epoch seconds."""
+        self._alerts, self._clock = alerts, clock
         access = alerts.access.reached(folder, tls=urlsplit(alerts.server).scheme == "https")
         self._page = Page(alerts.server, access, bearer(resolved(folder, alerts.access.token)))
         self._seconds = min(float(alerts.every), DEADLINE_SECONDS)
 
     def _get(self, path: str) -> Any:
-        status, body = self._page.get(self._page.path + path, self._seconds)
+        status, body, headers = self._page.get(self._page.path + path, self._seconds)
         if status != 200:
             raise Unanswered(f"it answers {status}")
+        if (elsewhen := answered(headers, self._clock())) is not None:
+            raise Unanswered(elsewhen)
         try:
             return parsed(body)
         except ValueError:
             raise Unanswered("its answer is no JSON") from None
 
     def alerts(self) -> list[Standing]:
-        """All that stand now. Raises Unanswered."""
+        """All that stand now. Raises Unanswered, also where a Prometheus has not evaluated its rules of late: what
+        stands then is of another time."""
         try:
             if self._alerts.prometheus is not None:
-                return read_prometheus(self._get("/api/v1/alerts"))
+                standing = read_prometheus(self._get("/api/v1/alerts"))
+                if (idle := self._idle()) is not None:
+                    raise Unanswered(idle)
+                return standing
             return read_alertmanager(self._get("/api/v2/alerts?active=true&silenced=true&inhibited=true"))
         except UNREADABLE as error:
             raise Unanswered(f"its answer cannot be read: {type(error).__name__}") from None
+
+    def _idle(self) -> str | None:
+        """Why rules are not known to have been evaluated of late: those of alerts that are expected, and of all where
+        others count."""
+        expected = None if self._alerts.others is not None else {each.name for each in self._alerts.expect}
+        for group in self._get("/api/v1/rules?type=alert")["data"]["groups"]:
+            longest = EVALUATIONS * float(group["interval"]) + CLOCKS_SECONDS
+            for rule in group["rules"]:
+                if expected is not None and rule["name"] not in expected:
+                    continue
+                at = moment_of(rule["lastEvaluation"])
+                when = "at no known time" if at is None else untimely(at.timestamp(), self._clock(), longest)
+                if when is not None:
+                    return f"its rule for the alert {printable(str(rule['name']))} was evaluated {when}"
+        return None
 
     def ruled(self) -> dict[str, str]:
         """By name the alerts that a Prometheus has rules for, each with how well it evaluates them ("ok", "err",
@@ -286,10 +312,10 @@ class AlertWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for the last time, and end. Idempotent; waits for two answers at most."""
+        """Ask for the last time, and end. Idempotent; waits for four answers at most."""
         self._over.set()
         if self._thread is not None:
-            self._thread.join(2 * DEADLINE_SECONDS + 1.0)
+            self._thread.join(4 * DEADLINE_SECONDS + 1.0)
         with self._lock:
             if self._ended is None:
                 self._ended = self._now()

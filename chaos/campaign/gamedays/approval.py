@@ -1,9 +1,10 @@
 """Approvals of a game day: signatures of people over one statement of what is done to whom, by ``ssh-keygen -Y``.
 
 A statement is canonical JSON of everything that the day comes to on its cluster (:func:`content`), with all that its
-file and its target's say (:mod:`.decided`), a nonce, when it was made and until when it holds. Its digest leaves these three out: it is what must be equal when the content is
-computed again. In the approvals folder lie ``<digest12>-<nonce>.json``, whose very bytes are signed, and
-``<digest12>-<nonce>.<principal>.sig`` of each person. The names of files are for people; nothing is believed of them.
+file and its target's say (:mod:`.decided`), a nonce, when it was made and until when it holds. Its digest leaves these
+three out: it is what must be equal when the content is computed again. In the approvals folder lie
+``<digest12>-<nonce>.json``, whose very bytes are signed, and ``<digest12>-<nonce>.<principal>.sig`` of each person. The
+names of files are for people; nothing is believed of them.
 
 Who a signer is, and whether their key is valid now, says OpenSSH's file of allowed signers (``ssh-keygen(1)``, ALLOWED
 SIGNERS). Facts of ssh-keygen: OpenSSH 9.2.

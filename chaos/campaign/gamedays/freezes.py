@@ -4,7 +4,8 @@ A calendar that cannot be read, is too old, or says something that is not unders
 freeze longer: a wall's time that occurs twice or never begins at its earliest and ends at its latest meaning.
 
 How old an address is: since its ``Last-Modified`` where it says one, as a file is since it was last written; and since
-it was made (``Date``, ``Age``), which tells a cache's copy. Where it says neither, that is too old.
+it was made (``Date``, ``Age``), which tells a cache's copy. Where it says neither, that is too old. Without ``oldest``
+an answer may be of any content's age, and was made within the last hour.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dateutil.rrule import rrulestr
 from pydantic import AfterValidator, Field, model_validator
 
 from chaos.base.access import distrust
+from chaos.base.ages import answered
 from chaos.base.errors import InvalidInput
 from chaos.base.text import clip, one_line
 from chaos.base.units import Malformed
@@ -43,6 +45,8 @@ MOST_BYTES = 5_000_000
 MOST_OCCURRENCES = 200_000
 """Of all that repeats in one calendar; a daily event of 500 years has fewer."""
 A_DAY = timedelta(days=1)
+ANSWERED_SECONDS = 3600.0
+"""How long an answer may have lain in a cache where the file says nothing of its age."""
 SKEW = timedelta(minutes=5)
 """How far another machine's clock may be ahead."""
 Judge = Callable[[datetime, datetime], str | None]
@@ -238,6 +242,8 @@ def _answered(answer: urllib3.BaseHTTPResponse, freeze: Freeze, now: datetime, e
             raise Unclear("the answer takes too long")
     if freeze.oldest is not None:
         _refuse_old(freeze, now, _moments(answer.headers, now))
+    elif (elsewhen := answered(answer.headers, now.timestamp(), ANSWERED_SECONDS)) is not None:
+        raise Unclear(elsewhen)
     return content
 
 

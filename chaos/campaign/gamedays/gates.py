@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from chaos.base.ages import CLOCKS_SECONDS
 from chaos.base.text import listed, plural, printable
 from chaos.campaign.gamedays import drill
 from chaos.campaign.gamedays.board import DAYS, Doc
@@ -22,6 +23,8 @@ from chaos.definitions.gameday import GameDay, Step
 
 UNDER_WAY, OVER = "under way", "over"
 """States of a day, as its document on the cluster has them."""
+CLOCKS = timedelta(seconds=CLOCKS_SECONDS)
+"""What is dated further ahead is of no time at all."""
 SHOWN = 3
 """Reasons that one gate tells; the rest is counted."""
 
@@ -187,10 +190,12 @@ def ladder(
     if written.waived is not None:
         return [Gate("ladder", True, f"waived by the file: {printable(written.waived)}")]
     since = now - timedelta(seconds=float(written.within))
-    return [*_in_labs(digests, labs, since, str(written.labs)), *_of_nodes(day, digests, earlier, since)]
+    return [*_in_labs(digests, labs, since, now, str(written.labs)), *_of_nodes(day, digests, earlier, since, now)]
 
 
-def _in_labs(digests: Mapping[str, str], labs: Iterable[LabRun] | str, since: datetime, where: str) -> Iterator[Gate]:
+def _in_labs(
+    digests: Mapping[str, str], labs: Iterable[LabRun] | str, since: datetime, now: datetime, where: str
+) -> Iterator[Gate]:
     runs = labs if isinstance(labs, str) else list(labs)
     for name, digest in digests.items():
         gate, remedy = f"lab run of {name}", f"run it in a lab first: opensearch-chaos run EXPERIMENT --out {where}"
@@ -198,20 +203,21 @@ def _in_labs(digests: Mapping[str, str], labs: Iterable[LabRun] | str, since: da
             yield Gate(gate, False, runs, remedy)
             continue
         same = sorted((run for run in runs if run.digest == digest), key=lambda run: run.started)
-        good = [run for run in same if run.outcome == "pass" and run.clean and run.started >= since]
+        good = [run for run in same if run.outcome == "pass" and run.clean and since <= run.started <= now + CLOCKS]
         if good:
             yield Gate(gate, True, f"the same passed in a lab on {good[-1].started:%Y-%m-%d} ({good[-1].folder})")
         elif same:
             last = same[-1]
             says = f"its last run in a lab ended {last.outcome} on {last.started:%Y-%m-%d}"
             old = last.outcome == "pass" and last.clean
-            yield Gate(gate, False, f"{says}, which is too long ago" if old else says, remedy)
+            when = "is yet to come: one of two clocks is wrong" if last.started > now + CLOCKS else "is too long ago"
+            yield Gate(gate, False, f"{says}, which {when}" if old else says, remedy)
         else:
             yield Gate(gate, False, f"{where} has no lab run of exactly this experiment", remedy)
 
 
 def _of_nodes(
-    day: GameDay, digests: Mapping[str, str], earlier: Iterable[Earlier] | str, since: datetime
+    day: GameDay, digests: Mapping[str, str], earlier: Iterable[Earlier] | str, since: datetime, now: datetime
 ) -> Iterator[Gate]:
     """Clean runs at rung node before one at rung zone: on an earlier day, or in this one before it."""
     steps = list(zip(digests, day.written.experiments, strict=True))
@@ -228,7 +234,7 @@ def _of_nodes(
     good = [
         each
         for each in earlier
-        if each.rung == "node" and each.outcome == "pass" and each.clean and each.ended >= since
+        if each.rung == "node" and each.outcome == "pass" and each.clean and since <= each.ended <= now + CLOCKS
     ]
     if not good:
         yield Gate("node before zone", False, "nothing at rung node has passed on this cluster of late", remedy)

@@ -1,7 +1,9 @@
 """Guards from outside: what others measure, asked again and again while a day lasts, each in a thread of its own.
 
-An answer is good, bad, or none: nobody knows. ``times`` bad ones in a row end the day, and so do three intervals
-without an answer that says something. No data is never good. What a source cannot know is said where it is asked.
+An answer is good, bad, or none: nobody knows. Each has an age by the clock of its source, and a bound
+(:mod:`chaos.base.ages`): one of another time is none. ``times`` bad ones in a row end the day, and so do three
+intervals without an answer that says something. No data is never good. What a source cannot know is said where it is
+asked.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import urllib3
 
 from chaos.base.access import Access, distrust
 from chaos.base.addresses import PORTS
+from chaos.base.ages import CLOCKS_SECONDS, answered, untimely
 from chaos.base.errors import ChaosError, InvalidInput, MissingPrerequisite
 from chaos.base.sigv4 import INSTALL
 from chaos.base.text import one_line, printable
@@ -35,8 +38,6 @@ from chaos.observe.slis import Asker
 from chaos.opensearch.rest import UNREADABLE, Garbled, connection_class, short
 
 State = Literal["good", "bad", "none"]
-AHEAD_SECONDS = 60.0
-"""So far in the future a measurement may lie, for clocks differ. More is no time at all."""
 MINUTE = 60.0
 TAIL_BYTES = 4096
 """Of what a program printed; its last line is repeated."""
@@ -94,8 +95,8 @@ class Page:
         self._pool = kind(host, port, maxsize=1, retries=False, **access.of_pool())
         self._pool.ConnectionCls = connection_class(None, tls=access.tls)
 
-    def get(self, target: str, seconds: float) -> tuple[int, bytes]:
-        """Status and body. Raises Unanswered."""
+    def get(self, target: str, seconds: float) -> tuple[int, bytes, Mapping[str, str]]:
+        """Status, body and headers. Raises Unanswered."""
         timeout = urllib3.Timeout(total=seconds)
         try:
             answer = self._pool.request("GET", target, headers=self._headers, redirect=False, timeout=timeout)
@@ -109,7 +110,7 @@ class Page:
             if untrusted := distrust(error):
                 raise Unanswered(f"its certificate is not trusted: {untrusted}") from error
             raise Unanswered(f"it cannot be reached: {short(error)}") from error
-        return answer.status, answer.data
+        return answer.status, answer.data, answer.headers
 
     def close(self) -> None:
         self._pool.close()
@@ -126,8 +127,8 @@ def parsed(body: bytes) -> Any:
 class Http:
     """An address. A status that is not good is bad only where it came in time: who is not reached says nothing.
 
-    3xx, 401, 403 and 407 are no data where they are not called good: they speak of who asks. Without ``at`` nobody
-    knows how old the answer is.
+    3xx, 401, 403 and 407 are no data where they are not called good: they speak of who asks. When an answer was made,
+    its headers say (Date, Age), and ``at`` when it was measured; one of them must.
     """
 
     def __init__(self, guard: Guard, wanted: HttpGuard, day: GameDay, clock: Callable[[], float]) -> None:
@@ -137,16 +138,20 @@ class Http:
 
     def ask(self) -> Answer:
         try:
-            status, body = self._page.get(self._page.target, float(self._guard.timeout))
+            status, body, headers = self._page.get(self._page.target, float(self._guard.timeout))
         except Unanswered as error:
             return _none(str(error))
         wanted = self._wanted
+        must = wanted.at is None and status in wanted.status
+        elsewhen = answered(headers, self._clock(), float(wanted.oldest), must=must)
         if status not in wanted.status:
             if status in UNFIT:
                 return _none(f"this user is refused ({status})")
             if 300 <= status < 400:
                 return _none(f"it sends elsewhere ({status}), and redirects are not followed")
-            return Answer("bad", why=f"it answers {status}")
+            return Answer("bad", why=f"it answers {status}") if elsewhen is None else _none(elsewhen)
+        if elsewhen is not None:
+            return _none(elsewhen)
         if wanted.number is None and wanted.at is None:
             return Answer("good")
         try:
@@ -165,7 +170,7 @@ class Http:
         if at is None:
             return f"nobody knows when it was measured: {pointer} is neither ISO 8601 with an offset nor epoch seconds"
         age = self._clock() - at.timestamp()
-        if age < -AHEAD_SECONDS:
+        if age < -CLOCKS_SECONDS:
             return f"it says to have been measured in {-age:.0f} s from now"
         if age > float(self._wanted.oldest):
             return f"it is older than {self._wanted.oldest.text}: {age:.0f} s"
@@ -192,10 +197,10 @@ def _judged(guard: Guard, value: float) -> Answer:
 class Prometheus:
     """One number by PromQL, asked and held to be fresh as an experiment's SLIs are."""
 
-    def __init__(self, guard: Guard, day: GameDay) -> None:
+    def __init__(self, guard: Guard, day: GameDay, clock: Callable[[], float]) -> None:
         assert guard.prometheus is not None
         self._guard = guard
-        self._asker = Asker(guard.prometheus.sli, day.folder, deadline=float(guard.timeout))
+        self._asker = Asker(guard.prometheus.sli, day.folder, deadline=float(guard.timeout), clock=clock)
 
     def ask(self) -> Answer:
         answer = self._asker.ask()
@@ -277,13 +282,14 @@ class Program:
 class CloudWatch:
     """An alarm of Amazon CloudWatch, a metric's or a composite one.
 
-    AWS says nothing of how old the data is by which it judges. An alarm whose ``TreatMissingData`` is ``notBreaching``
-    stays OK without any: such a one is no guard. Its actions may be disabled, its state counts all the same. Connecting
-    and reading have half of the timeout each, and there is one attempt; finding credentials has no deadline of ours.
+    AWS says when it answered, and nothing of how old the data is by which it judges. An alarm whose
+    ``TreatMissingData`` is ``notBreaching`` stays OK without any: such a one is no guard. Its actions may be disabled,
+    its state counts all the same. Connecting and reading have half of the timeout each, and there is one attempt;
+    finding credentials has no deadline of ours.
     """
 
-    def __init__(self, guard: Guard, wanted: CloudWatchGuard) -> None:
-        self._alarm = wanted.alarm
+    def __init__(self, guard: Guard, wanted: CloudWatchGuard, clock: Callable[[], float] = time.time) -> None:
+        self._alarm, self._clock = wanted.alarm, clock
         try:
             import boto3
             from botocore.config import Config
@@ -310,6 +316,9 @@ class CloudWatch:
         try:
             kinds = ["MetricAlarm", "CompositeAlarm"]
             said = self.client.describe_alarms(AlarmNames=[self._alarm], AlarmTypes=kinds)
+            headers = said.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+            if (elsewhen := answered(headers, self._clock())) is not None:
+                return _none(elsewhen)
             found = [*said.get("MetricAlarms", ()), *said.get("CompositeAlarms", ())]
             return self._read([each for each in found if each["AlarmName"] == self._alarm])
         except self._client_error as error:
@@ -328,6 +337,9 @@ class CloudWatch:
         if states != {"OK"}:
             return _none(f"{self._alarm} is in {one_line(', '.join(sorted(states - {'OK'})))}")
         for each in found:
+            changed = each.get("StateUpdatedTimestamp")
+            if changed is not None and (when := untimely(changed.timestamp(), self._clock(), math.inf)) is not None:
+                return _none(f"{self._alarm} is OK since a moment {when}: one of two clocks is wrong")
             if how := each.get("EvaluationState"):
                 return _none(f"{self._alarm} is OK, and not evaluated wholly: {one_line(str(how))}")
         return Answer("good")
@@ -353,8 +365,9 @@ class Monitor:
     Who acknowledges an alert has not mended what it says. (A document-level monitor's are over once acknowledged.)
     A monitor that does not run tells nothing. ``_alerting/stats`` says of each node when it last began to run what is
     scheduled there, and forgets it when that moves to another node, as it does when its own is gone. So what was heard
-    is remembered: a monitor by period must be seen to run again within two of its periods, by our clock. At first, and
-    always with a cron schedule, OpenSearch's own word counts (``running_on_time``). A run that fails leaves an alert in
+    is remembered: a monitor by period must be seen to run again within two of its periods, by our clock, and what it
+    says of when it ran must lie in these too. At first, and always with a cron schedule, OpenSearch's own word counts
+    (``running_on_time``), for a run that is not yet to come. A run that fails leaves an alert in
     state ERROR: no data.
 
     What cannot be known: whether its query saw recent documents; and what happened since its last run, at least a
@@ -365,8 +378,18 @@ class Monitor:
     PERIODS = 2
     UNITS: Mapping[str, float] = {"MINUTES": 60.0, "HOURS": 3600.0, "DAYS": 86400.0}
 
-    def __init__(self, guard: Guard, monitor: str, get: Get, runs: Runs, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        monitor: str,
+        get: Get,
+        runs: Runs,
+        now: Callable[[], float],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``now``: seconds that only go on; ``clock``: epoch seconds."""
         self._guard, self._id, self._get, self._runs, self._now = guard, monitor, get, runs, now
+        self._clock = clock
 
     def ask(self) -> Answer:
         until = self._now() + float(self._guard.timeout)
@@ -425,6 +448,9 @@ class Monitor:
         last = max(ran, key=lambda job: int(job["last_execution_time"]), default=None)
         on_time, now, runs = last is not None and last["running_on_time"] is True, self._now(), self._runs
         period = schedule.get("period")
+        longest = math.inf if period is None else self._longest(period)
+        if last is not None and (when := self._elsewhen(last, longest)) is not None:
+            return f"the monitor {self._id} says that it ran {when}"
         if period is None:
             return None if on_time else f"the monitor {self._id} does not run on time"
         if last is not None and last["last_execution_time"] != runs.last and (runs.last is not None or on_time):
@@ -433,10 +459,16 @@ class Monitor:
             return (
                 f"the monitor {self._id} {'does not run on time' if last else 'has not run yet where it is scheduled'}"
             )
-        longest = self.PERIODS * float(period["interval"]) * self.UNITS[str(period["unit"]).upper()]
         if now - runs.heard > longest:
             return f"the monitor {self._id} was not seen to run for {now - runs.heard:.0f} s"
         return None
+
+    def _longest(self, period: Mapping[str, Any]) -> float:
+        """Seconds within which it must run again."""
+        return self.PERIODS * float(period["interval"]) * self.UNITS[str(period["unit"]).upper()]
+
+    def _elsewhen(self, last: Mapping[str, Any], longest: float) -> str | None:
+        return untimely(int(last["last_execution_time"]) / 1000, self._clock(), longest + CLOCKS_SECONDS)
 
     def close(self) -> None:
         return
@@ -602,17 +634,18 @@ class Outside:
     def _source(self, name: str, over: threading.Event) -> Source:
         guard = self._guards[name]
         if guard.prometheus is not None:
-            return Prometheus(guard, self._day)
+            return Prometheus(guard, self._day, self._clock)
         if guard.http is not None:
             return Http(guard, guard.http, self._day, self._clock)
         if guard.program is not None:
             return Program(guard, guard.program, over)
         if guard.cloudwatch is not None:
-            return CloudWatch(guard, guard.cloudwatch)
+            return CloudWatch(guard, guard.cloudwatch, self._clock)
         assert guard.monitor is not None
         if self._get is None:
             raise InvalidInput(f"the guard {name} is a monitor on the target, which is not asked here", remedy="run it")
-        return Monitor(guard, guard.monitor.monitor, self._get, self._runs[name], self._now)
+        runs = self._runs[name]
+        return Monitor(guard, guard.monitor.monitor, self._get, runs, self._now, self._clock)
 
     def _run(self, name: str, source: Source) -> None:
         every, due = float(self._guards[name].every), self._now()

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 import urllib3
 
 from chaos.base.access import Access, distrust
+from chaos.base.ages import answered
 from chaos.base.errors import InvalidInput
 from chaos.base.text import one_line
 from chaos.campaign.gamedays.asking import access_of, moment_of, pointed, token_of
@@ -69,7 +70,7 @@ def ask(
         url = address(ticket.url, change)
         token = None if ticket.token is None else token_of(str(day.resolved(ticket.token)))
         access = access_of(day, url, ticket.ca)
-        says, state = judged(ticket, _in_time(url, token, access, deadline), digest, now, closes)
+        says, state = judged(ticket, _in_time(url, token, access, deadline, now), digest, now, closes)
         ok = True
     except Refused as error:
         ok, says, state = False, str(error), error.state
@@ -93,7 +94,7 @@ def address(url: str, change: str | None) -> str:
     return url.replace(CHANGE, quote(change, safe="", errors="replace"))
 
 
-def _in_time(url: str, token: str | None, access: Access, deadline: float) -> Any:
+def _in_time(url: str, token: str | None, access: Access, deadline: float, now: datetime) -> Any:
     """The document, when all of it is there within the deadline. Raises Refused.
 
     Asked in a thread of its own: neither the look-up of a name nor a head that comes byte by byte has a deadline.
@@ -102,7 +103,7 @@ def _in_time(url: str, token: str | None, access: Access, deadline: float) -> An
 
     def work() -> None:
         try:
-            answers.put(_get(url, token, access, deadline))
+            answers.put(_get(url, token, access, deadline, now))
         except Refused as error:
             answers.put(error)
         except Exception as error:
@@ -118,7 +119,7 @@ def _in_time(url: str, token: str | None, access: Access, deadline: float) -> An
     return answer
 
 
-def _get(url: str, token: str | None, access: Access, deadline: float) -> Any:
+def _get(url: str, token: str | None, access: Access, deadline: float, now: datetime) -> Any:
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
@@ -139,8 +140,8 @@ def _get(url: str, token: str | None, access: Access, deadline: float) -> Any:
             why = distrust(error)
             why = f"the server's certificate is not trusted ({why})" if why else short(error)
             raise Refused(f"cannot be asked: {why}") from None
-    if why := _status(answer.status):
-        raise Refused(why)
+    if why := _status(answer.status) or answered(answer.headers, now.timestamp()):
+        raise Refused(why if answer.status != 200 else f"cannot be believed: {why}")
     if len(body) > LARGEST:
         raise Refused(f"cannot be read: its answer has more than {LARGEST} bytes")
     try:

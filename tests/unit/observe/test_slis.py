@@ -157,7 +157,7 @@ def test_one_that_ignores_how_far_to_look_back_must_be_asked_how_old_its_data_is
 
 def test_the_same_answer_again_is_none() -> None:
     with promlike(lambda it, params: vector(0.5, at=1700000000.0)) as server:
-        asker = Asker(sli(server.url), HERE)
+        asker = Asker(sli(server.url), HERE, clock=lambda: 1700000030.0)
         assert asker.ask().value == 0.5
         assert asker.ask().why == "the same answer as before, evaluated at the same moment"
         asker.close()

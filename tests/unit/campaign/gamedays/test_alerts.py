@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -366,14 +368,27 @@ def test_whatever_comes_is_alerts_or_no_answer(body: Any) -> None:
             pass
 
 
-RULES = {
-    "status": "success",
-    "data": {"groups": [{"rules": [{"name": "ZoneDown", "health": "ok"}, {"name": "Broken", "health": "err"}]}]},
-}
+def rules(off: float = 0.0) -> dict[str, Any]:
+    """Rules as they are now; ``off``: seconds from now at which they were evaluated."""
+    at = datetime.fromtimestamp(time.time() + off, UTC).isoformat().replace("+00:00", "123Z")  # nanoseconds
+    each = [
+        {"name": name, "health": health, "lastEvaluation": at}
+        for name, health in (("ZoneDown", "ok"), ("Broken", "err"))
+    ]
+    return {"status": "success", "data": {"groups": [{"interval": 60, "rules": each}]}}
+
+
+def with_rules(reply: Callable[[], tuple[int, Any]], off: float = 0.0) -> Callable[[str], tuple[int, Any]]:
+    """A Prometheus that answers so when it is asked for alerts."""
+
+    def answer(path: str) -> tuple[int, Any]:
+        return (200, rules(off)) if "/rules" in path else reply()
+
+    return answer
 
 
 def watch(url: str, lines: Lines, folder: Path, **given: Any) -> AlertWatch:
-    made = alerts(prometheus=url, **given).model_copy(update={"every": Duration(0.01)})
+    made = alerts(prometheus=url, **given).model_copy(update={"every": Duration(0.1)})
     return AlertWatch(made, folder, lines)
 
 
@@ -382,11 +397,41 @@ def watch(url: str, lines: Lines, folder: Path, **given: Any) -> AlertWatch:
     [("ZoneDown", None), ("ZoneDwon", "it has no rule for the alert ZoneDwon"), ("Broken", "it cannot evaluate its")],
 )
 def test_an_alert_without_a_rule_is_found_before_the_day(name: str, why: str | None, tmp_path: Path) -> None:
-    with answering(lambda path: (200, RULES if "/rules" in path else PROMETHEUS)) as server:
+    with answering(with_rules(lambda: (200, PROMETHEUS))) as server:
         made = alerts(prometheus=f"{server.url}/prom/", expect=[{**EXPECTED, "name": name}])
         found = AlertWatch(made, tmp_path, Lines()).ready()
     assert found == why if why is None else found is not None and found.startswith(why)
-    assert [path for path, _ in server.asked] == ["/prom/api/v1/alerts", "/prom/api/v1/rules?type=alert"]
+    asked = ["/prom/api/v1/alerts", "/prom/api/v1/rules?type=alert", "/prom/api/v1/rules?type=alert"]
+    assert [path for path, _ in server.asked] == asked
+
+
+@pytest.mark.parametrize(
+    ("off", "headers", "others", "why"),
+    [
+        (-200, {}, None, None),
+        (-3600, {}, None, "its rule for the alert ZoneDown was evaluated 36"),
+        (-3600, {}, 0, "its rule for the alert ZoneDown was evaluated 36"),
+        (86400, {}, None, "its rule for the alert ZoneDown was evaluated 86"),
+        (0, {"Age": "3600"}, None, "a cache answered with what is 3600 s old"),
+        (0, {"Date": None}, None, "it does not say when it answered: there is no Date in its headers"),
+    ],
+)
+def test_alerts_of_another_time_are_no_answer(
+    off: float, headers: dict[str, str | None], others: int | None, why: str | None, tmp_path: Path
+) -> None:
+    """A Prometheus whose rules stand still answers at once, with the alerts of then."""
+    with answering(with_rules(lambda: (200, PROMETHEUS), off)) as server:
+        server.headers = headers
+        found = AlertWatch(alerts(prometheus=server.url, expect=[EXPECTED], others=others), tmp_path, Lines()).ready()
+    assert str(found).startswith(str(why))
+
+
+def test_an_alertmanager_behind_a_cache_is_no_answer(tmp_path: Path) -> None:
+    with answering(lambda path: (200, [])) as server:
+        made = alerts(prometheus=None, alertmanager=server.url)
+        assert AlertWatch(made, tmp_path, Lines()).ready() is None
+        server.headers = {"Age": "61"}
+        assert AlertWatch(made, tmp_path, Lines()).ready() == "a cache answered with what is 61 s old"
 
 
 @pytest.mark.parametrize(
@@ -425,7 +470,7 @@ def test_a_watch_sees_an_alert_come_and_go_and_what_nobody_answered(tmp_path: Pa
     def told(state: str) -> bool:
         return any(line["name"] == "ZoneDown" and line["state"] == state for line in lines.told)
 
-    with answering(lambda path: now["reply"]) as server:
+    with answering(with_rules(lambda: now["reply"])) as server:
         made = watch(server.url, lines, tmp_path, access={"token": "file:token"})
         made.start()
         made.start()
@@ -453,7 +498,7 @@ def test_a_watch_sees_an_alert_come_and_go_and_what_nobody_answered(tmp_path: Pa
 def test_one_answer_that_fails_is_asked_for_again_before_it_is_a_gap(tmp_path: Path) -> None:
     turns = iter(range(10**6))
     empty = {"status": "success", "data": {"alerts": []}}
-    with answering(lambda path: (200, empty) if next(turns) % 2 else (500, b"")) as server:
+    with answering(with_rules(lambda: (200, empty) if next(turns) % 2 else (500, b""))) as server:
         made = AlertWatch(alerts(prometheus=server.url, every="1s"), tmp_path, Lines(), now=Clock())
         made._sightings = Sightings(1000.0)
         asked = _asked(made)
@@ -470,12 +515,19 @@ def _asked(made: AlertWatch) -> Any:
 
 def test_a_watch_that_nobody_answers_any_more_shows_a_gap_until_its_end(tmp_path: Path) -> None:
     lines = Lines()
-    with answering(lambda path: (200, PROMETHEUS)) as server:
+    now: dict[str, Any] = {"reply": (200, PROMETHEUS)}
+
+    def unanswered() -> bool:
+        seen = made.seen()
+        return bool(seen.gaps) and seen.gaps[-1][0] == seen.last
+
+    with answering(with_rules(lambda: now["reply"])) as server:
         made = watch(server.url, lines, tmp_path)
         made.start()
         assert wait_until(lambda: made.seen().first is not None, 60)
-    assert wait_until(lambda: bool(made.seen().gaps), 60)
-    made.stop()
+        now["reply"] = (200, None)  # connections that live are answered after the server is closed
+        assert wait_until(unanswered, 60)
+        made.stop()
     found = made.seen()
     assert found.gaps[-1] == (found.last, found.ended)
     assert isinstance(found.firings[0], Firing) and found.firings[0].resolved is None

@@ -519,6 +519,7 @@ def test_each_calendar_is_asked(tmp_path: Path) -> None:
 @pytest.fixture
 def server() -> Iterator[Answer]:
     with answering() as answer:
+        answer.date = http_date(NOW)
         yield answer
 
 
@@ -688,6 +689,7 @@ def test_over_tls_only_one_with_a_certificate_that_holds_is_read(
     known = authority(tmp_path)
     monkeypatch.setenv("TOKEN", "s3cret")
     with answering(known.served) as server:
+        server.date = http_date(NOW)
         server.body = LATER
         freeze = {"ics": server.url, "token": "env:TOKEN"}
         assert str(said(tmp_path, freeze)).startswith(f"{NOBODY}the address does not answer: its certificate is not")
@@ -705,6 +707,7 @@ def test_a_certificate_of_another_host_does_not_tell_the_host_that_is_secret(
     known, resolve = authority(tmp_path), socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *more, **how: resolve("127.0.0.1", *more, **how))
     with answering(known.served) as server:
+        server.date = http_date(NOW)
         address = server.url.replace("127.0.0.1", "hidden.example")
         monkeypatch.setenv("CALENDAR", address)
         secret = str(said(tmp_path, {"ics": "env:CALENDAR", "ca": "security/ca.pem"}))
@@ -746,11 +749,36 @@ def test_whom_to_trust_is_asked_of_tls_only(tmp_path: Path, server: Answer, monk
     ],
 )
 def test_how_old_an_address_is(tmp_path: Path, server: Answer, headers: dict[str, Any], says: str | None) -> None:
-    server.body = LATER
+    server.body, server.date = LATER, None
     server.headers = {
         name: value if isinstance(value, str) else http_date(NOW - timedelta(seconds=value))
         for name, value in headers.items()
     }
     answer = said(tmp_path, {"ics": server.url, "oldest": "24h"})
     assert answer is None if says is None else says in str(answer)
-    assert said(tmp_path, {"ics": server.url}) is None  # nobody asks
+    timely = "Date" in headers and headers["Date"] == 0 and headers.get("Age") is None
+    anyhow = said(tmp_path, {"ics": server.url})  # any content's age, and an answer of the last hour
+    assert (anyhow is None) is timely, anyhow
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({"Date": 3600}, None),
+        ({"Date": 3601}, "it says that it answered 3601 s ago"),
+        ({"Date": -61}, "it says that it answered 61 s from now"),
+        ({"Date": 0, "Age": "3600"}, None),
+        ({"Date": 0, "Age": "3601"}, "a cache answered with what is 3601 s old"),
+        ({}, "it does not say when it answered"),
+    ],
+)
+def test_an_address_answers_of_now_whatever_the_file_says(
+    tmp_path: Path, server: Answer, headers: dict[str, Any], says: str | None
+) -> None:
+    server.body, server.date = LATER, None
+    server.headers = {
+        name: value if isinstance(value, str) else http_date(NOW - timedelta(seconds=value))
+        for name, value in headers.items()
+    }
+    answer = said(tmp_path, {"ics": server.url})
+    assert answer is None if says is None else says in str(answer)

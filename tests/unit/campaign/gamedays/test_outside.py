@@ -7,9 +7,11 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +239,11 @@ def closed_port() -> int:
         return int(free.getsockname()[1])
 
 
-def source_of(guard: Guard, folder: Path, stack: ExitStack, **more: Any) -> Callable[[], Answer]:
+def source_of(
+    guard: Guard, folder: Path, stack: ExitStack, clock: Callable[[], float] = time.time, **more: Any
+) -> Callable[[], Answer]:
     """Asks a source of this guard, as its thread would."""
-    made = Outside(with_guards(folder, users=guard), Lines(), clock=lambda: NOW, **more)
+    made = Outside(with_guards(folder, users=guard), Lines(), clock=clock, **more)
     source = made._source("users", threading.Event())
     stack.callback(source.close)
     return lambda: asked(source)
@@ -252,6 +256,10 @@ def prometheus(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Ans
         "bad": lambda it, params: vector(0.07),
         "slow": lambda it, params: (200, None),
         "stale": lambda it, params: vector(0.01) if params["query"] == "q" else vector(61),
+        "hour": lambda it, params: vector(0.01, at=time.time() - 3600),
+        "tomorrow": lambda it, params: vector(0.01, at=time.time() + 86400),
+        "hour of age": lambda it, params: vector(0.01, at=time.time() - (params["query"] == "age") * 3600),
+        "data of tomorrow": lambda it, params: vector(0.01 if params["query"] == "q" else -86400),
         "empty": lambda it, params: vector(),
         "NaN": lambda it, params: vector("NaN"),
         "mistyped": lambda it, params: vector("much"),
@@ -262,7 +270,7 @@ def prometheus(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Ans
         url = f"http://127.0.0.1:{closed_port()}"
     else:
         url = stack.enter_context(promlike(replies[trouble])).url
-    more = {"fresh": "age"} if trouble == "stale" else {}
+    more = {"fresh": "age"} if trouble in ("stale", "hour of age", "data of tomorrow") else {}
     guard = of("prometheus", slow=trouble == "slow", url=url, query="q", **more)
     ask = source_of(guard, folder, stack)
     if trouble == "flapping":  # whether it looks back is asked beside the first answer
@@ -274,19 +282,19 @@ def prometheus(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Ans
 def http(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Answer]:
     flips = iter(range(10**6))
 
-    def said(value: Any = 0.01, at: Any = NOW) -> tuple[int, Any]:
-        return 200, {"data": {"errors": value, "at": at}}
+    def said(value: Any = 0.01, off: float = 0.0) -> tuple[int, Any]:
+        return 200, {"data": {"errors": value, "at": time.time() + off}}
 
     replies: dict[str, Any] = {
         "well": lambda path: said(),
         "bad": lambda path: said(0.07),
         "slow": lambda path: (200, None),
-        "stale": lambda path: said(at=NOW - 61),
-        "future": lambda path: said(at=NOW + 61),
+        "stale": lambda path: said(off=-61),
+        "future": lambda path: said(off=61),
         "undated": lambda path: (200, {"data": {"errors": 0.01}}),
         "empty": lambda path: (200, {}),
         "nothing": lambda path: (200, b""),
-        "NaN": lambda path: (200, b'{"data": {"errors": NaN, "at": %d}}' % NOW),
+        "NaN": lambda path: (200, b'{"data": {"errors": NaN, "at": %d}}' % time.time()),
         "mistyped": lambda path: said("0.01"),
         "boolean": lambda path: said(True),
         "page": lambda path: (200, b"<html>"),
@@ -344,8 +352,9 @@ def cloudwatch(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Ans
 
     def answer(state: str | None, composite: bool = False, **more: Any) -> None:
         kind = "CompositeAlarms" if composite else "MetricAlarms"
+        dated = {"HTTPHeaders": {"date": formatdate(time.time() + more.pop("off", 0.0), usegmt=True)}}
         found = [] if state is None else [{"AlarmName": "Checkout", "StateValue": state, **more}]
-        stub.add_response("describe_alarms", {kind: found}, wanted)
+        stub.add_response("describe_alarms", {kind: found, "ResponseMetadata": dated}, wanted)
 
     for turn in range(4):
         if trouble == "well":
@@ -356,6 +365,10 @@ def cloudwatch(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Ans
             answer("INSUFFICIENT_DATA")
         elif trouble == "partly":
             answer("OK", EvaluationState="PARTIAL_DATA")
+        elif trouble == "hour":
+            answer("OK", off=-3600.0)
+        elif trouble == "tomorrow":
+            answer("OK", StateUpdatedTimestamp=datetime.fromtimestamp(time.time() + 86400, UTC))
         elif trouble == "empty":
             answer(None)
         elif trouble == "refused":
@@ -421,7 +434,8 @@ def an_alert(state: str, end: int | None = None) -> dict[str, Any]:
 
 
 def monitored(stack: ExitStack, target: Callable[[str], tuple[int, Any]], clock: Clock, folder: Path) -> Any:
-    return source_of(of("monitor", slow=True, monitor="m 1"), folder, stack, get=target, now=clock)
+    guard, since = of("monitor", slow=True, monitor="m 1"), clock.at
+    return source_of(guard, folder, stack, lambda: NOW + clock.at - since, get=target, now=clock)
 
 
 def monitor(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Answer]:
@@ -441,6 +455,8 @@ def monitor(stack: ExitStack, trouble: str, folder: Path) -> Callable[[], Answer
         target.alerts["ACTIVE"] = [an_alert("ACTIVE")]
     elif trouble == "stale":
         target.stats = (200, stats(on_time=False))
+    elif trouble in ("hour", "tomorrow"):  # and it says that it runs on time
+        target.stats = (200, stats(last=1_790_000_000_000 + {"hour": -3_600_000, "tomorrow": 86_400_000}[trouble]))
     elif trouble == "empty":
         target.monitor = (404, {"error": {"reason": "Monitor not found."}})
     elif trouble == "mistyped":
@@ -469,6 +485,10 @@ TROUBLES: list[tuple[str, str, str | None, str]] = [
     ("prometheus", "dead", NONE_AS, "it cannot be reached"),
     ("prometheus", "slow", NONE_AS, "no answer in time"),
     ("prometheus", "stale", NONE_AS, "its data is older than 1m"),
+    ("prometheus", "hour", NONE_AS, "it was evaluated 36"),
+    ("prometheus", "tomorrow", NONE_AS, "it was evaluated 86"),
+    ("prometheus", "hour of age", NONE_AS, "nobody knows how old its data is: it was evaluated 36"),
+    ("prometheus", "data of tomorrow", NONE_AS, "its data is of the future: 86400 s from now"),
     ("prometheus", "empty", NONE_AS, "no series"),
     ("prometheus", "NaN", NONE_AS, "the value is NaN"),
     ("prometheus", "mistyped", NONE_AS, "its answer cannot be read"),
@@ -505,6 +525,8 @@ TROUBLES: list[tuple[str, str, str | None, str]] = [
     ("cloudwatch", "slow", NONE_AS, "ReadTimeoutError"),
     ("cloudwatch", "stale", NONE_AS, "Checkout is in INSUFFICIENT_DATA"),
     ("cloudwatch", "partly", NONE_AS, "not evaluated wholly: PARTIAL_DATA"),
+    ("cloudwatch", "hour", NONE_AS, "it says that it answered 36"),
+    ("cloudwatch", "tomorrow", NONE_AS, "Checkout is OK since a moment 86"),
     ("cloudwatch", "empty", NONE_AS, "there is no alarm Checkout"),
     ("cloudwatch", "mistyped", NONE_AS, ""),
     ("cloudwatch", "refused", NONE_AS, "DescribeAlarms answered AccessDenied"),
@@ -514,6 +536,8 @@ TROUBLES: list[tuple[str, str, str | None, str]] = [
     ("monitor", "dead", NONE_AS, "asking failed: OSError"),
     ("monitor", "slow", NONE_AS, "no answer in time"),
     ("monitor", "stale", NONE_AS, "the monitor m 1 does not run on time"),
+    ("monitor", "hour", NONE_AS, "the monitor m 1 says that it ran 3600 s ago"),
+    ("monitor", "tomorrow", NONE_AS, "the monitor m 1 says that it ran 86400 s from now"),
     ("monitor", "empty", NONE_AS, "there is no monitor m 1"),
     ("monitor", "mistyped", NONE_AS, "an answer of the target cannot be read: TypeError"),
     ("monitor", "flapping", None, ""),
@@ -565,6 +589,30 @@ def test_http_sends_its_token_and_follows_no_redirect(tmp_path: Path) -> None:
         server.reply = lambda path: (301, b"")
         assert source_of(guard, tmp_path, stack)().state == "none"
         assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "state", "why"),
+    [
+        ({}, 200, "good", None),
+        ({"Date": -3600}, 200, "none", "it says that it answered 36"),
+        ({"Date": 86400}, 200, "none", "it says that it answered 86"),
+        ({"Age": "61"}, 200, "none", "a cache answered with what is 61 s old"),
+        ({"Date": None}, 200, "none", "it does not say when it answered: there is no Date in its headers"),
+        ({"Date": None}, 503, "bad", "it answers 503"),
+        ({"Date": -3600}, 503, "none", "it says that it answered 36"),
+    ],
+)
+def test_an_answer_without_a_measurement_s_time_has_that_of_its_headers(
+    headers: dict[str, Any], status: int, state: str, why: str | None, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(answering(lambda path: (status, b"")))
+        for name, value in headers.items():
+            off = isinstance(value, int)
+            server.headers[name] = formatdate(time.time() + value, usegmt=True) if off else value
+        found = source_of(of("http", url=server.url), tmp_path, stack)()
+    assert found.state == state and str(found.why).startswith(str(why))
 
 
 def test_a_status_that_is_called_good_is_good_whatever_it_is(tmp_path: Path) -> None:

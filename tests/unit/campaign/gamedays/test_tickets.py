@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,11 @@ def serving(reply: Reply, *, drips: bool = False, tls: ssl.SSLContext | None = N
 
 def answer(body: Any, status: int = 200, *headers: str) -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(data)}", "Connection: close", *headers, "", ""]
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(data)}", "Connection: close", *headers]
+    lines += (
+        [] if any(each.startswith("Date: ") for each in headers) else [f"Date: {format_datetime(NOW, usegmt=True)}"]
+    )
+    lines += ["", ""]
     return "\r\n".join(lines).encode() + data
 
 
@@ -255,6 +260,27 @@ def test_nobody_there(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     found = ask(ticket(f"http://127.0.0.1:{port}"), tmp_path)
     assert not found.ok and "Connection refused" in found.says
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ([f"Date: {format_datetime(NOW - timedelta(seconds=59), usegmt=True)}", "Age: 60"], None),
+        ([f"Date: {format_datetime(NOW - timedelta(hours=1), usegmt=True)}"], "it says that it answered 3600 s ago"),
+        (
+            [f"Date: {format_datetime(NOW + timedelta(days=1), usegmt=True)}"],
+            "it says that it answered 86400 s from now",
+        ),
+        (["Age: 61"], "a cache answered with what is 61 s old"),
+        (["Age: soon"], "its Age is no number of seconds"),
+        (["Date: yesterday"], "its Date is no date"),
+    ],
+)
+def test_a_change_of_another_time_is_not_believed(headers: list[str], why: str | None, tmp_path: Path) -> None:
+    with serving(lambda it: answer(change(), 200, *headers)) as server:
+        found = ask(ticket(server.url), tmp_path)
+    assert found.ok is (why is None), found
+    assert why is None or found.says == f"the change cannot be believed: {why}"
 
 
 def test_a_change_that_is_closed_meanwhile(tmp_path: Path) -> None:
