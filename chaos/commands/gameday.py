@@ -1,4 +1,4 @@
-"""``gameday``: validate, plan, approve, run, status, stop, resume, history, schedule, forget."""
+"""``gameday``: validate, plan, approve, consent, run, status, stop, resume, history, schedule, forget."""
 
 from __future__ import annotations
 
@@ -88,9 +88,11 @@ def gameday_validate(
     say(f"game day {day.name} ({day.file}) on {target.written.name}: {written.description or written.hypothesis}")
     for number, step in enumerate(written.experiments, 1):
         say(f"  {number}. {step.experiment} (rung {step.rung})")
+    if written.consent is None:
+        say("consent: the file names none, so `gameday run` refuses: write consent: {allowed_signers: FILE}")
     say(f"window: {', '.join(written.window.days)} {written.window.from_:%H:%M} to {written.window.to:%H:%M} "
         f"{written.window.zone}")  # fmt: skip
-    calendars = [freezes.read(day, each, now) for each in written.freezes]
+    calendars = [freezes.read(day, each, _now()) for each in written.freezes]  # they answer now, whatever is asked
     for firing in windows.firings(written.window, now, NEXT):
         if firing.at is None or firing.closes is None:
             say(f"  {firing.day} {firing.says}")
@@ -172,6 +174,48 @@ def gameday_approve(
     say(f"{more}; commit {signed.statement.parent} so that the runner finds it")
 
 
+def gameday_consent(
+    file: File,
+    key: Annotated[Path, typer.Option("--key", help="A key of the operators, which the runner does not have.")],
+    until: Annotated[datetime, typer.Option("--until", help="The last day, in UTC.", formats=["%Y-%m-%d"])],
+    by: Annotated[str | None, typer.Option("--by", help="Who consents, such as team-platform; default you.")] = None,
+    others: Annotated[
+        list[str] | None, typer.Option("--for", help="Game days beside this one, by name; repeat it.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; what is consented to is shown all the same.")] = False,
+) -> None:
+    """Of the cluster's operators: sign that the day may be held on it, and write that on the cluster.
+
+    The notes index is made where it is not there. A consent that stands is replaced. To take it back: delete the
+    document gameday-consent, and the key's line from the allowed signers.
+    """
+    from chaos.campaign.gamedays import consent
+    from chaos.campaign.gamedays.board import CONSENT
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    wanted = day.written.consent
+    if wanted is None or wanted.allowed_signers is None:
+        why = "names no consent" if wanted is None else f"knows consent by who may write {wanted.index}"
+        raise InvalidInput(f"{day.file} {why}", remedy="consent: {allowed_signers: FILE} is for signed ones")
+    target, board = _hands(day, Path("reports")).target(), _board(day)
+    who = by or _who()
+    said = consent.statement([day.name, *(others or [])], until.date(), who, target, _now())
+    say(consent.in_words(said))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInput("nobody can be asked here", remedy="add --yes where the words above were read")
+        if not typer.confirm("consent to this"):
+            say("not consented to")
+            raise typer.Exit(int(Exit.USAGE))
+    document = consent.signed(day, said, key, _now())
+    board.make()
+    if (wrong := board.unfit()) is not None:
+        raise InvalidInput(wrong, remedy="mend it, then consent again")
+    board.put(CONSENT, document)
+    say(f"{who} consents until {said['until']}: written to {board.index}")
+
+
 # ---- the day --------------------------------------------------------------------------------------------
 
 
@@ -219,6 +263,7 @@ def gameday_run(
 def gameday_status(file: File) -> None:
     """What the cluster knows of this game day: lock, holds, wishes to stop, days that were held. Sends no change."""
     from chaos.campaign.gamedays.board import CONSENT, LOCK, STOP, day_id, hold_id
+    from chaos.campaign.gamedays.consent import SIGNATURE
     from chaos.definitions.gameday import load_gameday
 
     day = load_gameday(file)
@@ -226,9 +271,12 @@ def gameday_status(file: File) -> None:
     if not board.exists():
         say(f"{day.name}: the cluster knows of no game day")
         return
+    if (wrong := board.unfit()) is not None:
+        say(f"notes: {wrong}")
     for what, id in (("lock", LOCK), ("hold", hold_id(day.name)), ("stop", STOP), ("consent", CONSENT)):
         doc = board.get(id)
-        said = "none" if doc is None else ", ".join(f"{key} {value}" for key, value in sorted(doc.source.items()))
+        shown = {} if doc is None else {key: value for key, value in doc.source.items() if key != SIGNATURE}
+        said = ", ".join(f"{key} {value}" for key, value in sorted(shown.items())) or "none"
         say(f"{what}: {said}")
     for id, source in sorted(board.every(day_id(day.name, "")).items()):
         day_of = id.removeprefix(day_id(day.name, ""))
@@ -419,6 +467,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "validate": gameday_validate,
     "plan": gameday_plan,
     "approve": gameday_approve,
+    "consent": gameday_consent,
     "run": gameday_run,
     "status": gameday_status,
     "stop": gameday_stop,

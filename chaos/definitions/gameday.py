@@ -209,6 +209,25 @@ class Approval(Strict):
         return self
 
 
+class Consent(Strict):
+    """How the consent of the cluster's operators is known to be theirs: by a key or a role that the runner lacks."""
+
+    allowed_signers: Words | None = Field(
+        default=None, description="file of OpenSSH's allowed signers, the operators', in git beside this file"
+    )
+    index: Annotated[str, Field(pattern=r"^\.?[a-z0-9][a-z0-9_.-]*$")] | None = Field(
+        default=None,
+        description="or, with security on, the index in which they write it and the runner's user may not, "
+        "for example .opensearch-chaos-consent",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.allowed_signers is None) == (self.index is None):
+            raise Malformed("a consent is known by a key or by a role: expected allowed_signers or index")
+        return self
+
+
 class Snapshot(Strict):
     """A snapshot that must be there, so that nothing is at stake."""
 
@@ -500,6 +519,9 @@ class GameDayFile(Strict):
     window: Window
     freezes: tuple[Freeze, ...] = Field(default=(), description="calendars of days on which nothing is touched")
     approval: Approval
+    consent: Consent | None = Field(
+        default=None, description="by what the operators' consent is known to be theirs; without it no day begins"
+    )
     ladder: Ladder
     preflight: Preflight = Field(default_factory=Preflight)
     guards: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")], Guard] = Field(
@@ -603,6 +625,10 @@ def _check(file: GameDayFile, path: Path) -> Iterator[Problem]:
     if file.approval.allowed_signers is not None and not (folder / file.approval.allowed_signers).is_file():
         says = f"there is no file {file.approval.allowed_signers} beside this one: expected OpenSSH's allowed signers"
         yield Problem(("approval", "allowed_signers"), says)
+    signers = None if file.consent is None else file.consent.allowed_signers
+    if signers is not None and not (folder / signers).is_file():
+        says = f"there is no file {signers} beside this one: expected OpenSSH's allowed signers of the operators"
+        yield Problem(("consent", "allowed_signers"), says)
     if not any(guard.counts == "outcome" for guard in file.guards.values()):
         says = "no guard says how users are: expected one that counts as outcome, the objective of your users"
         yield Problem(("guards",), says, at_key=True)

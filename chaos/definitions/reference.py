@@ -64,6 +64,7 @@ GAMEDAY = {
     "Freeze": "freezes",
     "Approval": "approval",
     "Ticket": "approval.ticket",
+    "Consent": "consent",
     "Ladder": "ladder",
     "Preflight": "preflight",
     "Snapshot": "preflight.snapshot",

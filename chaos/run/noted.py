@@ -92,10 +92,32 @@ class Notes:
             raise LabError(f"asking for the index {self.index} answered {status}: {str(answer)[:300]}")
         return status == 200
 
+    @property
+    def _replicas(self) -> int:
+        """One copy in each zone."""
+        return len({node.zone for node in self._cluster.topology.data_nodes}) - 1
+
+    def unfit(self) -> str | None:
+        """How the index is not as :meth:`make` makes it, in words with what mends it; None where it is. A document that
+        is put by hand makes one that is neither hidden nor in each zone. Raises LabError."""
+        status, answer = _ask(self._cluster, "GET", f"/{self.index}/_settings?expand_wildcards=all&flat_settings=true")
+        if status != 200:
+            raise LabError(f"asking for the settings of {self.index} answered {status}: {str(answer)[:300]}")
+        with reading(f"the settings of {self.index}"):
+            ((_, said),) = answer.items()
+            given = said["settings"]
+            wrong = [] if str(given.get("index.hidden")).lower() == "true" else ["it is not hidden"]
+            grows = str(given.get("index.auto_expand_replicas", "false")).lower() != "false"
+            if not grows and (replicas := int(given["index.number_of_replicas"])) < self._replicas:
+                wrong.append(f"it has {replicas} replicas, and {self._replicas} are one copy in each zone")
+        if not wrong:
+            return None
+        body = json.dumps({"index": {"hidden": True, "number_of_replicas": self._replicas}})
+        return f"{self.index} was made by hand: {' and '.join(wrong)} (mend it: PUT /{self.index}/_settings {body})"
+
     def make(self) -> None:
         """Fine when it is there. Raises LabError."""
-        zones = {node.zone for node in self._cluster.topology.data_nodes}
-        settings = {"hidden": True, "number_of_shards": 1, "number_of_replicas": len(zones) - 1}
+        settings = {"hidden": True, "number_of_shards": 1, "number_of_replicas": self._replicas}
         status, answer = _ask(
             self._cluster,
             "PUT",

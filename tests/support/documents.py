@@ -37,12 +37,13 @@ class WithDocuments(FakeCluster):
         name, _, query = path.partition("?")
         kind, _, id = name.removeprefix(f"/{INDEX}").lstrip("/").partition("/")
         if (method, kind) == ("PUT", ""):
-            self.indices.setdefault(INDEX, {})
+            given = (body or {}).get("settings", {}).get("index", {})
+            self.indices.setdefault(INDEX, {f"index.{key}": str(value).lower() for key, value in given.items()})
             return 200, {"acknowledged": True}
         if INDEX not in self.indices:
             return 404, {"error": {"reason": f"no such index [{INDEX}]"}}
         if kind == "_settings":
-            return 200, {INDEX: {}}
+            return 200, {INDEX: {"settings": self.indices[INDEX]}}
         if kind == "_refresh":
             return 200, {}
         if kind == "_bulk":

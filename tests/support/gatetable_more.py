@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import signkit
 from documents import INDEX, WithDocuments
 
-from chaos.campaign.gamedays import approval, freezes, gates, tickets, windows
-from chaos.campaign.gamedays.board import LOCK, Board, Held, Lock
+from chaos.campaign.gamedays import approval, consent, freezes, gates, tickets, windows
+from chaos.campaign.gamedays.board import CONSENT, LOCK, Board, Held, Lock
 from chaos.campaign.gamedays.gate import Gate
 from chaos.campaign.gamedays.outside import Answer, Watched
 from chaos.definitions.gameday import Bounds, Guard, Ticket, Window
@@ -83,6 +84,37 @@ def signed(
         for each in files:
             said = re.sub(r"-[0-9a-f]{8}\.sig|SHA256:[A-Za-z0-9+/]+", "…", said.replace(each.stem, "NAME"))
         return [Gate("approval", False, said)]
+
+    return make
+
+
+def consented(
+    *,
+    by: str = "ops",
+    known: str = "ops",
+    unsigned: bool = False,
+    wanted: Any = None,
+    uuid: str = "uuid-staging",
+    **edit: Any,
+) -> Make:
+    """A consent on the cluster ``uuid``, signed ``by`` a key; the file knows another. ``edit``: edited since."""
+
+    def make(folder: Path) -> Sequence[Gate]:
+        keys = {name: signkit.key(folder, name) for name in {by, known}}
+        (folder / "operators").write_text(f"{by}@example.com {signkit.public(keys[by])}\n")
+        day = signkit.day_in(folder, consent=wanted or {"allowed_signers": "operators"})
+        target = signkit.target_in(folder)
+        of = signkit.target_in(folder, uuid=uuid)
+        said = consent.statement([day.name], date(2027, 1, 31), "team-platform", of, NOW)
+        signed = signkit.day_in(folder, consent={"allowed_signers": "operators"})
+        source = said if unsigned else consent.signed(signed, said, keys[by], NOW)
+        (folder / "operators").write_text(f"{known}@example.com {signkit.public(keys[known])}\n")
+        cluster: Any = WithDocuments()
+        board = Board(cluster, INDEX)
+        board.make()
+        board.put(CONSENT, {**source, **edit})
+        found = consent.gate(board.get(CONSENT), day, target, NOW, NOW.date(), board)
+        return [replace(found, says=re.sub(r"SHA256:[A-Za-z0-9+/]+", "…", found.says))]
 
     return make
 
@@ -298,6 +330,17 @@ MORE: list[tuple[str, str, Make, str | None]] = [
         "higher caps",
         signed("ann", now_wanted=lambda day: signkit.wanted(day, caps={**signkit.CAPS, "requests": "2000/s"})),
         "the load was",
+    ),
+    ("consent", "signed by its operators", consented(), None),
+    ("consent", "written by the runner's own user", consented(unsigned=True), "it is not signed"),
+    ("consent", "signed by somebody else", consented(by="mallory"), "a stranger signed"),
+    ("consent", "its end was edited since", consented(until="2099-12-31"), "does not verify"),
+    ("consent", "of another cluster", consented(uuid="uuid-other"), "not for uuid-staging"),
+    (
+        "consent",
+        "in an index of the operators that the runner may write",
+        consented(wanted={"index": INDEX}),
+        "may write .opensearch-chaos: whose consent is there nobody knows",
     ),
     ("ticket", "approved for now, with the digest", ticket(), None),
     ("ticket", "not yet approved", ticket(state="assess"), "is in state 'assess'"),

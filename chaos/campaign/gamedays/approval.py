@@ -430,7 +430,7 @@ def _put(path: Path, data: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class _Signature:
+class Signature:
     """``names``: the principals that the key stands for; ``key``: its fingerprint, of a certificate the key's own."""
 
     names: tuple[str, ...]
@@ -440,7 +440,7 @@ class _Signature:
     def person(self) -> str:
         return self.names[0]
 
-    def same(self, other: _Signature) -> str | None:
+    def same(self, other: Signature) -> str | None:
         """Why both count as one person; None: they are two."""
         if {name.casefold() for name in self.names} & {name.casefold() for name in other.names}:
             return f"{self.person} signed twice, and one person counts once"
@@ -449,16 +449,18 @@ class _Signature:
         return None
 
 
-class _Signers:
+class Signers:
     """Those who may sign, at one moment. Raises InvalidInput when they cannot be read, or ssh-keygen is not there."""
 
-    def __init__(self, day: GameDay, now: datetime) -> None:
-        named = day.written.approval.allowed_signers
+    def __init__(
+        self, day: GameDay, now: datetime, named: str | None, namespace: str = NAMESPACE, under: str = "approval"
+    ) -> None:
+        """``named``: the file, beside the day's. ``namespace``: what signatures are for. ``under``: where it stands."""
         if named is None:
             raise InvalidInput(
-                f"nobody may sign {day.name}: its file names no allowed_signers", remedy="name them under approval"
+                f"nobody may sign {day.name}: its file names no allowed_signers", remedy=f"name them under {under}"
             )
-        self.label, self._now = named, now
+        self.label, self._now, self._namespace = named, now, namespace
         program = shutil.which("ssh-keygen")
         if program is None:
             raise MissingPrerequisite(
@@ -474,13 +476,13 @@ class _Signers:
                 remedy="put the file beside the game day's",
             ) from error
 
-    def signature(self, raw: bytes, signed: bytes) -> _Signature:
+    def signature(self, raw: bytes, signed: bytes) -> Signature:
         """Whose signature over ``raw`` it is. Raises ValueError, in words: it is nobody's who may sign now."""
         with tempfile.TemporaryDirectory(prefix="oschaos-approval-") as folder:
             allowed, file = os.path.join(folder, "allowed_signers"), os.path.join(folder, "sig")
             Path(allowed).write_bytes(self._allowed)
             Path(file).write_bytes(signed)
-            of = ["-n", NAMESPACE, "-s", file]
+            of = ["-n", self._namespace, "-s", file]
             code, out, error = self._ask(raw, "check-novalidate", *of)
             key = re.search(r" key (SHA256:\S+)\s*$", out)
             if code != 0 or key is None:
@@ -497,7 +499,7 @@ class _Signers:
             same = re.search(r" key (SHA256:\S+)\s*$", out)
             if code != 0 or same is None or same[1] != key[1]:
                 raise ValueError(f"the signature of {names[0]} does not verify ({_last(error)})")
-            return _Signature(names, key[1])
+            return Signature(names, key[1])
 
     def _ask(self, raw: bytes, *arguments: str) -> tuple[int, str, str]:
         """Exit code and what it says. Raises ValueError when it does not answer."""
@@ -515,9 +517,9 @@ class _Signers:
             raise ValueError(f"ssh-keygen cannot be run: {error.strerror or error}") from None
         return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
-    def over(self, folder: Path, each: _Read) -> tuple[list[_Signature], list[str]]:
+    def over(self, folder: Path, each: _Read) -> tuple[list[Signature], list[str]]:
         """Those who signed a statement, each person and each key once, and what is wrong with other signatures."""
-        counted: list[_Signature] = []
+        counted: list[Signature] = []
         wrong: list[str] = []
         stem = each.name.removesuffix(".json")
         try:
@@ -538,6 +540,10 @@ class _Signers:
             else:
                 counted.append(found)
         return counted, wrong
+
+
+def _signers(day: GameDay, now: datetime) -> Signers:
+    return Signers(day, now, day.written.approval.allowed_signers)
 
 
 def _last(said: str) -> str:
@@ -572,7 +578,7 @@ def standing(
     named, wanted = day.written.approval.folder, digest_of(content)
     folder = day.beside(named)
     try:
-        signers = _Signers(day, now)
+        signers = _signers(day, now)
         statements, wrong = _listed_in(folder)
     except InvalidInput as error:
         return [str(error)]
@@ -597,7 +603,7 @@ def _differs(each: _Read, content: Mapping[str, Any]) -> str:
     return "; ".join(changed(each.data, content))
 
 
-def _judged(day: GameDay, each: _Read, signers: _Signers, now: datetime, used: Collection[str]) -> Approved | list[str]:
+def _judged(day: GameDay, each: _Read, signers: Signers, now: datetime, used: Collection[str]) -> Approved | list[str]:
     """Of a statement of what is to be done."""
     if untimely := list(_untimely(day, each, now, used)):
         return untimely
@@ -643,7 +649,7 @@ def to_sign(
 
     ``nonce``: of a new one; default drawn. Raises InvalidInput when nobody may sign, or the folder cannot be read.
     """
-    signers, folder = _Signers(day, now), day.beside(day.written.approval.folder)
+    signers, folder = _signers(day, now), day.beside(day.written.approval.folder)
     try:
         statements, _ = _listed_in(folder)
     except FileNotFoundError:
@@ -679,7 +685,7 @@ def approve(day: GameDay, offer: Offer, key: Path, now: datetime) -> Signed:
     ``key``: as ``ssh-keygen -f`` takes it, also a public key whose other half an agent or a device has. Raises
     InvalidInput, with nothing written, when the key is of nobody who may sign, who signed already, or did not sign.
     """
-    signers, folder = _Signers(day, now), offer.file.parent
+    signers, folder = _signers(day, now), offer.file.parent
     raw = canonical(offer.statement)
     each = _Read(
         offer.file.name,
@@ -701,7 +707,7 @@ def approve(day: GameDay, offer: Offer, key: Path, now: datetime) -> Signed:
         raise _unusable(day, error) from error
     if there not in (None, raw):
         raise InvalidInput(f"{offer.file.name} was changed meanwhile", remedy="read it again before you sign")
-    signed = _sign(signers.program, key, raw)
+    signed = sign(signers.program, key, raw, NAMESPACE)
     try:
         mine = signers.signature(raw, signed)
     except ValueError as error:
@@ -730,8 +736,8 @@ def _unusable(day: GameDay, error: OSError) -> InvalidInput:
     )
 
 
-def _sign(program: str, key: Path, raw: bytes) -> bytes:
-    """The signature. Raises InvalidInput."""
+def sign(program: str, key: Path, raw: bytes, namespace: str) -> bytes:
+    """The signature, by ``program`` (ssh-keygen), for ``namespace``. Raises InvalidInput."""
     key = key.expanduser()
     if not key.is_file():
         raise InvalidInput(f"there is no key {key}", remedy="name a private key, or the public key of one in an agent")
@@ -739,7 +745,7 @@ def _sign(program: str, key: Path, raw: bytes) -> bytes:
         file = Path(folder) / "statement"
         file.write_bytes(raw)
         try:
-            code = subprocess.call([program, "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(file)])
+            code = subprocess.call([program, "-Y", "sign", "-n", namespace, "-f", str(key), str(file)])
             if code == 0:
                 return _bytes(file.with_name("statement.sig"), LARGEST_OTHER)
         except OSError as error:
@@ -751,7 +757,7 @@ def _sign(program: str, key: Path, raw: bytes) -> bytes:
     )
 
 
-def _slug(signature: _Signature) -> str:
+def _slug(signature: Signature) -> str:
     """A file's name for a person; with a piece of a hash, so that two people never have the same."""
     name = re.sub(r"[^a-z0-9]+", "-", signature.person.lower()).strip("-")[:40]
     return f"{name or 'key'}-{hashlib.sha256((signature.person + signature.key).encode()).hexdigest()[:8]}"

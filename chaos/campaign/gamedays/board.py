@@ -34,6 +34,8 @@ RENEW_SECONDS = 15.0
 """How often it is renewed."""
 ABORT_SECONDS = TTL_SECONDS / 2
 """Who could not renew it for so long ends the day: nobody can have taken it by then."""
+NO_SEQUENCE = 1 << 53
+"""A sequence number that no document has."""
 LOOK_SECONDS = 1.0
 ASK_SECONDS = 10.0
 LOCK, STOP, CONSENT = f"{GAMEDAY}lock", f"{GAMEDAY}stop", f"{GAMEDAY}consent"
@@ -128,6 +130,20 @@ class Board:
                 raise LabError(f"reading {self.index} answered {status}: {str(answer)[:300]}")
             hits = answer["hits"]["hits"]
             return {str(hit["_id"]): hit["_source"] for hit in hits if str(hit["_id"]).startswith(beginning)}
+
+    def unfit(self) -> str | None:
+        """How the index is not as :meth:`make` makes it, in words; None where it is. Raises LabError."""
+        return self._notes.unfit()
+
+    def may_write(self, id: str) -> bool:
+        """Whether this user may write that document, by a request that can change nothing: it is for a version that no
+        document has. Raises LabError where the cluster does not say."""
+        status, answer = self._ask("PUT", f"/{self.index}/_doc/{id}?if_seq_no={NO_SEQUENCE}&if_primary_term=1", {})
+        if status in (401, 403):
+            return False
+        if status == 409:
+            return True
+        raise LabError(f"asking who may write {id} in {self.index} answered {status}: {str(answer)[:300]}")
 
     def forget(self, now: datetime) -> tuple[int, int]:
         """Take documents of game days away by their ids, and leave the consent, and each approval that was used and has

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import chaos
 from chaos.base.errors import SEVERITY, ChaosError, Exit
 from chaos.base.text import listed, one_line, plural
-from chaos.campaign.gamedays import approval, drill, freezes, gates, preflight, tickets, windows
+from chaos.campaign.gamedays import approval, consent, drill, freezes, gates, preflight, tickets, windows
 from chaos.campaign.gamedays.alerts import AlertWatch, Moment, judged, watched_until
 from chaos.campaign.gamedays.announce import Announcer, wrong_templates
 from chaos.campaign.gamedays.board import CONSENT, DAYS, STOP, Board, Held, Lock, day_id, hold_id, used_id
@@ -273,8 +273,9 @@ class Day:
         self._pass([
             gates.hold(get(hold_id(self.day.name))),
             *([gates.unended(board.every(day_id(self.day.name, "")))] if locked else []),
+            *([self._notes_fit(board)] if there else []),
             gates.stop_wish(get(STOP)),
-            gates.consent(get(CONSENT), self.day, self._today(), notes),
+            self._consent(consent.board(self.day, self.hands.cluster(), notes), patience=0.0),
         ])  # fmt: skip
 
     def _clear_stop_file(self) -> None:
@@ -575,10 +576,17 @@ class Day:
 
     def _consented(self) -> Iterator[Gate]:
         assert self._board is not None
-        known = self._board.patiently(CONSENT, self.patience)
-        yield gates.consent(known, self.day, self._today(), self._board.index)
+        yield self._consent(consent.board(self.day, self.hands.cluster(), self._board.index), self.patience)
         yield gates.stop_wish(self._board.patiently(STOP, self.patience))
         yield from self._frozen()
+
+    def _consent(self, board: Board, patience: float) -> Gate:
+        doc = board.patiently(CONSENT, patience)
+        return consent.gate(doc, self.day, self.hands.target(), self.now(), self._today(), board)
+
+    def _notes_fit(self, board: Board) -> Gate:
+        wrong = board.unfit()
+        return Gate("notes", wrong is None, wrong or f"{board.index} is hidden, with a copy in each zone")
 
     def _asked_ticket(self, digest: str) -> tickets.Asked | None:
         """What the change says now; None where the day needs none."""

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from chaos.campaign.gamedays.record import plain
 from chaos.definitions.existing import AccessFile, Existing, HostsFile
 from chaos.definitions.experiment import Experiment, GuardCommand
-from chaos.definitions.gameday import Announcement, Approval, Freeze, GameDay, HttpGuard, ProgramGuard, Ticket
+from chaos.definitions.gameday import Announcement, Approval, Consent, Freeze, GameDay, HttpGuard, ProgramGuard, Ticket
 from chaos.definitions.hooks import Hook
 from chaos.definitions.slis import SliAccess
 
@@ -50,6 +50,7 @@ CONTENT: Mapping[tuple[type[BaseModel], str], str] = {
     (SliAccess, "ca"): "file",
     (AccessFile, "ca"): "file",
     (Approval, "allowed_signers"): "file",
+    (Consent, "allowed_signers"): "file",
     (HostsFile, "config"): "file",
     (ProgramGuard, "run"): "program",
     (GuardCommand, "run"): "program",

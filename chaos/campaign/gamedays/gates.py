@@ -86,9 +86,11 @@ def unended(days: Mapping[str, Mapping[str, Any]]) -> Gate:
 
 
 def consent(doc: Doc | None, day: GameDay, today: date, index: str) -> Gate:
-    """The second consent: a document that the cluster's operators wrote on the cluster itself."""
-    body = '{"gamedays": ["' + day.name + '"], "until": "YYYY-MM-DD", "by": "who"}'
-    remedy = f"its operators write: PUT /{index}/_doc/gameday-consent {body}"
+    """What the second consent says, a document on the cluster itself. Whose it is, says :mod:`.consent`."""
+    remedy = f"its operators: opensearch-chaos gameday consent {day.file} --key KEY --until YYYY-MM-DD"
+    if day.written.consent is not None and day.written.consent.index is not None:
+        body = '{"gamedays": ["' + day.name + '"], "until": "YYYY-MM-DD", "by": "who"}'
+        remedy = f"its operators write: PUT /{index}/_doc/gameday-consent {body}"
     if doc is None:
         return Gate("consent", False, "the cluster holds no consent of its operators", remedy)
     names, until, by = (doc.source.get(key) for key in ("gamedays", "until", "by"))

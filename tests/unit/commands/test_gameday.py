@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def test_validate_fetches_each_calendar_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with answering() as one, answering() as other:
+        one.date = other.date = formatdate(usegmt=True)
         one.body = other.body = FREEZE
         monkeypatch.setenv("CALENDAR", f"{other.url}?private-hidden")
         file = written(tmp_path, freezes=[{"ics": one.url}, {"ics": "env:CALENDAR"}])
@@ -101,6 +103,7 @@ def test_validate_refuses_a_file_of_whom_to_trust_that_is_none(
 def test_validate_reads_a_calendar_by_a_private_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = authority(tmp_path)
     with answering(known.served) as server:
+        server.date = formatdate(usegmt=True)
         server.body = FREEZE
         gameday.gameday_validate(written(tmp_path, freezes=[{"ics": server.url, "ca": "security/ca.pem"}]), AT)
         assert len(server.asked) == 1

@@ -32,6 +32,7 @@ FULL: dict[str, Any] = {
             "digest": "/result/text",
         },
     },
+    "consent": {"allowed_signers": "allowed_signers"},
     "ladder": {"labs": "lab-runs", "within": "240h"},
     "preflight": {"snapshot": {"repository": "nightly", "newest_within": "24h"}, "headroom": ["heap"]},
     "guards": {
@@ -78,6 +79,8 @@ def test_a_zone_asks_for_two_people_and_a_drill(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"consent": {}}, "a consent is known by a key or by a role: expected allowed_signers or index"),
+    ({"consent": {"allowed_signers": "operators"}}, "there is no file operators beside this one: expected OpenSSH's"),
     ({"name": "other"}, "the name is other and the file is staging.yaml"),
     ({"target": "nothing.yaml"}, "there is no file nothing.yaml"),
     ({"hypothesis": None}, '"hypothesis" is missing'),

@@ -22,6 +22,7 @@ def test_the_day_of_the_docs_can_be_read(tmp_path: Path) -> None:
         (ROOT / "experiments" / "data-node-kill.yaml").read_text()
     )
     (folder / "allowed_signers").write_text(f"ann@example.com {KEY}\n")
+    (folder / "operators").write_text(f"ops@example.com {KEY}\n")
     (folder / "staging.yaml").write_text(text)
     day = load_gameday(folder / "staging.yaml")
     assert day.written.people == 1 and next(iter(day.written.guards.values())).counts == "outcome"

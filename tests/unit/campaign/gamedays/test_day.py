@@ -21,7 +21,7 @@ from documents import INDEX, WithDocuments
 from gatetable import WELL, lab
 
 from chaos.base.errors import Exit, LabError
-from chaos.campaign.gamedays import board, drill, preflight
+from chaos.campaign.gamedays import board, drill, gates, preflight
 from chaos.campaign.gamedays import day as days
 from chaos.campaign.gamedays.alerts import Moment
 from chaos.campaign.gamedays.announce import Told
@@ -167,6 +167,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> WithDocuments:
     made.documents[CONSENT] = {"gamedays": ["staging"], "until": "2027-01-01", "by": "team-platform"}
     made.sequence[CONSENT] = 0
     monkeypatch.setattr(preflight, "looked", lambda target, wanted: WELL)
+    # whose a consent is, has tests of its own (test_consent.py)
+    monkeypatch.setattr(
+        days.consent, "gate", lambda doc, day, target, now, today, board: gates.consent(doc, day, today, board.index)
+    )
     return made
 
 
@@ -266,6 +270,7 @@ def test_the_next_week_is_another_day(firing: Firing) -> None:
     assert firing.fire() is Exit.PASS and len(firing.hands.ran) == 4
 
 
+BY_HAND = {"index.number_of_replicas": "1"}
 REFUSED: list[tuple[str, Callable[[Firing], object], str]] = [
     ("outside of its window", lambda f: setattr(f, "now", NOW.replace(hour=3)), "window"),
     ("on another weekday", lambda f: setattr(f, "now", NOW + timedelta(days=1)), "window"),
@@ -273,6 +278,7 @@ REFUSED: list[tuple[str, Callable[[Firing], object], str]] = [
     ("the stop file is there", lambda f: Path(f.day.written.stop.file).touch(), "stop file"),
     ("somebody asked to stop", lambda f: f.cluster._keep(STOP, {"by": "ann", "why": "an incident"}), "stop"),
     ("a hold", lambda f: f.cluster._keep(hold_id("staging"), {"why": "dirty", "day": "2026-11-19"}), "hold"),
+    ("the notes were made by hand", lambda f: f.cluster.indices.update({INDEX: BY_HAND}), "notes"),
     ("no consent", lambda f: f.cluster.documents.pop(CONSENT), "consent"),
     ("the plan is refused", lambda f: f.hands.refused.append({"where": "a", "what": "b", "says": "c"}), "plan of one"),
     ("a guard is bad", lambda f: guarded(f, "false"), "guard users"),

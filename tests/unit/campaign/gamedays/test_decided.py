@@ -37,6 +37,7 @@ FULL: dict[str, Any] = {
                 {"ics": "https://calendar.example/x.ics", "token": "env:T", "ca": "ca.pem"}],
     "approval": {"allowed_signers": "allowed_signers", "people": 3, "ticket": TICKET},
     "ladder": {"labs": "lab-runs", "within": "240h"},
+    "consent": {"allowed_signers": "operators"},
     "preflight": {"snapshot": {"repository": "nightly", "newest_within": "24h"}, "headroom": ["heap"]},
     "guards": {
         "users": {"counts": "outcome", "prometheus": PROM, "above": "5%"},
@@ -55,7 +56,11 @@ FULL: dict[str, Any] = {
     "drill": True,
     "textfile": "/var/lib/node/x.prom",
 }  # fmt: skip
-OTHER = {"alerts": {"prometheus": "http://p:9090", **ALERTS}, "ladder": {"waived": "it is a test of the tool"}}
+OTHER = {
+    "consent": {"index": ".consents"},
+    "alerts": {"prometheus": "http://p:9090", **ALERTS},
+    "ladder": {"waived": "it is a test of the tool"},
+}
 HOOK = {"inject": ["./hooks/kill", "inject"], "in_effect": ["sh", "kill.sh", "seen"], "undo": ["./hooks/kill"]}
 HOOK |= {"gone": ["./hooks/kill", "gone"], "within": "20s", "ttl": "5m"}
 TOXIPROXY = {"api": "https://tox:8474", "proxies": {"p": {"from": ["es-b"], "to": "es-a", "url": "https://10.0.0.9:1"}}}
@@ -93,7 +98,16 @@ DOMAIN: dict[str, Any] = {
     "domain": {"name": "shop", "region": "eu-west-1", "account": "123456789012", "profile": "p",
                "endpoint": "http://127.0.0.1:4566"},
 }  # fmt: skip
-FILES = ("freezes.yaml", "free.ics", "feed.ics", "ca.pem", "target/ssh_config", "target/hooks/kill", "target/kill.sh")
+FILES = (
+    "operators",
+    "freezes.yaml",
+    "free.ics",
+    "feed.ics",
+    "ca.pem",
+    "target/ssh_config",
+    "target/hooks/kill",
+    "target/kill.sh",
+)
 FILES += ("target/ca.pem", "target/c.pem", "target/k.pem")
 
 
@@ -107,12 +121,12 @@ def target_text(changes: dict[str, Any]) -> str:
 
 def pair(folder: Path, day: dict[str, Any] = FULL, target: dict[str, Any] = WHOLE) -> tuple[GameDay, Existing]:
     """A day and its target, read from files, with the files that they name."""
-    file = written(folder, cluster=target_text(target), **day)
     for name in FILES:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             path.write_text(f"content of {name}\n")
+    file = written(folder, cluster=target_text(target), **day)
     made = load_gameday(file)
     return made, load_existing(made.target)
 
@@ -232,6 +246,7 @@ NO_FILES = {
     "Window": "zone",
     "Freeze": "token",
     "Approval": "folder",
+    "Consent": "index",
     "Ticket": "url token state approved begins ends digest",
     "Ladder": "labs waived",
     "Snapshot": "repository",
@@ -320,6 +335,7 @@ IN_FILES: list[tuple[str, str, str]] = [
     ("a calendar", "free.ics", "the file of gameday.freezes.1.ics: free.ics"),
     ("who is trusted", "target/ca.pem", "the file of target.access.ca: ca.pem"),
     # attacks of our own
+    ("whose consent counts", "operators", "the file of gameday.consent.allowed_signers: operators"),
     ("who may sign", "allowed_signers", "the file of gameday.approval.allowed_signers: allowed_signers"),
     ("where ssh leads: es-a's HostName in ssh's configuration is es-b's", "target/ssh_config",
      "the file of target.hosts.config: ssh_config"),
