@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import chaos
-from chaos.base.errors import SEVERITY, ChaosError, Exit
+from chaos.base.errors import SEVERITY, ChaosError, Exit, LabError
 from chaos.base.text import listed, one_line, plural
 from chaos.campaign.gamedays import approval, consent, drill, freezes, gates, preflight, tickets, windows
 from chaos.campaign.gamedays.alerts import AlertWatch, Moment, judged, watched_until
@@ -581,7 +581,14 @@ class Day:
         yield from self._frozen()
 
     def _consent(self, board: Board, patience: float) -> Gate:
-        doc = board.patiently(CONSENT, patience)
+        try:
+            doc = board.patiently(CONSENT, patience)
+        except LabError as error:
+            wanted = self.day.written.consent
+            if wanted is None or wanted.index is None:
+                raise
+            remedy = f"let this user read {board.index}, and not write it: indices:data/read/get"
+            return Gate("consent", False, error.message, remedy)
         return consent.gate(doc, self.day, self.hands.target(), self.now(), self._today(), board)
 
     def _notes_fit(self, board: Board) -> Gate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,8 @@ NOT_COVERED = (
     "keys and certificates with which the runner shows who it is: their names are covered",
     "what a calendar at an address says, or in a file that is renewed (oldest): its address or name is covered",
     "programs of the operating system, and what a program itself reads: names and arguments are covered",
-    "ssh's own configuration of the runner's user, where hosts.config names none",
+    "ssh's own configuration of the runner's user, where hosts.config names none; in that file, where keys and known "
+    "hosts lie, and files that it includes",
 )
 """What no signature is over, in words: the page that people sign ends with it."""
 CONTENT: Mapping[tuple[type[BaseModel], str], str] = {
@@ -51,7 +53,7 @@ CONTENT: Mapping[tuple[type[BaseModel], str], str] = {
     (AccessFile, "ca"): "file",
     (Approval, "allowed_signers"): "file",
     (Consent, "allowed_signers"): "file",
-    (HostsFile, "config"): "file",
+    (HostsFile, "config"): "ssh",
     (ProgramGuard, "run"): "program",
     (GuardCommand, "run"): "program",
     (Hook, "inject"): "program beside",
@@ -59,8 +61,14 @@ CONTENT: Mapping[tuple[type[BaseModel], str], str] = {
     (Hook, "undo"): "program beside",
     (Hook, "gone"): "program beside",
 }
-"""Fields that name files whose content decides. ``program``: started in the working folder; ``program beside``: in the
-folder of the file in which it stands. A test holds that each field of text is here or known to name no such file."""
+"""Fields that name files whose content decides. ``ssh``: without :data:`OF_THE_RUNNER`. ``program``: started in the
+working folder; ``program beside``: in the folder of the file in which it stands. A test holds that each field of text
+is here or known to name no such file."""
+OF_THE_RUNNER = frozenset(
+    ("identityfile", "certificatefile", "identityagent", "controlpath", "userknownhostsfile", "globalknownhostsfile")
+)
+"""Keywords of ssh's configuration that name files of the runner's own, which lie elsewhere on each machine. Where ssh
+leads, as whom, and whether it looks at who answers, is all the rest."""
 SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/lib/")
 """Where the operating system's programs are: other bytes on each machine, and only root changes them."""
 ABSENT = "not there"
@@ -139,7 +147,8 @@ def _of_kind(kind: str, model: BaseModel, value: Any, folder: Path, place: str) 
         at = folder if kind == "program beside" else Path.cwd()
         yield from ((f"{place}: {word}", said) for word, said in _program([str(word) for word in value], at))
     else:
-        yield f"{place}: {value}", content_of(folder / Path(str(value)).expanduser())
+        said = (_ssh if kind == "ssh" else content_of)(folder / Path(str(value)).expanduser())
+        yield f"{place}: {value}", said
 
 
 def _program(words: Sequence[str], at: Path) -> Iterator[tuple[str, str]]:
@@ -156,6 +165,21 @@ def _program(words: Sequence[str], at: Path) -> Iterator[tuple[str, str]]:
         for part in dict.fromkeys((word, word.partition("=")[2])):
             if part and _is_file(at / part):
                 yield word, content_of(at / part)
+
+
+def _ssh(path: Path) -> str:
+    """SHA-256 of a configuration of ssh, without comments and :data:`OF_THE_RUNNER`; of another file as
+    :func:`content_of` has it."""
+    said = content_of(path)
+    if not re.fullmatch(r"[0-9a-f]{64}", said):
+        return said
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    kept = [line for line in lines if re.split(r"[\s=]", line, maxsplit=1)[0].lower() not in OF_THE_RUNNER]
+    return hashlib.sha256("\n".join(kept).encode(errors="surrogateescape")).hexdigest()
 
 
 def _is_file(path: Path) -> bool:

@@ -307,6 +307,14 @@ def test_a_refusal_changes_nothing(firing: Firing, what: str, make: Callable[[Fi
     assert [event for event, _ in firing.teller.told if event != "before"] == ["refused"]
 
 
+def test_a_consent_that_this_user_may_not_read_is_refused_with_what_it_needs(firing: Firing) -> None:
+    firing.day = firing.hands.day = a_day(firing.folder / "own", window=OPEN, consent={"index": INDEX})
+    asked = f"/{INDEX}/_doc/{CONSENT}"
+    firing.cluster.lies = lambda method, path: (403, {"error": "no permissions"}) if path == asked else None
+    assert firing.fire() is Exit.USAGE and firing.hands.ran == []
+    assert firing.lines("gate")[-1]["remedy"].endswith("indices:data/read/get")
+
+
 def test_what_was_refused_may_be_held_later_in_its_window(firing: Firing) -> None:
     firing.teller.ok = False
     assert firing.fire() is Exit.USAGE

@@ -379,6 +379,27 @@ def test_an_experiment_s_own_guard_counts_by_content() -> None:
     assert told == ["the file of experiment x.guards.command.run: ./ok has another content"]
 
 
+def test_where_ssh_leads_counts_and_not_where_the_runner_has_its_keys(tmp_path: Path) -> None:
+    """An approval is made on one machine and counts on others, which have keys and known hosts elsewhere."""
+    config, (day, target) = tmp_path / "target" / "ssh_config", pair(tmp_path)
+    text = "Host es-a\n  HostName 10.0.0.1\n  IdentityFile /home/ann/key\n  UserKnownHostsFile=/home/ann/hosts\n"
+
+    def digest(text: str) -> str:
+        config.write_text(text)
+        return digest_of(content(day, target))
+
+    before = digest(text)
+    assert digest(text.replace("/home/ann", "/srv/chaos") + "# of the runner\n") == before
+    for other in (
+        text.replace("10.0.0.1", "10.0.0.2"),
+        text.replace("Host es-a", "Host es-b"),
+        text + "  ProxyJump elsewhere\n",
+        text + "  StrictHostKeyChecking no\n",
+        text + "  User root\n",
+    ):
+        assert digest(other) != before
+
+
 def test_what_is_renewed_and_what_is_the_system_s_is_left_out_and_said(tmp_path: Path) -> None:
     day, target = pair(tmp_path)
     before = content(day, target)
@@ -417,7 +438,7 @@ def test_the_page_that_people_sign_has_every_place(tmp_path: Path) -> None:
         "  guards.own.program.run: ./check, --conf=check.conf",
     ):
         assert f"{line}\n" in shown
-    assert f"  target.hosts.config: ssh_config ({decided.content_of(tmp_path / 'target' / 'ssh_config')})\n" in shown
+    assert f"  target.access.ca: ca.pem ({decided.content_of(tmp_path / 'target' / 'ca.pem')})\n" in shown
 
 
 FORMS: list[Callable[[Path], str]] = [lambda folder: decided.content_of(folder), lambda f: decided.content_of(f / "no")]
