@@ -135,15 +135,20 @@ class Board:
         """How the index is not as :meth:`make` makes it, in words; None where it is. Raises LabError."""
         return self._notes.unfit()
 
-    def may_write(self, id: str) -> bool:
-        """Whether this user may write that document, by a request that can change nothing: it is for a version that no
-        document has. Raises LabError where the cluster does not say."""
+    def writable(self, id: str) -> str | None:
+        """Why this user is not known to be kept by security from writing that document; None: it is.
+
+        By a request that can change nothing: it is for a version that no document has. A block of the index answers 403
+        too, and whoever may write an index may block it. Raises LabError where nobody answers.
+        """
         status, answer = self._ask("PUT", f"/{self.index}/_doc/{id}?if_seq_no={NO_SEQUENCE}&if_primary_term=1", {})
-        if status in (401, 403):
-            return False
         if status == 409:
-            return True
-        raise LabError(f"asking who may write {id} in {self.index} answered {status}: {str(answer)[:300]}")
+            return f"the user that runs this may write {self.index}"
+        error = answer.get("error") if isinstance(answer, dict) else None
+        kind = error.get("type") if isinstance(error, dict) else None
+        if status in (401, 403) and kind == "security_exception":
+            return None
+        return f"it is not seen that security keeps this user from writing {self.index} (it answers {status}, {kind})"
 
     def forget(self, now: datetime) -> tuple[int, int]:
         """Take documents of game days away by their ids, and leave the consent, and each approval that was used and has

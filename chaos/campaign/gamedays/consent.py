@@ -8,7 +8,7 @@ write.
 
 What is not shown: that the operators' key is not copied elsewhere on the runner. A signed consent that is taken back
 can be put back by anyone who kept it, until its ``until``: what ends it for good is its key's line in the allowed
-signers.
+signers. Of an index only the target's own user is asked: the runner may have credentials of another.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def gate(doc: Doc | None, day: GameDay, target: Existing, now: datetime, today: 
 
 
 def _by_role(found: Gate, board: Board) -> Gate:
-    if board.may_write(CONSENT):
-        says = f"the user that runs this may write {board.index}: whose consent is there nobody knows"
+    if (why := board.writable(CONSENT)) is not None:
+        says = f"{printable(why)}: whose consent is there nobody knows"
         return Gate("consent", False, says, "turn security on, and let only a role of the operators write that index")
     return Gate("consent", True, f"{found.says}, in {board.index}, which the user that runs this may not write")
 
