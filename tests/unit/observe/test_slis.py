@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,31 @@ def test_one_that_ignores_how_far_to_look_back_must_be_asked_how_old_its_data_is
     with promlike(reply) as server:  # and where it is asked for, it counts anyhow
         assert asked(server).value == 0.5
         assert asked(server, fresh="old").value is None
+
+
+@pytest.mark.parametrize(
+    ("off", "why"),
+    [
+        (-60.0, None),
+        (-61.0, "it was evaluated 61 s ago: its clock or ours is wrong, or a cache answers"),
+        (60.0, None),
+        (61.0, "it was evaluated 61 s from now: its clock or ours is wrong, or a cache answers"),
+    ],
+)
+def test_an_answer_is_of_now_by_the_server_s_own_clock(off: float, why: str | None) -> None:
+    with promlike(lambda it, params: vector(0.5, at=1700000000.0 + off)) as server:
+        asker = Asker(sli(server.url), HERE, clock=lambda: 1700000000.0)
+        found = asker.ask()
+        asker.close()
+    assert (found.value, found.why) == ((0.5, None) if why is None else (None, why))
+
+
+def test_a_guard_s_prometheus_of_another_time_is_refused_before_the_run(tmp_path: Path) -> None:
+    with (
+        promlike(lambda it, params: vector(0.5, at=time.time() - 3600)) as server,
+        pytest.raises(InvalidInput, match=r"it was evaluated 36.* a guard that has no data cannot be evaluated"),
+    ):
+        refuse_unready(experiment(server.url, tmp_path, guard=GUARD))
 
 
 def test_the_same_answer_again_is_none() -> None:
