@@ -22,7 +22,8 @@ from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import MAY_ARRIVE, Lifecycle, on_its_way, undo_entries
 from chaos.faults.moves import SIGNED_SECONDS, Move, Reversible
 from chaos.opensearch.views import administer
-from chaos.run import commanding, recovering_on
+from chaos.providers import hooks
+from chaos.run import calling, commanding, recovering_on
 from chaos.run.noted import NotedLedger, Notes, opening, settle_open
 
 KEY = "cluster.routing.allocation.enable"
@@ -295,6 +296,20 @@ def test_every_provider_says_how_long_a_request_may_be_on_its_way(cluster: Holdi
     assert [(each, each.late(cluster)) for each, _ in expected] == expected  # type: ignore[arg-type]
     cluster.asks = False  # a lab: all ways are ours
     assert {each.late(cluster) for each, _ in expected} == {0.0}  # type: ignore[arg-type]
+
+
+def test_a_call_of_theirs_is_over_where_it_was_made_and_for_a_while_not_seen_from_elsewhere(
+    cluster: Holding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"run": "run-1", "id": "f1", "kind": "node.kill", "nodes": [], "links": [], "parameters": {}}
+    cluster.hook = lambda kind: SimpleNamespace(within=10.0, ttl=60.0)  # type: ignore[attr-defined]
+    cluster.folder = tmp_path  # type: ignore[attr-defined]
+    monkeypatch.setattr(hooks, "asked", lambda *_, **__: calling.Called(0, "done"))
+    entry = entry_of(tmp_path, Move("hook.inject", given), Move("hook.undo", given))
+    for runs, says in (([], "it may still arrive for"), (["run-1"], None)):
+        monkeypatch.setattr(hooks, "registrations", lambda runs=runs: [SimpleNamespace(run=run) for run in runs])
+        why = on_its_way(cluster, entry, entry.inverse.apply(cluster))  # type: ignore[arg-type]
+        assert why is None if says is None else says in (why or "")
 
 
 def test_a_bound_that_is_over_closes_what_was_not_seen(cluster: Holding, tmp_path: Path) -> None:
