@@ -13,6 +13,7 @@ from typing import Any
 from chaos.base.errors import LabError
 from chaos.definitions.existing import PREFIX
 from chaos.opensearch.views import administer
+from chaos.run.noted import GAMEDAY, HOLDERS
 from chaos.target.labs.base import BaseLab
 
 STATE = "/_cluster/state/metadata,nodes?expand_wildcards=all&flat_settings=true"
@@ -30,6 +31,9 @@ def is_ours(index: str, notes: str | None) -> bool:
 def picture(lab: BaseLab, notes: str | None = None) -> dict[str, Any]:
     """Everything that a run must leave as it was; indices of the suite's, which it must take away, by name only.
 
+    The index of notes stays, so of that it is what runs wrote there: nothing may be left but the count of holders. What
+    game days wrote is theirs to keep.
+
     Raises LabError where any of it cannot be read.
     """
     state = _asked(lab, STATE)
@@ -44,13 +48,25 @@ def picture(lab: BaseLab, notes: str | None = None) -> dict[str, Any]:
     return {
         "settings": _asked(lab, "/_cluster/settings?flat_settings=true"),
         "indices": indices,
-        "of the suite": sorted(name for name in _names(lab) if is_ours(name, notes)),
+        "of the suite": sorted([*(n for n in _names(lab) if is_ours(n, notes) and n != notes), *_noted(lab, notes)]),
         "nodes": sorted(([node[key] for key in OF_NODE] for node in state["nodes"].values()), key=str),
         "votes": coordination["voting_config_exclusions"],
         "weights": weights.get("awareness") or None,  # once some were set, none is {}
         "other metadata": {key: value for key, value in metadata.items() if key not in OF_ITSELF},
         "proxies": {host.name: lab.proxies(host.name) for host in lab.wiring.hosts},
     }
+
+
+def _noted(lab: BaseLab, notes: str | None) -> list[str]:
+    """Documents of runs in the index of notes; that it cannot be read is said in their place."""
+    if notes is None or notes not in _names(lab):
+        return []
+    for method, path in (("POST", "_refresh"), ("GET", "_search?size=10000&_source=false")):
+        status, said = administer(lab, method, f"/{notes}/{path}")
+        if status != 200:
+            return [f"{notes} cannot be read: {status}"]
+    ids = [hit["_id"] for hit in said["hits"]["hits"]]
+    return [f"{notes}/{id}" for id in ids if id != HOLDERS and not id.startswith(GAMEDAY)]
 
 
 def _names(lab: BaseLab) -> list[str]:

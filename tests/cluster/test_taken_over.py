@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from box.office import give
 from boxkit import Boxed
 from clusterkit import await_event, findings, in_effect, keepers_of, run_folder
 
@@ -50,7 +51,7 @@ def enabled(boxed: Boxed) -> str | None:
 def test_a_run_that_thaws_leaves_the_same_fault_of_the_run_that_took_over_alone(
     boxed: Boxed, before: Path, out: Path
 ) -> None:
-    file = boxed.written("held", HELD)
+    file, others = boxed.written("held", HELD), boxed.box.home(2) / "reports"
     first = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out / "first")
     await_event(first, out / "first", in_effect, 180)
     (keeper,) = keepers_of(first.process.pid)
@@ -61,8 +62,10 @@ def test_a_run_that_thaws_leaves_the_same_fault_of_the_run_that_took_over_alone(
         code, output = boxed.chaos("recover", "--on", boxed.target)
         assert code == 0 and "undone of run" in output, output
         assert enabled(boxed) is None
-        second = boxed.inside("opensearch-chaos", "run", file, "--on", boxed.target, "--out", out / "second")
-        await_event(second, out / "second", in_effect, 180)
+        give(boxed.box.home(2) / "experiments" / "held.yaml", HELD, 2)
+        office = ("opensearch-chaos", "run", "experiments/held.yaml", "--on", boxed.target, "--out", others)
+        second = boxed.inside(*office, office=2)
+        await_event(second, others, in_effect, 180)
         assert enabled(boxed) == "none"
     finally:
         for pid in reversed(frozen):
@@ -73,11 +76,11 @@ def test_a_run_that_thaws_leaves_the_same_fault_of_the_run_that_took_over_alone(
     found = findings(out / "first")
     assert code == 6 and found["clean"] is False, (code, found["headline"])
     clean = json.loads((run_folder(out / "first") / "clean.json").read_text())
-    name = run_folder(out / "second").name
+    name = run_folder(others).name
     assert any("left alone" in says and f"run {name} of" in says for says in clean["detail"]), clean
     second.process.send_signal(signal.SIGINT)
     code, output = second.end(240)
-    assert code == 4 and findings(out / "second")["clean"] is True, output
+    assert code == 4 and findings(others)["clean"] is True, output
     assert enabled(boxed) is None and boxed.differs(before) == ""
 
 
