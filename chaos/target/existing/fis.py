@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,6 +65,7 @@ class Instance:
     """The name of its availability zone."""
     addresses: tuple[str, ...] = ()
     """Private IPv4 addresses of all its network interfaces."""
+    tags: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,32 @@ class Word:
     def over(self) -> bool:
         """Nothing of it is under way, as far as FIS says."""
         return self.status is None or self.status in OVER
+
+
+class Stops:
+    """Stops of experiments, each sent once and before the experiment's state is asked for."""
+
+    def __init__(self, fis: Fis) -> None:
+        self._fis = fis
+        self._refused: dict[str, FaultError | None] = {}
+
+    def ask(self, id: str) -> None:
+        """Send StopExperiment. A refusal is kept: the experiment may be over."""
+        if id in self._refused:
+            return
+        self._refused[id] = None
+        try:
+            self._fis.call("fis", "stop_experiment", id=id)
+        except FaultError as error:
+            self._refused[id] = error
+
+    def await_end(self, id: str, within: float) -> None:
+        """Wait for its end, ``within`` seconds. Raises FaultError where that is not seen, and where its stop was
+        refused and it goes on."""
+        refused = self._refused.get(id)
+        if refused is not None and not self._fis.is_over(id):
+            raise refused
+        self._fis.await_over(id, within)
 
 
 class Fis:
@@ -209,7 +237,8 @@ class Fis:
         addresses = {each["PrivateIpAddress"] for card in cards for each in card}
         addresses |= {described["PrivateIpAddress"]} if described.get("PrivateIpAddress") else set()
         state, subnet = described["State"]["Name"], described.get("SubnetId", "")
-        return Instance(node, id, arn, state, subnet, zone, tuple(sorted(addresses)))
+        tags = frozenset((tag["Key"], tag["Value"]) for tag in described.get("Tags", []))
+        return Instance(node, id, arn, state, subnet, zone, tuple(sorted(addresses)), tags)
 
     def subnets(self, ask: Ask, inside: Sequence[str], every: Sequence[str]) -> dict[str, str]:
         """Subnet → its ARN, of those in which the nodes ``inside`` are. Raises FaultError where another node of the
@@ -420,13 +449,28 @@ class Fis:
 
     def end(self, run: str, fault: str, snapshot: Mapping[str, Any], *, within: float = END_SECONDS) -> None:
         """Stop whatever of this fault is under way, wait for its end, and put back what FIS leaves. Idempotent; never
-        starts anything of FIS's. ``within``: seconds that it is waited for."""
-        failed = []
+        starts anything of FIS's. ``within``: seconds that it is waited for.
+
+        The stop of an experiment that was started here is sent before anything is asked. Elsewhere its id is found by
+        its tags first (ListExperiments), and its stop is sent before its state is asked for.
+        """
+        failed: list[str] = []
         self._stopped.add((run, fault))
-        for each in self.experiments(run, fault):
-            self._ids[run, fault] = each["id"]
+        stops = Stops(self)
+        if known := self._ids.get((run, fault)):
+            stops.ask(known)  # before any question: an answer that hangs must not keep a fault there
+        found: list[str] = []
+        try:
+            for each in self.experiments(run, fault):
+                if (each.get("state") or {}).get("status") not in OVER:
+                    stops.ask(each["id"])
+                    found.append(each["id"])
+        except ChaosError as error:
+            failed.append(error.message)
+        for id in dict.fromkeys([*([known] if known else []), *found]):
+            self._ids[run, fault] = id
             try:
-                self._stop(each["id"], within)
+                stops.await_end(id, within)
             except ChaosError as error:
                 failed.append(error.message)
         self._words.pop((run, fault), None)
@@ -438,14 +482,12 @@ class Fis:
         if failed:
             raise FaultError("; ".join(failed))
 
-    def _stop(self, id: str, within: float) -> None:
-        if self._word(id).over:
-            return
-        try:
-            self.call("fis", "stop_experiment", id=id)
-        except FaultError:
-            if not self._word(id).over:  # it may have ended by itself meanwhile
-                raise
+    def is_over(self, id: str) -> bool:
+        """Whether FIS says that this experiment is over. Raises FaultError."""
+        return self._word(id).over
+
+    def await_over(self, id: str, within: float) -> None:
+        """Wait until FIS says that it is over, ``within`` seconds. Raises FaultError."""
         self._await(id, self._patience(within), lambda word: word.over, "to end")
 
     def _await(self, id: str, seconds: float, wanted: Callable[[Word], bool], what: str) -> None:
@@ -465,6 +507,9 @@ class Fis:
         wanted = [id for id, state in (snapshot.get("instances") or {}).items() if state == "running"]
         seconds = self._patience(BACK_SECONDS)
         end = time.monotonic() + seconds
+        for id in wanted:
+            with suppress(FaultError):  # before any question; nothing for one that runs; one that stops is asked below
+                self.call("ec2", "start_instances", InstanceIds=[id])
         asked: set[str] = set()
         while wanted:
             states = self._states(wanted)
@@ -526,11 +571,18 @@ class Fis:
         """OpenSearch runs again on instances where its process was ended; starting what runs changes nothing. An
         instance that boots is waited for."""
         ids = list(snapshot.get("services") or ())
+        if not ids:
+            return
+        command = f"systemctl start {self.file.unit}"
+        try:
+            self.run_on(ids, command)  # before any question
+            return
+        except FaultError:
+            pass
         end = time.monotonic() + self._patience(BACK_SECONDS)
         while not self.agents(ids) >= set(ids) and time.monotonic() < end:
             time.sleep(self.every)
-        if ids:
-            self.run_on(ids, f"systemctl start {self.file.unit}")
+        self.run_on(ids, command)
 
     def run_on(self, ids: Sequence[str], command: str) -> None:
         """One line of shell on these instances by Systems Manager. Raises FaultError where it does not succeed."""

@@ -293,6 +293,40 @@ def test_a_call_that_goes_wrong_makes_no_second_experiment_and_leaves_nothing(
     assert len(there.fis.experiments(there.run)) <= 1
 
 
+@pytest.mark.parametrize(
+    "denied",
+    [{"GetExperiment"}, {"GetExperiment", "ListExperiments", "DescribeInstances"}],
+    ids=["state", "every question"],
+)
+def test_a_stop_is_sent_before_anything_is_asked(there: There, denied: set[str]) -> None:
+    drafted = there.begin(stop_instances([NODE]))
+    (made,) = there.fis.experiments(there.run)
+    there.times.seen.clear()
+    there.times.what, there.times.operations, there.times.left = "deny", frozenset(denied), 1000
+    with pytest.raises(FaultError, match="tampered with"):
+        there.fis.end(there.run, FAULT, drafted.snapshot)
+    assert there.times.seen[0] == "StopExperiment" and "StartInstances" in there.times.seen
+    there.times.left = 0
+    there.fis._await(made["id"], 30, lambda word: word.over, "to end")
+    assert not there.lab.dead
+    there.end(drafted)
+    assert there.well()
+
+
+def test_another_machine_sends_the_stop_once_it_knows_the_id(there: There) -> None:
+    drafted = there.begin(stop_instances([NODE]))
+    elsewhere = Fis(there.fis.file, "staging")
+    there.times.seen.clear()
+    there.times.what, there.times.operations, there.times.left = "deny", frozenset({"GetExperiment"}), 1000
+    with pytest.raises(FaultError, match="tampered with"):
+        elsewhere.end(there.run, FAULT, drafted.snapshot)
+    asked = [each for each in there.times.seen if each != "GetCallerIdentity"]
+    assert asked[:2] == ["ListExperiments", "StopExperiment"]
+    there.times.left = 0
+    there.end(drafted)
+    assert there.well()
+
+
 def test_another_machine_ends_it_by_its_tags_alone(there: There) -> None:
     drafted = there.begin(stop_instances([NODE]))
     elsewhere = Fis(there.fis.file, "staging")
