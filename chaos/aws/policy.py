@@ -98,7 +98,11 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
     """What whoever runs opensearch-chaos may do: make, start and stop its own experiments, look, and put back what FIS
     leaves."""
     template, experiment = wanted.arn("fis", "experiment-template/*"), wanted.arn("fis", "experiment/*")
-    allowed = [wanted.arn("fis", f"action/{each}", account=False) for each in sorted(wanted.actions)]
+    allowed = [  # AWS's guide has no account in the ARN of an action, the service authorization reference has one
+        wanted.arn("fis", f"action/{each}", account=account)
+        for each in sorted(wanted.actions)
+        for account in (False, True)
+    ]
     asked = {"StringEquals": {"aws:RequestTag/opensearch-chaos:target": wanted.target}}
     ours = {"StringEquals": {"aws:ResourceTag/opensearch-chaos:target": wanted.target}}
     instances = wanted.arn("ec2", "instance/*")
@@ -132,6 +136,7 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             [
                 *(f"ec2:Describe{each}" for each in ("Instances", "Subnets", "Volumes", "NetworkAcls")),
                 "cloudwatch:DescribeAlarms",
+                "ssm:DescribeInstanceInformation",
             ],
         ),
     ]
@@ -153,7 +158,7 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             _allow("OnTheseInstances", ["ssm:SendCommand"], [instances], _tagged("ssm:resourceTag")),
         ]
     if SEND in wanted.actions or starts:
-        reads = [f"ssm:{each}" for each in ("ListCommands", "ListCommandInvocations", "DescribeInstanceInformation")]
+        reads = [f"ssm:{each}" for each in ("ListCommands", "ListCommandInvocations")]
         statements.append(_allow("Commands", [*reads, "ssm:CancelCommand"]))
     return _policy(*statements)
 

@@ -183,6 +183,10 @@ def _rewritten(pattern: str) -> str:
     return "".join(out)
 
 
+ANYWHERE = ("ExperimentTemplateActionParameter", "ExperimentActionParameter")
+"""Shapes whose pattern is not held against a value as a whole: AWS's own guide has spaces in documentParameters."""
+
+
 @cache
 def compiled(pattern: str) -> re.Pattern[str] | None:
     r"""A pattern of AWS's models as Python reads it; None where that cannot be done.
@@ -197,11 +201,13 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
         return None
 
 
-def _matches(pattern: str, value: str) -> bool | None:
+def _matches(pattern: str, value: str, *, anywhere: bool = False) -> bool | None:
     """None where the pattern cannot be read."""
     found = compiled(pattern)
     if found is None:
         return None
+    if anywhere:
+        return found.search(value) is not None
     of_a_beginning = pattern.startswith("^") and "$" not in pattern
     return (found.match(value) if of_a_beginning else found.fullmatch(value)) is not None
 
@@ -313,7 +319,7 @@ class _Walk:
             yield f"{path}: {shown}, none of {listed}"
         pattern = shape.metadata.get("pattern")
         if pattern is not None:
-            matches = _matches(pattern, value)
+            matches = _matches(pattern, value, anywhere=shape.name in ANYWHERE)
             if matches is None:
                 yield f"{path}: cannot be checked, Python cannot read its pattern {pattern}"
             elif not matches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,7 +61,7 @@ def mapped_on(paths: Sequence[Path], there: ExistingTarget) -> list[Experiment]:
 
 
 def requests(
-    experiment: Experiment, there: ExistingTarget, *, momentary: bool = True
+    experiment: Experiment, there: ExistingTarget, *, momentary: bool = True, run: str = "export"
 ) -> list[tuple[str, dict[str, Any]]]:
     """Fault → the request that would make its template, for those that FIS would carry out; found by GETs alone.
 
@@ -74,7 +75,7 @@ def requests(
     target = ExistingTarget(there.target, experiment.topology)
     target.fis = there.fis
     assert target.fis is not None
-    target.run = "export"
+    target.run = run
     offers = reaching.offers_on(PROVIDERS, target.target.written)
     found = []
     for each in plan.faults(experiment):
@@ -134,21 +135,27 @@ def fis_export(
 ) -> None:
     """Print the templates that faults by AWS FIS would have, as JSON for `aws fis create-experiment-template`.
 
-    Asks the cluster and AWS by reading alone whom they would hit. Each is held against FIS's own model.
+    Asks the cluster and AWS by reading alone whom they would hit. Each is held against FIS's own model. Never run on
+    AWS.
+    With --out each file, and without it the one template that is printed, is for `--cli-input-json file://FILE`;
+    several on stdout are a map by name. A template that you create so keeps every run from beginning until you delete
+    it.
     """
     from chaos.aws.shapes import Model
+    from chaos.target.existing.fis import EXPORT
 
     there, model = target_of(on), Model("fis")
+    run = f"{EXPORT}-{secrets.token_hex(4)}"  # so that its client tokens are no earlier export's
     printed: dict[str, Any] = {}
     for experiment in mapped_on(experiments, there):
-        for fault, request in requests(experiment, there):
+        for fault, request in requests(experiment, there, run=run):
             if wrong := model.problems_of_input("CreateExperimentTemplate", request):
                 raise ChaosError(f"{fault}: a template that FIS would refuse: {'; '.join(wrong)}")
             printed[f"{experiment.name}-{fault}"] = request
     if not printed:
         raise InvalidInput("none of these faults would be AWS FIS's there", remedy="see: opensearch-chaos plan --on")
     if into is None:
-        print(json.dumps(printed, indent=2))
+        print(json.dumps(next(iter(printed.values())) if len(printed) == 1 else printed, indent=2))
         return
     into.mkdir(parents=True, exist_ok=True)
     for name, request in printed.items():
@@ -158,8 +165,10 @@ def fis_export(
 
 
 def fis_policy(
-    experiments: Annotated[list[Path] | None, typer.Argument(help="Experiments; default every fault that FIS offers.")],
     on: On,
+    experiments: Annotated[
+        list[Path] | None, typer.Argument(help="Experiments; default every fault that FIS offers.")
+    ] = None,
 ) -> None:
     """Print what IAM must allow for exactly these experiments: whom FIS's role trusts, that role, and the runner's.
 
@@ -186,6 +195,8 @@ def fis_policy(
     typer.echo(f"for {', '.join(kinds)}; {file.says}", err=True)
 
 
+NO_ANSWER = ("no answer in time from", "nobody takes a connection at", "does not say whose account")
+"""Of an endpoint that hangs or is not there: what comes after is not asked, or each look would take minutes."""
 STOPS = (("aws:ec2:stop-instances",), ())
 KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
 REBOOTS = (("aws:ec2:reboot-instances", "aws:fis:wait"), ())
@@ -225,7 +236,8 @@ def fis_preflight(
 ) -> None:
     """Ask AWS, by reading alone, whether faults by FIS could be made now: exit code 0, or 2 with every reason.
 
-    Account, role, safety lever, alarms, the instance of each node, agents of Systems Manager, what was left before.
+    Account, safety lever, alarms, the instance of each node and its tag chaos = allowed, agents of Systems
+    Manager, what was left before. FIS's role is not looked at. Never run on AWS.
     """
     there = target_of(on)
     assert there.fis is not None
@@ -252,10 +264,17 @@ def _priced(request: dict[str, Any], fis: Fis) -> str:
 
 def looks(there: ExistingTarget, fis: Fis) -> Iterator[tuple[str, str, bool]]:
     """(what, what was seen, whether it is well), each asked by itself: one that cannot be read hides no other."""
+    from chaos.aws.policy import TAG
     from chaos.opensearch.views import administer
 
     def ask(path: str) -> tuple[int, Any]:
         return administer(there, "GET", path)
+
+    def tags() -> tuple[str, bool]:
+        found = fis.instances(ask, [node.name for node in there.topology.nodes]).values()
+        without = [f"{each.id} of {each.node}" for each in found if TAG not in each.tags]
+        wanted = f"the tag {TAG[0]} = {TAG[1]} that the printed roles need"
+        return (f"{', '.join(without)} has not {wanted}", False) if without else (f"all have {wanted}", True)
 
     def account() -> tuple[str, bool]:
         who = fis.call("sts", "get_caller_identity")
@@ -292,14 +311,20 @@ def looks(there: ExistingTarget, fis: Fis) -> Iterator[tuple[str, str, bool]]:
         "safety lever": lever,
         "alarms": alarms,
         "instances": instances,
+        "tags of instances": tags,
         "agents of Systems Manager (faults by its documents need them)": agents,
         "left of earlier runs": left,
     }
+    unanswered: str | None = None
     for what, look in asked.items():
+        if unanswered is not None:
+            yield what, f"not asked: {unanswered}", False
+            continue
         try:
             says, well = look()
         except ChaosError as error:
             says, well = error.message, False
+            unanswered = says if any(words in says for words in NO_ANSWER) else None
         yield what, says, well
 
 

@@ -1,8 +1,9 @@
 """Who may do what: an IAM policy file by which the endpoint refuses operations, as IAM would.
 
 Without a file everything is allowed. With one it is as in IAM: what no statement allows is denied, and an explicit Deny
-wins. Everything that IAM knows and this does not (conditions, NotAction, principals …) is refused when the file is
-read: a policy that is half understood would allow what its writer denied.
+wins. Conditions are judged for :data:`OPERATORS` and keys of tags; everything else that IAM knows and this does not
+(NotAction, principals …) is refused when the file is read: a policy that is half understood would allow what its
+writer denied.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,41 @@ from chaos.base.errors import InvalidInput
 
 PREFIXES = {"monitoring": "cloudwatch", "tagging": "tag"}
 """Names by which requests are signed → names of the same services in IAM, where they differ."""
+OPERATORS = ("StringEquals", "StringLike", "ArnLike", "Bool")
+_KEY = re.compile(
+    r"(aws|ec2|ssm):resourcetag/.+|aws:requesttag/.+|iam:passedtoservice|iam:awsservicename|kms:grantisforawsresource",
+    re.IGNORECASE,
+)
 _REMEDY = "write statements with Effect, Action and Resource"
 _ACTION = re.compile(r"\*|[A-Za-z0-9*?-]+:[A-Za-z0-9*?]+")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``key`` in lower case: keys of conditions have no case in IAM."""
+
+    operator: str
+    key: str
+    values: tuple[str, ...]
+
+    def holds(self, context: Mapping[str, str]) -> bool:
+        """A key that a request has not meets no condition, as in IAM for these operators."""
+        given = context.get(self.key)
+        if given is None:
+            return False
+        if self.operator == "StringEquals":
+            return given in self.values
+        if self.operator == "Bool":
+            return given.lower() in {each.lower() for each in self.values}
+        return _pattern(self.values).fullmatch(given) is not None  # StringLike, ArnLike
+
+
+@dataclass(frozen=True)
+class On:
+    """What a request is on. ``arn`` None: unknown. ``context``: keys of conditions in lower case, with their values."""
+
+    arn: str | None
+    context: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -28,6 +62,7 @@ class Statement:
     effect: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
+    conditions: tuple[Condition, ...] = ()
 
     @cached_property
     def _action(self) -> re.Pattern[str]:
@@ -37,9 +72,11 @@ class Statement:
     def _resource(self) -> re.Pattern[str]:
         return _pattern(self.resources)
 
-    def meets(self, action: str, resource: str | None) -> bool:
+    def meets(self, action: str, resource: str | None, context: Mapping[str, str] | None = None) -> bool:
         """``resource`` None: unknown; then a Deny of any resource meets it, and an Allow of all."""
         if not self._action.fullmatch(action):
+            return False
+        if not all(each.holds(context or {}) for each in self.conditions):
             return False
         if resource is None:
             return self.effect == "Deny" or "*" in self.resources
@@ -52,12 +89,14 @@ class Policy:
 
     statements: tuple[Statement, ...] | None = None
 
-    def denies(self, action: str, resources: Sequence[str | None]) -> str | None:
+    def denies(self, action: str, resources: Sequence[str | On | None]) -> str | None:
         """Why a caller may not do this, as AWS says it; None where it may. ``action``: ``fis:StartExperiment``."""
         if self.statements is None:
             return None
-        for resource in resources:
-            meeting = {each.effect for each in self.statements if each.meets(action, resource)}
+        for each_on in resources:
+            on_what = each_on if isinstance(each_on, On) else On(each_on)
+            resource = on_what.arn
+            meeting = {each.effect for each in self.statements if each.meets(action, resource, on_what.context)}
             if meeting != {"Allow"}:
                 on = "" if resource is None else f" on resource: {resource}"
                 explicit = "with an explicit deny in" if "Deny" in meeting else "because no statement allows it in"
@@ -128,8 +167,6 @@ def _maps(given: Any) -> list[Mapping[str, Any]]:
 def _statement(given: Any, where: str) -> Statement:
     if not isinstance(given, dict):
         raise InvalidInput(f"{where} is no JSON object", remedy=_REMEDY)
-    if given.get("Condition"):
-        raise InvalidInput(f"{where} has a Condition, which the endpoint cannot judge", remedy="leave it out")
     _only(given, ("Sid", "Effect", "Action", "Resource", "Condition"), where)
     if given.get("Effect") not in ("Allow", "Deny"):
         raise InvalidInput(f"{where} has no Effect", remedy="write Allow or Deny")
@@ -142,7 +179,31 @@ def _statement(given: Any, where: str) -> Statement:
             raise InvalidInput(
                 f"{where} has a variable in its Resource, which the endpoint cannot judge", remedy="write *"
             )
-    return Statement(str(given["Effect"]), actions, resources)
+    return Statement(str(given["Effect"]), actions, resources, _conditions(given.get("Condition"), where))
+
+
+def _conditions(given: Any, where: str) -> tuple[Condition, ...]:
+    """Raises InvalidInput for an operator or a key that the endpoint cannot judge."""
+    found = []
+    for operator, keys in (given or {}).items() if isinstance(given or {}, dict) else [(given, None)]:
+        if operator not in OPERATORS or not isinstance(keys, dict):
+            raise InvalidInput(
+                f"{where} has the Condition {operator}, which the endpoint cannot judge",
+                remedy=f"write one of {', '.join(OPERATORS)}, or leave it out",
+            )
+        for key in keys:
+            if not _KEY.fullmatch(key):
+                raise InvalidInput(
+                    f"{where} has a Condition on {key}, which the endpoint cannot judge", remedy="leave it out"
+                )
+            values = _texts(keys, key, f"{where}, Condition")
+            if any("${" in each for each in values):
+                raise InvalidInput(
+                    f"{where} has a variable in its Condition, which the endpoint cannot judge",
+                    remedy="write the value",
+                )
+            found.append(Condition(operator, key.lower(), values))
+    return tuple(found)
 
 
 def _texts(given: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import logging
 import re
 import socket
 import socketserver
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -21,7 +21,9 @@ from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
 from chaos.base.errors import InvalidInput
-from chaos.fis_endpoint.policy import ALLOW_ALL, PREFIXES, Policy, resources_of
+from chaos.fis_endpoint import authorisation
+from chaos.fis_endpoint.clients import client
+from chaos.fis_endpoint.policy import ALLOW_ALL, PREFIXES, Policy
 from chaos.fis_endpoint.routing import Refused, Reply, Routes, refusal
 from chaos.fis_endpoint.service import Place, Service
 
@@ -29,6 +31,8 @@ LOG = logging.getLogger(__name__)
 TIME_SCALE = "x-opensearch-chaos-time-scale"
 """The header of each answer of FIS that says by what durations are divided. FIS's shapes have no place for it."""
 GLOBAL = frozenset({"iam", "sts"})
+WITHOUT_RIGHTS = "sts:GetCallerIdentity"
+"""No policy denies it, not even an explicit Deny (AWS STS API reference)."""
 """Services whose requests may be signed for us-east-1 wherever the client is."""
 TIMEOUT = 120.0
 """Seconds for a request to come, and for moto to answer."""
@@ -147,18 +151,18 @@ class Endpoint:
     def fis(self, request: Request) -> Reply:
         """Authorised before it is validated, as AWS does. Raises Refused."""
         operation, params = self.routes.parse(request.method, request.path, request.body)
-        denied = self.policy.denies(f"fis:{operation}", resources_of(operation, params, self.place.arn))
-        if denied is not None:
-            raise Refused("AccessDeniedException", denied)
+        if self.policy.statements is not None:
+            self._authorise(authorisation.of_fis(operation, params, self.place, self._tags))
         self.routes.check(operation, params)
         return self._marked(self.routes.answer(operation, self.service.call(operation, params)))
 
     def other(self, request: Request) -> Answered:
         """Raises Refused."""
         prefix = PREFIXES.get(request.service, request.service)
-        denied = self.policy.denies(f"{prefix}:{self.operation(request) or '*'}", [None])
-        if denied is not None:
-            raise Refused("AccessDeniedException", denied)
+        if self.policy.statements is not None:
+            action = f"{prefix}:{self.operation(request) or '*'}"
+            if action != WITHOUT_RIGHTS:
+                self._authorise([authorisation.of_others(action, request.body, self.place, self._tags)])
         for handler in (self.handlers.get(request.service), self.moto):
             try:
                 answer = None if handler is None else handler(request)
@@ -168,6 +172,31 @@ class Endpoint:
             if answer is not None:
                 return answer
         raise Refused("UnknownOperationException", f"the local endpoint has no service {request.service}")
+
+    def _authorise(self, needed: Sequence[authorisation.Needed]) -> None:
+        """Raises Refused."""
+        for action, on in needed:
+            denied = self.policy.denies(action, on)
+            if denied is not None:
+                raise Refused("AccessDeniedException", denied)
+
+    def _tags(self, name: str) -> Mapping[str, str]:
+        """Of an ARN of FIS, or an id of EC2; of an association of a network ACL those of its subnet."""
+        if name.startswith("arn:"):
+            try:
+                return dict(self.service.call("ListTagsForResource", {"resourceArn": name})["tags"])
+            except Refused:
+                return {}
+        if not isinstance(self.moto, Moto):
+            return {}
+        ec2 = client("ec2", self.moto.url)
+        if name.startswith("aclassoc-"):
+            filters = [{"Name": "association.association-id", "Values": [name]}]
+            found = ec2.describe_network_acls(Filters=filters)["NetworkAcls"]
+            mine = [a["SubnetId"] for acl in found for a in acl["Associations"] if a["NetworkAclAssociationId"] == name]
+            return self._tags(mine[0]) if mine else {}
+        told = ec2.describe_tags(Filters=[{"Name": "resource-id", "Values": [name]}])["Tags"]
+        return {each["Key"]: each["Value"] for each in told}
 
     def operation(self, request: Request) -> str:
         """Its name; empty where nobody here knows it."""

@@ -36,7 +36,7 @@ from chaos.target.existing.fis import SHELL, Ask, Fis
 from chaos.target.existing.target import ExistingTarget
 from chaos.target.protocol import Lab
 
-PROVIDER = Provider("fis", "AWS FIS, on instances of EC2", grade=Grade.EFFECT, of_others=True)
+PROVIDER = Provider("fis", "AWS FIS, on instances of EC2; never run on AWS", grade=Grade.EFFECT, of_others=True)
 NEEDS = ("fis",)
 MOST_ARNS = 5
 """Resources of one target of a template by their ARNs (API reference: resourceArns)."""

@@ -24,6 +24,8 @@ from chaos.definitions.fis import INSTEAD_OF_PODS, PODS, FisFile
 
 RUN, FAULT, TARGET, SCALE = (f"opensearch-chaos:{name}" for name in ("run", "fault", "target", "time-scale"))
 """Tags of what we make."""
+EXPORT = "export"
+"""What the name of a run begins with in the tags of what `fis export` prints."""
 MANAGED = ("managedByFIS", "managedbyFIS")
 """Tags of a network ACL that FIS made: its documentation has both."""
 OVER = ("completed", "stopped", "failed", "cancelled")
@@ -660,7 +662,21 @@ class Fis:
             for each in self.experiments(run)
             if each["state"]["status"] not in OVER
         ]
-        return found + [f"the template {each['id']} of FIS is still there" for each in self.templates(run)]
+        for each in self.templates(run):
+            tags = each.get("tags") or {}
+            if is_export(tags.get(RUN, "")):
+                found.append(
+                    f"the template {each['id']} of FIS was made by hand from `fis export` and is no run's: delete it, "
+                    f"aws fis delete-experiment-template --id {each['id']}"
+                )
+            else:
+                found.append(f"the template {each['id']} of FIS is still there")
+        return found
+
+
+def is_export(run: str) -> bool:
+    """Whether the tag of a run is that of `fis export`, of which the first ones had no id."""
+    return run == EXPORT or run.startswith(f"{EXPORT}-")
 
 
 def token(run: str, fault: str, what: str) -> str:

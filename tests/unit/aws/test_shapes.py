@@ -83,7 +83,7 @@ def test_a_right_request_has_no_problems() -> None:
             'emptyTargetResolutionMode: is "nope", none of fail, skip',
         ),
         ("actions/stop/parameters/startInstancesAfterDuration", 2, "is a whole number, not text"),
-        ("actions/stop/parameters/startInstancesAfterDuration", "P T", "is not of the pattern [\\S]+"),
+        ("actions/stop/parameters/startInstancesAfterDuration", "  ", "is not of the pattern [\\S]+"),
         ("actions/stop/startAfter", [1], "startAfter[0]: is a whole number, not text"),
         ("actions", [], "the request.actions: is a list, not an object"),
         ("description", True, "the request.description: is true or false, not text"),
@@ -422,3 +422,8 @@ def test_words_and_orders_change_no_digest(monkeypatch: pytest.MonkeyPatch) -> N
     assert digest(monkeypatch, shapes__E__enum=["y", "x"]) == plain
     turned = dict(reversed(BASE["shapes"]["In"]["members"].items()))
     assert digest(monkeypatch, shapes__In__members=turned) == plain
+
+
+def test_parameters_of_a_document_may_have_spaces_as_in_the_guide_of_aws() -> None:
+    said = FIS.problems_of_input("CreateExperimentTemplate", changed("actions/stop/parameters/x", '{"a": "b"}'))
+    assert said == []

@@ -186,7 +186,8 @@ def test_roles_may_do_what_their_kinds_need_and_no_more() -> None:
     assert late["runner"] & {"ssm:SendCommand", "ssm:CancelCommand"} == {"ssm:CancelCommand"}
     assert "ec2:RebootInstances" in reboots["experiment"] and not reboots["experiment"] & sending
     assert {"ssm:SendCommand", "ec2:StartInstances", "ssm:ListCommandInvocations"} <= reboots["runner"]
-    assert not any(action.startswith("ssm:") for role in stops.values() for action in role)
+    asks = {action for role in stops.values() for action in role if action.startswith("ssm:")}
+    assert asks == {"ssm:DescribeInstanceInformation"}  # preflight asks for it whatever the kinds are
 
 
 # ---- links ------------------------------------------------------------------------------------------------

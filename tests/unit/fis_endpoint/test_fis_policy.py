@@ -10,7 +10,7 @@ import pytest
 from fiskit import PLACE, template
 
 from chaos.base.errors import InvalidInput
-from chaos.fis_endpoint.policy import ALLOW_ALL, parse, read, resources_of
+from chaos.fis_endpoint.policy import ALLOW_ALL, On, parse, read, resources_of
 
 EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 TEMPLATE = PLACE.arn("experiment-template", "EXT1")
@@ -83,6 +83,8 @@ def test_an_unknown_resource_meets_every_deny_and_allows_of_all_only() -> None:
     ("statement", "says"),
     [
         ({**EVERYTHING, "Condition": {"Bool": {"aws:SecureTransport": "true"}}}, "Condition"),
+        ({**EVERYTHING, "Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}}, "Condition IpAddress"),
+        ({**EVERYTHING, "Condition": {"StringEquals": {"aws:ResourceTag/x": "${aws:username}"}}}, "variable"),
         ({"Effect": "Allow", "NotAction": "fis:*", "Resource": "*"}, "NotAction"),
         ({**EVERYTHING, "Principal": "*"}, "Principal"),
         ({**EVERYTHING, "Effect": "allow"}, "Effect"),
@@ -102,6 +104,15 @@ def test_conditions_that_are_none_are_taken(tmp_path: Path) -> None:
     file = tmp_path / "policy.json"
     file.write_text(json.dumps({"Statement": {**EVERYTHING, "Condition": {}}}))
     assert read(file).denies("fis:StartExperiment", ["*"]) is None
+
+
+def test_a_condition_holds_of_the_tags_of_what_a_request_is_on() -> None:
+    only = policy({**EVERYTHING, "Condition": {"StringEquals": {"aws:ResourceTag/chaos": "allowed"}}})
+    tagged, other = (On("arn:x", {"aws:resourcetag/chaos": value}) for value in ("allowed", "denied"))
+    assert only.denies("ec2:StartInstances", [tagged]) is None
+    assert only.denies("ec2:StartInstances", [other]) is not None
+    assert only.denies("ec2:StartInstances", [tagged, other]) is not None
+    assert only.denies("ec2:StartInstances", [None]) is not None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"Statement": []}', '{"Version": "1", "Statement": {}}'])

@@ -187,7 +187,7 @@ def test_a_handler_that_breaks_is_a_500_that_says_so(tmp_path: Path) -> None:
 
 
 def test_each_operation_is_denied_by_its_name(tmp_path: Path) -> None:
-    denied = ["fis:StartExperiment", "ec2:StartInstances", "ssm:SendCommand", "sts:GetCallerIdentity"]
+    denied = ["fis:StartExperiment", "ec2:StartInstances", "ssm:SendCommand", "iam:GetRole", "sts:GetCallerIdentity"]
     policy = parse(
         {
             "Statement": [
@@ -207,7 +207,7 @@ def test_each_operation_is_denied_by_its_name(tmp_path: Path) -> None:
                 lambda: client(there.url, "ssm").send_command(DocumentName="a-document", InstanceIds=[instance]),
                 "AccessDeniedException",
             ),
-            (lambda: client(there.url, "sts").get_caller_identity(), "AccessDenied"),
+            (lambda: client(there.url, "iam").get_role(RoleName="a-role"), "AccessDenied"),
             (lambda: client(there.url, "cloudwatch").describe_alarms(), "AccessDeniedException"),
         ]
         for call, code in calls:
@@ -218,6 +218,9 @@ def test_each_operation_is_denied_by_its_name(tmp_path: Path) -> None:
         with pytest.raises(ClientError) as error:
             client(there.url, "ec2").describe_instances()
         assert code_of(error.value)[0] == "UnknownOperationException", "what is allowed is not denied"
+        with pytest.raises(ClientError) as error:
+            client(there.url, "sts").get_caller_identity()
+        assert code_of(error.value)[0] == "UnknownOperationException", "no policy denies it, as on AWS"
 
 
 # a restart

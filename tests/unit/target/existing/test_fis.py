@@ -15,11 +15,15 @@ import pytest
 from fishands import TinyLab, needs_moto
 from fistamper import Times, tampering
 
+from chaos.aws import policy as printed
 from chaos.base.errors import ChaosError, FaultError
 from chaos.base.units import Duration
+from chaos.commands.fis import ACTIONS
 from chaos.definitions.fis import FisFile
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
+from chaos.fis_endpoint.policy import ALLOW_ALL, parse
+from chaos.fis_endpoint.server import Server
 from chaos.fis_endpoint.standing import Standing
 from chaos.providers.fis import DELAYS, LOSES, Drafted, delays, disrupt, impair, kill_process, reboot, stop_instances
 from chaos.target.existing.fis import OVER, Fis
@@ -41,6 +45,7 @@ class There:
     stands: Standing
     file: FisFile
     times: Times
+    stands_in: Server
 
     def __post_init__(self) -> None:
         self.anew()
@@ -84,11 +89,17 @@ def stood(tmp_path_factory: pytest.TempPathFactory) -> Iterator[There]:
     folder = tmp_path_factory.mktemp("fis")
     lab = TinyLab("fis-of-a-test")
     times = Times("deny", frozenset(), left=0)
+    servers: list[Server] = []
+
+    def serve(endpoint: Any, host: str, port: int) -> Server:
+        servers.append(tampering(times)(endpoint, host, port))
+        return servers[-1]
+
     with standing.standing(
-        lab, time_scale=600.0, folder=folder, changed=lambda setup: replace(setup, serve=tampering(times))
+        lab, time_scale=600.0, folder=folder, changed=lambda setup: replace(setup, serve=serve)
     ) as stands:
         file = FisFile.model_validate(stands.fis | {"longest": "12h"})
-        yield There(lab, stands, file, times)
+        yield There(lab, stands, file, times, servers[0])
 
 
 @pytest.fixture
@@ -310,6 +321,79 @@ def test_a_stop_is_sent_before_anything_is_asked(there: There, denied: set[str])
     there.fis._await(made["id"], 30, lambda word: word.over, "to end")
     assert not there.lab.dead
     there.end(drafted)
+    assert there.well()
+
+
+LIVES: dict[str, Any] = {
+    "node.stop": stop_instances([NODE]),
+    "node.kill": kill_process([NODE], "SIGKILL"),
+    "zone.isolation": disrupt(ZONE_C, "all"),
+}
+
+
+def limited(there: There, kind: str, less: str | None = None) -> set[str]:
+    """Hold the endpoint to the runner's policy that is printed for a kind, less an action; all that it allows."""
+    actions, documents = ACTIONS[kind]
+    file = there.file
+    role = printed.Wanted("aws", REGION, ACCOUNT, "staging", file.role, actions, documents)
+    statements = printed.runner_role(role)["Statement"]
+    kept = [{**each, "Action": [do for do in each["Action"] if do != less]} for each in statements]
+    made = parse({"Statement": [each for each in kept if each["Action"]]})
+    there.stands_in.endpoint = replace(there.stands_in.endpoint, policy=made)
+    return {do for each in statements for do in each["Action"]}
+
+
+@pytest.fixture
+def free(there: There) -> Iterator[There]:
+    yield there
+    there.stands_in.endpoint = replace(there.stands_in.endpoint, policy=ALLOW_ALL)
+
+
+@pytest.mark.parametrize("kind", LIVES)
+def test_the_printed_policy_is_enough_for_a_life_from_the_look_before_to_its_undo(free: There, kind: str) -> None:
+    limited(free, kind)
+    assert free.fis.not_ready(nobody, [NODE]) == []
+    assert free.fis.agents([each.id for each in free.fis.instances(nobody, [NODE]).values()])
+    drafted = free.begin(LIVES[kind])
+    free.end(drafted)
+    assert free.well()
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        "fis:CreateExperimentTemplate",
+        "fis:TagResource",
+        "fis:StartExperiment",
+        "fis:StopExperiment",
+        "fis:DeleteExperimentTemplate",
+        "fis:GetExperiment",
+        "fis:ListExperimentResolvedTargets",
+        "iam:PassRole",
+        "ec2:DescribeInstances",
+        "ssm:DescribeInstanceInformation",
+    ],
+)
+def test_less_one_action_of_the_printed_policy_something_is_denied(free: There, less: str) -> None:
+    assert less in limited(free, "node.stop", less)
+    drafted: Drafted | None = None
+    with pytest.raises(FaultError, match="not authorized"):
+        free.fis.agents([each.id for each in free.fis.instances(nobody, [NODE]).values()])
+        drafted = free.drafted(LIVES["node.stop"])
+        free.fis.make_template(free.run, FAULT, drafted.template)
+        free.fis.start(free.run, FAULT, drafted.expected)
+        free.end(drafted)
+    free.stands_in.endpoint = replace(free.stands_in.endpoint, policy=ALLOW_ALL)
+    free.end(drafted or free.drafted(LIVES["node.stop"]))
+    assert free.well()
+
+
+def test_what_is_made_from_an_export_is_named_with_the_way_out(there: There) -> None:
+    drafted = there.drafted(stop_instances([NODE]))
+    there.fis.make_template("export-0badcafe", FAULT, drafted.template)
+    (says,) = there.fis.left()
+    assert "made by hand from `fis export`" in says and "aws fis delete-experiment-template --id EXT" in says
+    there.fis.drop_template("export-0badcafe", FAULT)
     assert there.well()
 
 
