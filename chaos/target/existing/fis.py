@@ -121,6 +121,7 @@ class Fis:
         self._words: dict[tuple[str, str], tuple[float, Word]] = {}
         self._ids: dict[tuple[str, str], str] = {}
         self._stopped: set[tuple[str, str]] = set()
+        self._foreign: dict[tuple[str, str], list[str]] = {}
 
     @cached_property
     def clients(self) -> Clients:
@@ -361,7 +362,12 @@ class Fis:
         word = self.word(run, fault, fresh=0.0)
         if not word.running:
             raise FaultError(f"the experiment did not come to run: {word.says}")
-        self._refuse_others(id, expected)
+        try:
+            self._refuse_others(id, expected)
+        except FaultError:
+            asked = {arn for arns in expected.values() for arn in arns}
+            self._foreign[run, fault] = sorted(set().union(*self._resolved(id).values()) - asked)
+            raise
 
     def rehearse(self, run: str, fault: str, expected: Mapping[str, Sequence[str]]) -> str:
         """Start the experiment of a template of ours with every action skipped, and wait for its end: nothing is done
@@ -481,8 +487,22 @@ class Fis:
                 restore(snapshot)
             except ChaosError as error:
                 failed.append(error.message)
+        try:
+            failed += self._foreign_left(run, fault)
+        except ChaosError as error:
+            failed.append(error.message)
         if failed:
             raise FaultError("; ".join(failed))
+
+    def _foreign_left(self, run: str, fault: str) -> list[str]:
+        """What FIS hit that was not asked for, and is not seen as it should be: it is named, and left alone. Known only
+        where the experiment was started."""
+        foreign = self._foreign.get((run, fault), [])
+        ids = [arn.rpartition("/")[2] for arn in foreign if ":instance/" in arn]
+        states = self._states(ids) if ids else {}
+        left = [f"{id} was hit too, and is {states.get(id, 'unknown')}" for id in ids if states.get(id) != "running"]
+        others = [arn for arn in foreign if ":instance/" not in arn]
+        return left + [f"{arn} was hit too, and what became of it is unknown" for arn in others]
 
     def is_over(self, id: str) -> bool:
         """Whether FIS says that this experiment is over. Raises FaultError."""

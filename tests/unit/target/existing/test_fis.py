@@ -441,6 +441,11 @@ def test_other_targets_than_were_asked_for_are_no_experiment_of_ours(there: Ther
     there.fis.make_template(there.run, FAULT, drafted.template)
     with pytest.raises(FaultError, match=r"FIS chose other targets than were asked for: .* too; not "):
         there.fis.start(there.run, FAULT, other.expected)
+    with pytest.raises(FaultError, match=r"i-\w+ was hit too, and is stop"):
+        there.fis.end(there.run, FAULT, {})
+        states = there.fis._states(list(drafted.snapshot["instances"]))
+        there.fis.call("ec2", "stop_instances", InstanceIds=list(states))  # as if FIS left it stopped
+        there.fis.end(there.run, FAULT, {})
     there.end(drafted)
     assert there.well()
 
