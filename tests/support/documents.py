@@ -10,6 +10,8 @@ from urllib.parse import parse_qs
 
 from fake_cluster import FakeCluster
 
+from chaos.run.noted import HOLDERS
+
 INDEX = ".opensearch-chaos"
 FULL = {"error": {"reason": "disk usage exceeded flood-stage watermark"}}
 
@@ -25,6 +27,11 @@ class WithDocuments(FakeCluster):
         self.full = False
         self.lies: Callable[[str, str], tuple[int, Any] | None] = lambda method, path: None
         self._one = threading.Lock()
+
+    @property
+    def noted(self) -> set[str]:
+        """Ids of all documents but the one that counts holders, which stays."""
+        return set(self.documents) - {HOLDERS}
 
     def answer(self, node: str, method: str, path: str, body: Any) -> tuple[int, Any]:
         if not path.startswith(f"/{INDEX}"):

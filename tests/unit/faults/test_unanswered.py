@@ -111,12 +111,12 @@ def test_a_held_change_keeps_its_note_until_it_has_come_and_was_undone(
     count, problems, told = recover_on(cluster, monkeypatch)
     assert count == 0 and len(problems) == 1
     assert MAY_ARRIVE in problems[0] and "note run-1-1 in .opensearch-chaos" in problems[0]
-    assert set(cluster.documents) == {"run", "run-1-1"}
+    assert cluster.noted == {"run", "run-1-1"}
     assert any("once you know that nothing holds it: DELETE /.opensearch-chaos/_doc/NOTE" in line for line in told)
     cluster.let_go()
     assert cluster.persistent == {KEY: "none"}
     count, problems, told = recover_on(cluster, monkeypatch)
-    assert (count, problems, cluster.persistent, cluster.documents) == (1, [], {}, {})
+    assert (count, problems, cluster.persistent, cluster.noted) == (1, [], {}, set())
 
 
 def test_the_keeper_looks_again_and_forgets_no_note_before(cluster: Holding, tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_the_keeper_looks_again_and_forgets_no_note_before(cluster: Holding, tmp
         (failure,) = undo_entries(cluster, book, standing(ledger.path))  # type: ignore[arg-type]
         book.close()
         assert MAY_ARRIVE in failure and {each.fault for each in standing(ledger.path)} == {"notes", "f1"}
-        assert set(cluster.documents) == {"run", "run-1-1"}
+        assert cluster.noted == {"run", "run-1-1"}
     cluster.let_go()
     book = Ledger(ledger.path)
     assert undo_entries(cluster, book, standing(ledger.path)) == []  # type: ignore[arg-type]
-    assert cluster.persistent == {} and standing(ledger.path) == [] and cluster.documents == {}
+    assert cluster.persistent == {} and standing(ledger.path) == [] and cluster.noted == set()
 
 
 def test_an_index_whose_making_is_held_stays_open_while_theirs_has_its_name(
@@ -158,7 +158,7 @@ def test_an_index_whose_making_is_held_stays_open_while_theirs_has_its_name(
     cluster.let_go()
     assert "oschaos-1-load" in cluster.indices  # ours
     assert recover_on(cluster, monkeypatch)[:2] == (1, [])
-    assert "oschaos-1-load" not in cluster.indices and cluster.documents == {}
+    assert "oschaos-1-load" not in cluster.indices and cluster.noted == set()
 
 
 def test_what_was_settled_on_another_machine_is_settled_here(
@@ -192,7 +192,7 @@ def test_what_was_answered_is_closed_at_once_and_its_note_says_so(
     assert cluster.documents["run-1-1"]["answered"] is True
     cluster.persistent.clear()
     _, problems, _ = recover_on(cluster, monkeypatch)
-    assert problems == [] and cluster.documents == {}
+    assert problems == [] and cluster.noted == set()
 
 
 def test_a_refused_change_is_an_answer(cluster: Holding, tmp_path: Path) -> None:

@@ -32,11 +32,6 @@ def cluster() -> WithDocuments:
     return WithDocuments()
 
 
-def notes_of(cluster: WithDocuments) -> set[str]:
-    """Ids of all documents but the one that counts holders, which stays."""
-    return set(cluster.documents) - {HOLDERS}
-
-
 def opened(cluster: Any, folder: Path, run: str = "run-1") -> NotedLedger:
     ledger = NotedLedger(folder / f"{run}.jsonl", lambda says: None, run)
     notes = Notes(cluster, INDEX)
@@ -52,25 +47,25 @@ def test_what_is_about_to_be_changed_stands_on_the_cluster_first_and_goes_when_i
 ) -> None:
     ledger = opened(cluster, tmp_path)
     (entry,) = ledger.intend("f1", [block("a-data", "b-data")])
-    assert notes_of(cluster) == {"run", "run-1-1"}
+    assert cluster.noted == {"run", "run-1-1"}
     (noted,) = Notes(cluster, INDEX).standing()["run-1"]  # type: ignore[arg-type]
     assert noted == entry
     more = ledger.intend("f2", [block("a-data", "c-data"), block("c-data", "a-data")])
-    assert notes_of(cluster) == {"run", *(f"run-1-{n}" for n in (1, 2, 3))}
+    assert cluster.noted == {"run", *(f"run-1-{n}" for n in (1, 2, 3))}
     for each in (entry, more[0]):
         ledger.note(each, "undone")
     ledger.settle()
-    assert notes_of(cluster) == {"run", "run-1-3"}
+    assert cluster.noted == {"run", "run-1-3"}
     ledger.note(more[1], "undone")  # nobody forgets it any more but what closes the notes
     ledger.settle()
-    assert notes_of(cluster) == {"run", "run-1-3"}
+    assert cluster.noted == {"run", "run-1-3"}
 
 
 def test_what_is_done_to_this_machine_is_no_note_for_others(cluster: WithDocuments, tmp_path: Path) -> None:
     ledger = opened(cluster, tmp_path)
     inverse = Move(commanding.END, {"host": commanding.HERE})
     ledger.intend("during", [Reversible(Move(commanding.BEGIN, {"host": commanding.HERE}), inverse)])
-    assert notes_of(cluster) == {"run"} and len(standing(ledger.path)) == 2
+    assert cluster.noted == {"run"} and len(standing(ledger.path)) == 2
 
 
 def test_what_the_cluster_does_not_write_down_is_not_injected(cluster: WithDocuments, tmp_path: Path) -> None:
@@ -88,14 +83,14 @@ def test_of_two_runs_the_second_is_refused_and_takes_nothing_with_it(cluster: Wi
     for entry in standing(tmp_path / "run-2.jsonl"):
         assert entry.inverse is not None
         entry.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert notes_of(cluster) == {"run"}
+    assert cluster.noted == {"run"}
     Notes(cluster, INDEX).renew("run-1")  # type: ignore[arg-type]
     with pytest.raises(LabError, match="not this run's"):
         Notes(cluster, INDEX).renew("run-2")  # type: ignore[arg-type]
     (last,) = standing(first.path)
     assert last.inverse is not None and last.inverse.operation == FORGET
     last.inverse.apply(cluster)  # type: ignore[arg-type]
-    assert notes_of(cluster) == set() and INDEX in cluster.indices
+    assert cluster.noted == set() and INDEX in cluster.indices
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["was there", "made by the run"])
@@ -319,7 +314,7 @@ def test_the_keeper_tries_again_until_nothing_stands(
     assert keeper.undo(ledger.path, "existing-staging", said.append)
     assert failing == [] and len(said) == 1  # what is said twice is one line
     assert cluster.effects == set() and standing(ledger.path) == []
-    assert notes_of(cluster) == set()
+    assert cluster.noted == set()
     monkeypatch.setattr(keeper, "PATIENCE_SECONDS", -1.0)
     ledger = opened(cluster, tmp_path, "run-2")
     monkeypatch.setattr("chaos.target.labs.kinds.attach", lambda id: (_ for _ in ()).throw(InvalidInput("no file")))
@@ -467,11 +462,11 @@ def test_notes_and_lock_stay_while_anything_is_left_to_undo(cluster: WithDocumen
 
     cluster.fails = fails
     assert len(undo_entries(cluster, ledger, ledger.standing())) == 1  # type: ignore[arg-type]
-    assert notes_of(cluster) == {"run", f"run-1-{entry.number}"}
+    assert cluster.noted == {"run", f"run-1-{entry.number}"}
     cluster.fails = lambda call, arguments: None
     assert undo_entries(cluster, ledger, ledger.standing()) == []  # type: ignore[arg-type]
     ledger.settle()
-    assert notes_of(cluster) == set() and cluster.effects == set()
+    assert cluster.noted == set() and cluster.effects == set()
 
 
 def test_whether_anybody_is_there_is_asked_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
