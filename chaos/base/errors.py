@@ -22,12 +22,15 @@ class Exit(IntEnum):
     ABORTED = 4
     ERROR = 5
     DIRTY = 6
+    HELD = 7
+    """A game day that a person must let go on first: it was stopped, or is on hold. Nothing was started."""
 
 
 SEVERITY: tuple[Exit, ...] = (
     Exit.DIRTY,
     Exit.ERROR,
     Exit.USAGE,
+    Exit.HELD,
     Exit.ABORTED,
     Exit.WEAKNESS,
     Exit.INCONCLUSIVE,

@@ -386,7 +386,9 @@ def gameday_forget(file: File) -> None:
 def gameday_history(
     what: Annotated[Path, typer.Argument(help="A game day's file, a day's folder, or a record.")],
     verify: Annotated[bool, typer.Option("--verify", help="Check each record's chain of hashes.")] = False,
-    head: Annotated[str | None, typer.Option("--head", help="The head that was announced, to check against.")] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", help="A head that was announced: a record that lacks it is broken.")
+    ] = None,
 ) -> None:
     """The days that were held, and whether their records are as they were written. Exit code 1 where one is not."""
     from chaos.campaign.gamedays import record
@@ -395,8 +397,12 @@ def gameday_history(
     if not files:
         raise InvalidInput(f"{what}: no record of a day is there", remedy="name the folder that record names")
     wrong = False
+    of_head = [
+        file for file in files if head is not None and not record.verify(file) and record.after(file, head) is not None
+    ]
     for file in files:
-        problems = record.verify(file, head) if verify or head else []
+        expected = head if not of_head or file in of_head else None  # of several days one has it
+        problems = record.verify(file, expected) if verify or head else []
         lines = record.read(file) if not problems else []
         end = next((line for line in reversed(lines) if line["kind"] in ("day.end", "resumed")), None)
         said = _said(end) if end else "no end is on record" if lines else "not as written"
@@ -405,6 +411,11 @@ def gameday_history(
             say(f"  BROKEN  {each}")
         if verify and not problems:
             say(f"  verified, head {record.head_of(file)}")
+        if head is not None and file in of_head:
+            later = record.after(file, head) or []
+            kinds = ", ".join(dict.fromkeys(later))
+            after = f"{plural(len(later), 'line')} came after that line ({kinds})" if later else "of its last line"
+            say(f"  the head that was kept is of this record: {after}")
         wrong = wrong or bool(problems)
     raise typer.Exit(int(Exit.WEAKNESS if wrong else Exit.PASS))
 

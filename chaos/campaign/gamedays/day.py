@@ -48,6 +48,7 @@ OUTCOMES = {
     Exit.ERROR: "error",
     Exit.DIRTY: "dirty",
     Exit.USAGE: "refused",
+    Exit.HELD: "held",
 }
 HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 """After these nothing begins until a person has said why it may."""
@@ -260,7 +261,8 @@ class Day:
         return gates.frozen(freezes.frozen_by(self.day, now, self._held.closes, now))
 
     def _known(self, board: Board, notes: str, *, locked: bool) -> None:
-        """What the cluster knows of game days. Raises Held where this one was held already.
+        """What the cluster knows of game days. Raises Held where this one was held already and ended by itself, Refused
+        where it was stopped or anything is on hold.
 
         ``locked``: the lock is ours, so a day that is still under way is of somebody who died.
         """
@@ -268,10 +270,13 @@ class Day:
         there = board.exists()
         get = board.get if there else lambda id: None
         known = get(day_id(self.day.name, str(self._held.day)))
-        if known is not None and known.source.get("state") == OVER:
+        on_hold = gates.hold(get(hold_id(self.day.name)))
+        if on_hold.ok and known is not None and known.source.get("state") == OVER:
+            if known.source.get("outcome") not in gates.WELL:
+                self._pass([gates.stopped(known)])
             raise Held(f"{self.day.name} of {self._held.day} was held on {known.source.get('host', '?')}")
         self._pass([
-            gates.hold(get(hold_id(self.day.name))),
+            on_hold,
             *([gates.unended(board.every(day_id(self.day.name, "")))] if locked else []),
             *([self._notes_fit(board)] if there else []),
             gates.stop_wish(get(STOP)),
@@ -639,7 +644,8 @@ class Day:
         for gate in error.gates:
             self.says(f"REFUSED  {gate}")
         if not self.changed:
-            return self._ended(Exit.USAGE, str(error), event="refused")
+            on_hold = any(gate.name in gates.HOLDING for gate in error.gates)
+            return self._ended(Exit.HELD if on_hold else Exit.USAGE, str(error), event="refused")
         self.stopped = str(error)
         self._note("stop", by="gate", why=self.stopped)
         self._note("undone", nothing=True)  # no run is under way where a gate is asked
@@ -657,7 +663,7 @@ class Day:
         outcome = "held already" if event is None else OUTCOMES[code]
         if self.changed and code in HOLDS:
             self._hold(says)
-        self._noted_on_cluster(outcome)
+        self._noted_on_cluster(outcome, says)
         self._note("day.end", outcome=outcome, exit_code=int(code), says=says)
         if event is not None:
             self.announcer.tell_later(event, **self._facts(f"{outcome}: {says}"))
@@ -671,7 +677,7 @@ class Day:
                 hold_id(self.day.name), {"why": why[:500], "day": str(self._held.day), "at": _iso(self.now())}
             )
 
-    def _noted_on_cluster(self, outcome: str) -> None:
+    def _noted_on_cluster(self, outcome: str, says: str) -> None:
         """How the day ended, for the next ones; only where it was begun."""
         if not self._began or self._board is None or self._held is None:
             return
@@ -688,6 +694,7 @@ class Day:
         source = {
             "state": OVER,
             "outcome": outcome,
+            "says": says[:500],
             "host": socket.gethostname(),
             "at": _iso(self.now()),
             "experiments": experiments,

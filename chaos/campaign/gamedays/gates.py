@@ -74,6 +74,19 @@ def hold(doc: Doc | None) -> Gate:
     return Gate("hold", False, f"on hold since the day of {at}: {why}", remedy)
 
 
+WELL = ("pass", "weakness", "inconclusive")
+"""Outcomes of days that ended by themselves: firing one of them again is nothing that a scheduler must tell."""
+HOLDING = ("hold", "ended")
+"""Gates that only a person opens."""
+
+
+def stopped(doc: Doc) -> Gate:
+    """A day that did not end by itself is not held again, also once a person has let later ones go on."""
+    outcome, host, says = (printable(str(doc.source.get(key, "?"))) for key in ("outcome", "host", "says"))
+    why = f": {says}" if "says" in doc.source else ""
+    return Gate("hold", False, f"this day ended as {outcome} on {host}{why}", "it is held again in its next window")
+
+
 def unended(days: Mapping[str, Mapping[str, Any]]) -> Gate:
     """Whether a day of this name never ended, though nobody holds the lock: its runner died. Ids as of the board."""
     dead = [

@@ -22,7 +22,13 @@ from chaos.report import overview
 from chaos.report.markdown import SIGNS, escaped
 
 WIDTH, LEFT, RIGHT, ROW = 1120.0, 196.0, 28.0, 26.0
-WORDS = {**overview.WORDS, "refused": ("■", "refused"), NONE: ("-", "no end on record")}
+WORDS = {
+    **overview.WORDS,
+    "dirty": ("!", "dirty"),
+    "refused": ("■", "refused"),
+    "held": ("■", "held: a person must let it go on"),
+    NONE: ("-", "no end on record"),
+}
 SPOKEN_SECONDS = 90.0
 """Guards are told to the record when they change and each minute; after so long without a word nobody knows."""
 MOST_LANES, MOST_ROWS = 12, 400

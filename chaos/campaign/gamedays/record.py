@@ -198,8 +198,11 @@ def head_of(path: Path) -> str:
 
 
 def verify(path: Path, head: str | None = None) -> list[str]:
-    """What is wrong with a record, in words; nothing: it is as it was written. ``head``: the hash of its last line as
-    it was kept elsewhere, without which nobody knows whether its end is missing."""
+    """What is wrong with a record, in words; nothing: it is as it was written.
+
+    ``head``: the hash of one of its lines, as it was kept elsewhere; without it a missing end is not seen. What came
+    after that line is covered by the chain alone (:func:`after`): the announcement of a head is recorded after it.
+    """
     try:
         return problems(path.read_bytes(), head)
     except OSError as error:
@@ -226,16 +229,20 @@ def problems(raw: bytes, head: str | None = None) -> list[str]:
         found.append(f"line {len(lines) + 1} is torn: its writer was killed while it wrote, or the record was cut")
     if not raw:
         found.append("the record is empty")
-    if head is not None and head != before:
-        if head in hashes:
-            at = hashes.index(head)
-            found.append(f"{plural(len(lines) - at, 'line')} after line {at} came after the hash that was kept")
-        else:
-            found.append(
-                "the last line is not the one whose hash was kept: lines at the end were dropped, changed or added, or "
-                "the whole record was written anew"
-            )
+    if head is not None and head not in hashes[1:]:
+        found.append(
+            "no line has the hash that was kept: lines at the end were dropped or changed, or the whole record was "
+            "written anew"
+        )
     return found
+
+
+def after(path: Path, head: str) -> list[str] | None:
+    """The kinds of the lines that came after the one with this hash, in order; None: no line has it. Of a record that
+    is sound. Raises InvalidInput where it cannot be read."""
+    lines = read(path)
+    hashes = [hashlib.sha256(canonical(line)).hexdigest() for line in lines]
+    return [str(line["kind"]) for line in lines[hashes.index(head) + 1 :]] if head in hashes else None
 
 
 def _parsed(line: bytes) -> dict[str, Any] | str:

@@ -214,7 +214,8 @@ WantedBy=timers.target
 # Runs the game day {plan.day.name}: at most {bounds.day.text}, and {bounds.abort.text} for an abort.
 # Tell somebody: add OnFailure=NAME@%n.service to [Unit]; that unit gets $MONITOR_EXIT_STATUS and its like.
 # A program without a path is looked for in /usr/local/bin and /usr/bin: write all of it where it is elsewhere.
-# Exit codes: 0 pass, 1 weakness, 3 inconclusive (a result each); 2 refused, 4 aborted, 5 error, 6 dirty (failures).
+# Exit codes: 0 pass, 1 weakness, 3 inconclusive (a result each); 2 refused, 4 aborted, 5 error, 6 dirty, 7 held: a
+# person must let it go on first (failures).
 [Unit]
 Description=Game day {plan.day.name}
 Wants=network-online.target
@@ -404,7 +405,8 @@ def _github(plan: Plan) -> dict[str, str]:
 # Fires the game day {plan.day.name} when its window opens, {plan.window.from_:%H:%M} in {plan.window.zone}.
 # GitHub's schedules are in UTC, so there is a line for each offset of that zone within a year. On each day but one of
 # them is right. The wrong one comes too early, and is refused by the window; or too late, and is refused by the window
-# or because this window's day is over: `gameday run` holds every gate itself. A refused run is red (exit code 2).
+# or because this window's day is over: `gameday run` holds every gate itself. A refused run is red (exit
+# code 2), and so is one of a day that was stopped or is on hold (7).
 # GitHub fires late, sometimes never, and no more after 60 days without activity in the repository.
 # A workflow that is cancelled has 10 seconds: the last step, and `opensearch-chaos recover --on FILE` from anywhere,
 # undo what is left. Where that is too long for you, fire it by systemd.

@@ -21,7 +21,7 @@ Runs = Sequence[Mapping[str, Any]]
 """Each run: ``folder``, relative to the page, and ``findings``, what its findings.json holds (None: it has none)."""
 NONE = "none"
 """An outcome that is not in the record."""
-OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "refused")
+OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "dirty", "refused", "held")
 NOT_THERE = "not in the record"
 MISSED = ("weakness",)
 GUARD = "guard."

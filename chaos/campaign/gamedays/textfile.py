@@ -16,7 +16,7 @@ from pathlib import Path
 from chaos.base.paths import fsync_folder
 
 PREFIX = "opensearch_chaos_gameday_"
-OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "refused")
+OUTCOMES = ("pass", "weakness", "inconclusive", "aborted", "error", "dirty", "refused", "held")
 HELP = {
     "running": "Whether this game day is under way.",
     "last_start_timestamp_seconds": "When it last began, seconds since the epoch.",

@@ -27,7 +27,7 @@ from chaos.campaign.gamedays.alerts import Moment
 from chaos.campaign.gamedays.announce import Told
 from chaos.campaign.gamedays.approval import Approved
 from chaos.campaign.gamedays.board import CONSENT, LOCK, STOP, Board, day_id, hold_id
-from chaos.campaign.gamedays.day import Day, Ran
+from chaos.campaign.gamedays.day import OUTCOMES, Day, Ran
 from chaos.campaign.gamedays.gates import LabRun
 from chaos.campaign.gamedays.record import FILE, Record, read, verify
 from chaos.definitions.existing import Existing, load_existing
@@ -220,6 +220,25 @@ def test_fired_twice_it_is_held_once(firing: Firing) -> None:
     assert "already held" in firing.lines("day.end")[0]["says"] and len(firing.teller.told) == 3
 
 
+@pytest.mark.parametrize("end", [Exit.ABORTED, Exit.ERROR, Exit.DIRTY])
+def test_a_day_that_did_not_end_by_itself_is_a_failure_each_time_it_is_fired(firing: Firing, end: Exit) -> None:
+    """A scheduler must not see success. Once a person lets it go on, the next window is held, and not this one."""
+    firing.hands.ends[0] = Ran(end, end is not Exit.DIRTY, "runs/r", "stopped by a person")
+    assert firing.fire() is end
+    for _ in range(2):
+        firing.now += timedelta(minutes=10)
+        assert firing.fire() is Exit.HELD and firing.hands.ran == ["0"]
+        assert "on hold since the day of 2026-11-26" in firing.lines("day.end")[0]["says"]
+    del firing.cluster.documents[hold_id("staging")]  # gameday resume
+    firing.now += timedelta(minutes=10)
+    assert firing.fire() is Exit.HELD and firing.hands.ran == ["0"]
+    (last,) = firing.lines("day.end")
+    assert last["outcome"] == "held" and f"this day ended as {OUTCOMES[end]} on" in last["says"], last
+    firing.hands.ends = [Ran(Exit.PASS, True, "runs/r", "fine")] * 9
+    firing.now = NOW + timedelta(days=7)
+    assert firing.fire() is Exit.PASS
+
+
 def test_fired_by_two_machines_at_once_it_is_held_once(
     tmp_path: Path, firing: Firing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +278,7 @@ def test_a_day_whose_runner_died_lets_no_other_begin(firing: Firing, monkeypatch
     monkeypatch.setattr(board, "LOOK_SECONDS", 0.05)
     for days_later in (0, 7):
         firing.now = NOW + timedelta(days=days_later)
-        assert firing.fire() is Exit.USAGE
+        assert firing.fire() is Exit.HELD
         assert firing.refused == [f"the day, ended: staging-2026-11-26 on {socket.gethostname()} never ended"]
         assert firing.hands.ran == ["0"]
 
@@ -296,7 +315,7 @@ def guarded(firing: Firing, program: str) -> None:
 @pytest.mark.parametrize(("what", "make", "gate"), REFUSED, ids=[each[0] for each in REFUSED])
 def test_a_refusal_changes_nothing(firing: Firing, what: str, make: Callable[[Firing], object], gate: str) -> None:
     make(firing)
-    assert firing.fire() is Exit.USAGE
+    assert firing.fire() is (Exit.HELD if what == "a hold" else Exit.USAGE)
     assert firing.hands.ran == [] and any(f", {gate}: " in each for each in firing.refused), firing.refused
     known = firing.cluster.documents
     assert (
@@ -461,7 +480,7 @@ def test_how_an_experiment_ends_is_how_the_day_ends(firing: Firing, end: Exit, c
     assert (hold_id("staging") in firing.cluster.documents) is holds
     firing.now += timedelta(days=7)
     firing.hands.ends[0] = Ran(Exit.PASS, True, "runs/r", "fine")
-    assert firing.fire() is (Exit.USAGE if holds else Exit.PASS)
+    assert firing.fire() is (Exit.HELD if holds else Exit.PASS)
 
 
 def test_a_weakness_may_be_gone_on_after(tmp_path: Path, cluster: WithDocuments, approved: list[Any]) -> None:
@@ -531,7 +550,7 @@ def test_the_stop_file_of_a_drill_whose_runner_was_killed_is_taken_away(
 ) -> None:
     firing = zone_day(tmp_path, cluster)
     stop = killed_in_its_drill(firing, monkeypatch)
-    assert firing.fire() is Exit.USAGE and not stop.exists()
+    assert firing.fire() is Exit.HELD and not stop.exists()
     assert firing.refused == [f"the day, ended: staging-2026-11-26 on {socket.gethostname()} never ended"]
     (said,) = [each for each in firing.said if "it is taken away" in each]
     assert f"{stop} was left by the drill of game day staging on {socket.gethostname()} at 2026-11-26T10:00:00Z" in said

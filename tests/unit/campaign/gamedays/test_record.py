@@ -249,7 +249,7 @@ def test_the_end_is_known_by_the_head_only(tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines[:-2]))
     assert verify(path) == []  # that is what cannot be found
     (says,) = verify(path, head)
-    assert says.startswith("the last line is not the one whose hash was kept")
+    assert says.startswith("no line has the hash that was kept")
     path.write_bytes(raw.replace(b'"name":"gate 4","ok":true', b'"name":"gate 4","ok":false'))
     assert verify(path) == [] and len(verify(path, head)) == 1
 
@@ -264,13 +264,29 @@ def test_a_chain_that_was_written_anew_is_known_by_the_head_only(tmp_path: Path)
     assert len(verify(tmp_path / "false.jsonl", head)) == 1
 
 
-def test_lines_after_the_head_are_counted(tmp_path: Path) -> None:
+def test_a_record_goes_on_after_a_head_that_was_announced(tmp_path: Path) -> None:
+    """The announcement that carries a head is itself recorded after it."""
     with Record(tmp_path / "r.jsonl") as it:
         it.add("day.asked")
         head = it.head
+        it.add("announced")
         it.add("day.end")
+        last = it.head
+    assert verify(tmp_path / "r.jsonl", head) == verify(tmp_path / "r.jsonl", last) == []
+    assert record.after(tmp_path / "r.jsonl", head) == ["announced", "day.end"]
+    assert record.after(tmp_path / "r.jsonl", last) == [] and record.after(tmp_path / "r.jsonl", "0" * 64) is None
+    assert len(verify(tmp_path / "r.jsonl", record.START)) == 1
+
+
+def test_lines_that_were_cut_off_after_a_head_are_known_by_a_later_head_alone(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    with Record(file) as it:
+        it.add("day.asked")
+        head = it.head
         it.add("day.end")
-    assert verify(tmp_path / "r.jsonl", head) == ["2 lines after line 1 came after the hash that was kept"]
+        last = it.head
+    file.write_bytes(file.read_bytes().split(b"\n")[0] + b"\n")
+    assert verify(file, head) == [] and len(verify(file, last)) == 1
 
 
 Text = st.text(st.sampled_from('ab"\\{}:,\n\r\x00 ä\u2028\ud800😀'), max_size=5)
