@@ -354,7 +354,7 @@ def _ended(day: GameDay, board: Board) -> list[str]:
     lock.take(say)
     try:
         for id in dead:
-            board.put(id, {**days[id], "state": OVER, "outcome": "error"})
+            board.put(id, {**days[id], "state": OVER, "outcome": "error", "says": "its runner died"})
         taken = drill.dead_taken_away(stop, held)
     finally:
         lock.release()

@@ -74,8 +74,8 @@ TEXTS: Mapping[Event, str] = {
     "begin": "Game day {name} has begun on {target}: {experiments}. Faults are made on purpose from now on. "
     "Owner: {owner}. To stop it: {stop}",
     "end": "Game day {name} on {target} is over. {says} Record: {record}, head {head}.",
-    "abort": "Game day {name} on {target} is being ended early, and its faults are being undone. {says} "
-    "Owner: {owner}. Record: {record}.",
+    "abort": "Game day {name} on {target} was ended early and is over. {says} Owner: {owner}. Record: {record}, "
+    "head {head}.",
     "refused": "Game day {name} on {target} did not begin, and nothing was changed. {says} Owner: {owner}.",
 }
 

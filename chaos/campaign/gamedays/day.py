@@ -52,6 +52,8 @@ OUTCOMES = {
 }
 HOLDS = (Exit.ABORTED, Exit.ERROR, Exit.DIRTY)
 """After these nothing begins until a person has said why it may."""
+BACK_SECONDS = 60.0
+"""A node that was killed may need most of a minute until it is a member again."""
 STAGES: dict[Stage, str] = {"before": "", "now": ", right before a change", "made": ", made"}
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
@@ -162,6 +164,8 @@ class Day:
         alerts = self.day.written.alerts
         self._alerts = None if alerts is None else AlertWatch(alerts, self.day.folder, self._note)
         self._approved: Mapping[str, Any] | None = None
+        self._undone = ""
+        """What became of the undo of a run that was stopped."""
         self._signal = threading.Event()
         self._names = [Path(step.experiment).stem for step in self.day.written.experiments]
         self._began = 0.0
@@ -373,7 +377,8 @@ class Day:
 
     def _facts(self, says: str) -> dict[str, Any]:
         return {
-            "says": says,
+            "says": says if says.endswith((".", "!", "?", "…")) else f"{says}.",
+            "record": str(self.record.path.parent),
             "target": Path(self.day.written.target).stem,
             "experiments": self._names,
             "head": self.record.head,
@@ -504,8 +509,43 @@ class Day:
                 "undone", seconds=ran.undone, bound=float(self.day.written.bounds.abort), all=ran.undone_all,
                 proven=ran.proven_gone,
             )  # fmt: skip
+            self._undone = self._seen_back(ran)
             return False
         return code is Exit.PASS or (code in (Exit.WEAKNESS, Exit.INCONCLUSIVE) and step.on_weakness == "go on")
+
+    def _seen_back(self, ran: Ran) -> str:
+        """What is to be said of the undo of a run that was stopped: commanded is not done.
+
+        Where its end was not proven by the run, nodes and health are looked at for as long as an abort may take, and
+        at least BACK_SECONDS; what became of that is recorded as ``back``.
+        """
+        since = "" if ran.undone is None else f" {ran.undone:.1f} s after the stop"
+        if not ran.undone_all:
+            return "not all was undone"
+        if ran.proven_gone:
+            return f"everything was undone{since}, and that was seen"
+        began = time.monotonic()
+        end = began + max(float(self.day.written.bounds.abort), BACK_SECONDS)
+        while (missing := self._missing()) and time.monotonic() < end and not self._signal.is_set():
+            time.sleep(LOOK_SECONDS)
+        took = (ran.undone or 0.0) + time.monotonic() - began
+        self._note("back", ok=not missing, seconds=round(took, 1), missing=missing)
+        if missing:
+            return f"everything was commanded back{since}, and {took:.0f} s after it {listed(missing)}"
+        return f"everything was commanded back{since}, and seen back {took:.0f} s after it"
+
+    def _missing(self) -> list[str]:
+        """What is not back, in words: nodes that were approved, and green. What cannot be asked is not back."""
+        assert self._approved is not None
+        try:
+            there = {str(node["name"]) for node in self.hands.node_ids().values()}
+            status, answer = self._get(preflight.HEALTH)
+        except ChaosError as error:
+            return [f"the cluster does not say what is back ({error.message})"]
+        away = sorted({str(node["name"]) for node in self._approved["content"]["nodes"].values()} - there)
+        found = [f"{listed(away)} {'is' if len(away) == 1 else 'are'} not back"] if away else []
+        health = answer.get("status") if status == 200 and isinstance(answer, Mapping) else None
+        return found if health == "green" else [*found, f"the cluster is {health or 'silent about its health'}"]
 
     def _code(self, ran: Ran) -> Exit:
         """An outcome guard says that users suffer by what we did: that is a weakness, and no abort."""
@@ -634,7 +674,8 @@ class Day:
 
     def _over(self, code: Exit) -> Exit:
         if self.stopped is not None:
-            return self._ended(code, f"ended early: {self.stopped}", event="abort")
+            how = f"; {self._undone}" if self._undone else ""
+            return self._ended(code, f"ended early: {self.stopped}{how}", event="abort")
         says = {Exit.PASS: "the hypothesis held", Exit.WEAKNESS: "the hypothesis did not hold"}.get(
             code, "not shown whether the hypothesis holds"
         )

@@ -227,6 +227,9 @@ def _stoppable(lines: Lines) -> tuple[str, list[str]]:
         return "weakness", ["Not within its bound", *said]
     if any(None in pair for pair in pairs):
         return "inconclusive", ["Nobody knows whether within its bound", *said]
+    said += [_back(line) for line in of(lines, "back")]
+    if any(line.get("proven") is not True for line in undone) and not summary.seen_back(lines):
+        return "inconclusive", ["It was stopped, and not seen to be back", *said]
     if of(lines, "undone"):
         return "pass", ["Yes, it was stopped", *said, *([] if undone else ["Nothing was under way then"])]
     if drills:
@@ -243,6 +246,16 @@ def _undone(line: Line) -> str:
     if line.get("all") is not True:
         return NOT_ALL
     return "all undone, and proven" if line.get("proven") is True else "all undone, its end not yet proven"
+
+
+def _back(line: Line) -> str:
+    seconds = number(line.get("seconds"))
+    when = f"{text.seconds(seconds)} after the stop" if seconds is not None else "at a time that is not in the record"
+    if line.get("ok") is True:
+        return f"Seen back {when}"
+    missing = line.get("missing")
+    what = text.listed([str(each) for each in missing]) if isinstance(missing, list) and missing else NOT_THERE
+    return f"Not seen back {when}: {what}"
 
 
 def _of_bound(line: Line) -> str:
@@ -326,8 +339,10 @@ def _approvals(lines: Lines) -> list[dict[str, str]]:
 
 def _stops(lines: Lines) -> list[dict[str, str]]:
     made = []
-    for line in of(lines, "stop", "undone"):
-        if line.get("kind") == "stop":
+    for line in of(lines, "stop", "undone", "back"):
+        if line.get("kind") == "back":
+            made.append({"clock": _clock(at(line)), "what": "looked for what was hit", "says": _back(line)})
+        elif line.get("kind") == "stop":
             made.append(
                 {"clock": _clock(at(line)), "what": f"stopped by {word(line.get('by'))}", "says": word(line.get("why"))}
             )
@@ -348,7 +363,11 @@ def _touched(each: Experiment) -> dict[str, Any]:
                 "says": word(fault.get("says")),
                 "phase": word(fault.get("phase")),
                 "whom": text.listed(whom[:12]) or (text.plural(len(links), "link") if links else NOT_THERE),
-                "proof": "in effect, proven" if proven is True else "not proven",
+                "proof": "in effect, proven"
+                if proven is True
+                else "its effect was proven, its end was not"
+                if fault.get("effect") is True
+                else "not proven",
                 "kind": "pass" if proven is True else "inconclusive",
                 "gone": "gone again" if fault.get("gone") is not None else "not seen to be gone",
             }

@@ -98,7 +98,15 @@ def shown_runs(runs: Runs) -> list[dict[str, Any]]:
 
 def _faults(given: Any) -> list[dict[str, Any]] | None:
     names = ("says", "phase", "targets", "links", "proven", "gone")
-    return None if given is None else [{name: fault.get(name) for name in names} for fault in given]
+    return (
+        None if given is None else [{**{name: fault.get(name) for name in names}, **_effect(fault)} for fault in given]
+    )
+
+
+def _effect(fault: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether its effect was proven, whatever became of its end."""
+    stage = (fault.get("stages") or {}).get("effect") or {}
+    return {"effect": stage.get("proven") is True and fault.get("in_effect") is not None}
 
 
 def _visible(value: Any) -> Any:
@@ -138,6 +146,11 @@ def number(value: Any) -> float | None:
 
 def outcome_of(line: Line) -> str:
     return str(line.get("outcome")) if line.get("outcome") in OUTCOMES else NONE
+
+
+def seen_back(lines: Lines) -> bool:
+    """Whether what was hit by a run that was stopped was seen back after it, where the run itself had no proof."""
+    return any(line.get("ok") is True for line in of(lines, "back"))
 
 
 def experiments(lines: Lines, runs: Runs = ()) -> list[Experiment]:
@@ -268,7 +281,7 @@ def _to_do(lines: Lines, runs: Runs) -> Iterator[Todo]:
         seconds, bound = number(line.get("seconds")), number(line.get("bound"))
         if line.get("all") is not True:
             yield Todo("See whether all is undone", "when the run was stopped, not all could be taken back at once")
-        elif line.get("proven") is not True:
+        elif line.get("proven") is not True and not seen_back(lines):
             yield Todo("See that what was hit is back", "the run was stopped, and waited for no proof of it")
         if seconds is None or bound is None:
             yield Todo("See whether all was undone in time", "the record does not say how long it took")

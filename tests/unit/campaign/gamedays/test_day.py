@@ -7,10 +7,12 @@ real.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -205,7 +207,7 @@ def test_a_whole_day(firing: Firing) -> None:
     assert firing.hands.ran == ["0", "1"] and firing.refused == []
     assert firing.hands.guarded == ["lock", "stop_file", "stop", "window", "guard.users", "bounds.day"]
     assert [event for event, _ in firing.teller.told] == ["before", "begin", "end"]
-    assert firing.teller.told[-1][1] == "pass: the hypothesis held"
+    assert firing.teller.told[-1][1] == "pass: the hypothesis held."
     kinds = [line["kind"] for line in read(firing.file)]
     assert kinds[0] == "day.asked" and kinds[-1] == "day.end"
     assert kinds.index("lock.taken") < kinds.index("approval") < kinds.index("experiment.begin")
@@ -435,6 +437,42 @@ def test_what_changes_in_mid_day_stops_it(
     assert firing.teller.told[-1][0] == "abort"
     if what != "the cluster stays silent":
         assert hold_id("staging") in firing.cluster.documents, "a person must say why it may go on"
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["it comes back", "it does not"])
+def test_commanded_is_not_done(
+    tmp_path: Path, cluster: WithDocuments, approved: list[Any], monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    """A node was killed and told to start; the day looks until it is a member again, and the last message says so."""
+    monkeypatch.setattr(days, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(days, "BACK_SECONDS", 0.3)
+    monkeypatch.setattr(Day, "_get", lambda self, path: (200, {"status": "green"}))
+    firing = Firing(tmp_path, cluster, preflight={"stable": "1ms"}, bounds={"abort": "500ms", "day": "1h"})
+    every = dict(firing.hands.ids)
+    gone = next(iter(every))
+    asked: list[int] = []
+
+    def ids() -> dict[str, dict[str, str]]:
+        if not firing.hands.ran:
+            return every
+        asked.append(1)
+        return every if comes and len(asked) > 3 else {id: node for id, node in every.items() if id != gone}
+
+    monkeypatch.setattr(firing.hands, "node_ids", ids)
+    stopped = Ran(Exit.ABORTED, True, "r", "stopped", guard="stop_file", says="users complain", undone=0.3)
+    firing.hands.ends[0] = replace(stopped, proven_gone=False)
+    assert firing.fire() is Exit.ABORTED
+    (back,) = firing.lines("back")
+    event, says = firing.teller.told[-1]
+    assert event == "abort" and says.startswith("aborted: ended early: users complain; everything was commanded back ")
+    name = every[gone]["name"]
+    if comes:
+        assert back["ok"] is True and back["missing"] == [] and back["seconds"] >= 0.3
+        assert re.search(r"0\.3 s after the stop, and seen back [0-9]+ s after it\.$", says), says
+    else:
+        assert back["ok"] is False and back["missing"] == [f"{name} is not back"]
+        assert says.endswith(f"{name} is not back."), says
+    assert firing.lines("day.end")[0]["says"] in says
 
 
 @pytest.mark.parametrize(("stage", "told"), [("now", ", right before a change"), ("made", ", made")])

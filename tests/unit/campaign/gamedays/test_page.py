@@ -205,8 +205,31 @@ def test_an_undo_that_left_something_is_no_yes_however_fast(said: bool | None) -
 def test_an_undo_whose_end_nobody_waited_for_stays_to_be_looked_at() -> None:
     lines = changed(changed(days.aborted(), "undone", seconds=3.0), "undone", proven=False)
     _, words = drawn(lines)
-    assert "Yes, it was stopped" in words and "All undone, its end not yet proven: 3 s of 120 s" in words
+    assert "It was stopped, and not seen to be back" in words and "Yes, it was stopped" not in words
+    assert "All undone, its end not yet proven: 3 s of 120 s" in words
     assert any(each.what == "See that what was hit is back" for each in summary.to_do(lines))
+
+
+def with_back(**fields: Any) -> list[dict[str, Any]]:
+    """A day that was stopped before its run saw what it hit come back, which was then looked for."""
+    lines = changed(changed(days.aborted(), "undone", seconds=0.3), "undone", proven=False)
+    at = next(number for number, line in enumerate(lines) if line["kind"] == "undone")
+    return [*lines[: at + 1], {**lines[at], "kind": "back", **fields}, *lines[at + 1 :]]
+
+
+def test_what_is_not_seen_back_yet_is_named_and_is_no_yes() -> None:
+    lines = with_back(ok=False, seconds=60.0, missing=["es-c-1 is not back", "the cluster is yellow"])
+    _, words = drawn(lines)
+    assert "It was stopped, and not seen to be back" in words and "Yes, it was stopped" not in words
+    assert "Not seen back 60 s after the stop: es-c-1 is not back and the cluster is yellow" in words
+    assert any(each.what == "See that what was hit is back" for each in summary.to_do(lines))
+
+
+def test_the_last_word_is_that_it_is_back() -> None:
+    lines = with_back(ok=True, seconds=38.2, missing=[])
+    _, words = drawn(lines)
+    assert "Yes, it was stopped" in words and "Seen back 38 s after the stop" in words
+    assert not any(each.what == "See that what was hit is back" for each in summary.to_do(lines))
 
 
 def test_a_stop_between_experiments_has_nothing_to_undo() -> None:
