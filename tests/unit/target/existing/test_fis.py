@@ -405,7 +405,7 @@ def test_another_machine_sends_the_stop_once_it_knows_the_id(there: There) -> No
     with pytest.raises(FaultError, match="tampered with"):
         elsewhere.end(there.run, FAULT, drafted.snapshot)
     asked = [each for each in there.times.seen if each != "GetCallerIdentity"]
-    assert asked[:2] == ["ListExperiments", "StopExperiment"]
+    assert list(dict.fromkeys(asked))[:2] == ["ListExperiments", "StopExperiment"], "each page of the list counts once"
     there.times.left = 0
     there.end(drafted)
     assert there.well()
@@ -441,10 +441,9 @@ def test_other_targets_than_were_asked_for_are_no_experiment_of_ours(there: Ther
     there.fis.make_template(there.run, FAULT, drafted.template)
     with pytest.raises(FaultError, match=r"FIS chose other targets than were asked for: .* too; not "):
         there.fis.start(there.run, FAULT, other.expected)
+    there.fis.end(there.run, FAULT, {})  # FIS starts again what it stopped
+    there.fis.call("ec2", "stop_instances", InstanceIds=list(drafted.snapshot["instances"]))  # as if it had not
     with pytest.raises(FaultError, match=r"i-\w+ was hit too, and is stop"):
-        there.fis.end(there.run, FAULT, {})
-        states = there.fis._states(list(drafted.snapshot["instances"]))
-        there.fis.call("ec2", "stop_instances", InstanceIds=list(states))  # as if FIS left it stopped
         there.fis.end(there.run, FAULT, {})
     there.end(drafted)
     assert there.well()
