@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -206,23 +207,21 @@ def test_a_disk_that_fills_up_while_a_fault_holds_ends_the_run_at_once(tiny, tmp
         fill(small)
         code, output = running.end(120)
         found = findings(out)
-        outcome, reason, says = FULL_DISK[code]
+        outcome = {3: "inconclusive", 5: "error"}[code]
         assert (found["outcome"], found["clean"]) == (outcome, True) and "Traceback" not in output, output
         folder = run_folder(out)
         for told in (found["summary"], (folder / "summary.md").read_text(), (folder / "junit.xml").read_text()):
-            assert all(part in told for part in says), told
-        assert [event["reason"] for event in events(out) if event["kind"] == "phase.end"] == ["elapsed", reason]
+            assert FULL_DISK.search(told), told
+        ended = [event["reason"] for event in events(out) if event["kind"] == "phase.end"]
+        assert ended[0] == "elapsed" and ended[1:] in (["aborted"], ["error"]), ended
         assert found["abort"]["faults"] == ["f1"] and found["abort"]["proven"] is True
         assert standing(folder / "ledger.jsonl") == [] and registrations() == []
         assert not list(folder.glob(".room-for-*"))
         assert problems(tiny) == []
 
 
-FULL_DISK = {
-    3: ("inconclusive", "aborted", ("the disk of", "has 0 MiB free")),
-    5: ("error", "error", ("cannot be written", "No space left")),
-}
-"""By exit code: the outcome, how the phase ended, and what the headline has in it."""
+FULL_DISK = re.compile(r"the disk of .* has \d+ MiB free|cannot be written.*No space left", re.DOTALL)
+"""What the headline says, whichever is seen first; the watch may look while the disk is being filled."""
 
 
 SILENT = "the load driver has given no sign of life for 10 s (its process is stopped)"
@@ -265,7 +264,7 @@ def test_a_disk_that_is_full_when_the_ledger_is_written(tiny, tmp_path):
         fill(small)
         code, output = running.end(240)
         assert code in (3, 5, 6), output  # 3: the watch over the disk came first
-        assert "Traceback" not in output and ("No space left" in output or "has 0 MiB free" in output)
+        assert "Traceback" not in output and FULL_DISK.search(output), output
         applied = {event["fault"] for event in events(out) if event["kind"] == "fault.applied"}
         rows = map(json.loads, (run_folder(out) / "ledger.jsonl").read_text().splitlines())
         assert applied <= {row.get("fault") for row in rows if row["state"] == "intent"}

@@ -39,6 +39,7 @@ class Recorder(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     server: Recorder
+    protocol_version = "HTTP/1.1"  # as OpenSearch and its balancers have it: a connection is kept, and asked once
 
     def handed_on(self) -> None:
         self.server.asked.append((self.command, self.path))
