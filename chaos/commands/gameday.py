@@ -88,12 +88,11 @@ def gameday_validate(
     say(f"game day {day.name} ({day.file}) on {target.written.name}: {written.description or written.hypothesis}")
     for number, step in enumerate(written.experiments, 1):
         say(f"  {number}. {step.experiment} (rung {step.rung})")
-    if written.consent is None:
-        say("consent: the file names none, so `gameday run` refuses: write consent: {allowed_signers: FILE}")
     say(f"window: {', '.join(written.window.days)} {written.window.from_:%H:%M} to {written.window.to:%H:%M} "
         f"{written.window.zone}")  # fmt: skip
     calendars = [freezes.read(day, each, _now()) for each in written.freezes]  # they answer now, whatever is asked
-    for firing in windows.firings(written.window, now, NEXT):
+    firings, free = windows.firings(written.window, now, NEXT), 0
+    for firing in firings:
         if firing.at is None or firing.closes is None:
             say(f"  {firing.day} {firing.says}")
             continue
@@ -102,6 +101,7 @@ def gameday_validate(
         blocked += [] if held.ok else [held.why or "outside of its window"]
         allowed = gates.allowed(target, written.experiments, firing.at.astimezone(UTC).date())
         blocked += [] if allowed.ok else [allowed.says]
+        free += not blocked
         said = f"blocked: {'; '.join(blocked)}" if blocked else "nothing that is known today blocks it"
         special = f"  ({firing.says})" if firing.says else ""
         say(f"  {firing.at:%a %Y-%m-%d %H:%M %Z} = {firing.at.astimezone(UTC):%H:%M} UTC  {said}{special}")
@@ -109,7 +109,41 @@ def gameday_validate(
         say(f"  {written.window.zone}: {change.says}")
     now_held = windows.held(written.window, written.bounds, now)
     say(f"now: {now_held.why or 'its window is open'}")
+    if written.consent is None:
+        raise InvalidInput(
+            f"{day.file} names no consent of the cluster's operators, so each firing is refused",
+            remedy="write consent: {allowed_signers: FILE}, see docs/gamedays.md",
+        )
+    if not free:
+        raise InvalidInput(
+            f"{day.file}: each of its next {len(firings)} firings is blocked", remedy="the lines above say by what"
+        )
     say("validate: OK")
+
+
+def gameday_check(
+    file: File,
+    change: Annotated[str | None, typer.Option("--change", help="The change ticket's number, for its address.")] = None,
+) -> None:
+    """Ask every gate of a firing now, and list them all. Nothing is recorded, announced, held or changed.
+
+    Where the window is shut, calendars, plans and approval are asked as of its next opening. Exit codes as of a firing:
+    0 nothing refuses it now, or it was held already; 2 refused; 7 held.
+    """
+    from chaos.campaign.gamedays.check import check, code_of
+    from chaos.definitions.gameday import load_gameday
+
+    day = load_gameday(file)
+    found, already = check(day, _hands(day, Path("reports")), _now, change)
+    for gate in found:
+        say(f"{'ok      ' if gate.ok else 'REFUSED '} {gate}")
+    if already is not None:
+        say(f"already held: {already}")
+    refused = sum(not gate.ok for gate in found)
+    code = code_of(found, already)
+    said = f"{refused} of {plural(len(found), 'gate')} refuse it now" if refused else "nothing refuses it now"
+    say(f"check: {'held by a person, ' if code is Exit.HELD else ''}{said}")
+    raise typer.Exit(int(code))
 
 
 def gameday_plan(
@@ -227,7 +261,7 @@ def gameday_run(
     """Hold the day: every gate, then its experiments. Whoever fires it, late or twice, holds it once.
 
     Exit codes: 0 kept its promises, or held already; 1 weakness; 2 refused before the first change; 3 inconclusive;
-    4 stopped; 5 error; 6 dirty.
+    4 stopped; 5 error; 6 dirty; 7 held: it was stopped, or a person must let it go on first.
     """
     from chaos.base.paths import make_folder
     from chaos.campaign.gamedays.announce import Announcer, stop_line
@@ -476,6 +510,7 @@ def gameday_schedule(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "validate": gameday_validate,
+    "check": gameday_check,
     "plan": gameday_plan,
     "approve": gameday_approve,
     "consent": gameday_consent,

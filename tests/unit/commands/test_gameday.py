@@ -43,7 +43,8 @@ def test_validate_fetches_each_calendar_once(
         one.date = other.date = formatdate(usegmt=True)
         one.body = other.body = FREEZE
         monkeypatch.setenv("CALENDAR", f"{other.url}?private-hidden")
-        file = written(tmp_path, freezes=[{"ics": one.url}, {"ics": "env:CALENDAR"}])
+        consent = {"index": "operators"}
+        file = written(tmp_path, freezes=[{"ics": one.url}, {"ics": "env:CALENDAR"}], consent=consent)
         gameday.gameday_validate(file, AT)
         assert len(one.asked) == len(other.asked) == 1
         output = " ".join(capsys.readouterr().out.split())
@@ -51,9 +52,16 @@ def test_validate_fetches_each_calendar_once(
         assert output.count(": black friday") == 2 and "Tue 2026-11-24 10:00" in output
         assert "validate: OK" in output and "hidden" not in output
         one.status = 500
-        gameday.gameday_validate(file, AT)
+        with pytest.raises(InvalidInput, match="each of its next 10 firings is blocked"):
+            gameday.gameday_validate(file, AT)
         assert len(one.asked) == 2 and len(other.asked) == 2
         assert " ".join(capsys.readouterr().out.split()).count("the address answers 500") == 10
+
+
+def test_a_day_that_nobody_consents_to_is_not_called_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidInput, match=r"names no consent .* each firing is refused"):
+        gameday.gameday_validate(written(tmp_path), AT)
+    assert "validate: OK" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,8 @@ def test_validate_reads_a_calendar_by_a_private_authority(tmp_path: Path, capsys
     with answering(known.served) as server:
         server.date = formatdate(usegmt=True)
         server.body = FREEZE
-        gameday.gameday_validate(written(tmp_path, freezes=[{"ics": server.url, "ca": "security/ca.pem"}]), AT)
+        freezes = [{"ics": server.url, "ca": "security/ca.pem"}]
+        gameday.gameday_validate(written(tmp_path, freezes=freezes, consent={"index": "operators"}), AT)
         assert len(server.asked) == 1
     output = capsys.readouterr().out
     assert output.count("blocked: ") == 1 and "validate: OK" in output
