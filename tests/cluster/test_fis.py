@@ -500,7 +500,7 @@ def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) 
     file.write_text(EXPERIMENT % ("6s", STOP))
     code, output = cli("fis", "export", file, "--on", there.file)
     assert code == 0, output
-    (request,) = json.loads(output).values()
+    request = json.loads(output)
     assert list(request["actions"]) == ["stop-nodes-0"]
     code, output = cli("fis", "policy", file, "--on", there.file)
     assert code == 0 and "ec2:StopInstances" in output and "ssm:SendCommand" not in output, output

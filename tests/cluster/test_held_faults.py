@@ -11,6 +11,7 @@ import pytest
 from clusterkit import DATA, Cli, await_event, events, findings, in_effect, lifecycle, look, told
 from making import toxic
 
+from chaos.faults.ledger import standing
 from chaos.observe.proof import problems
 from chaos.registry import FAULTS, ready
 from chaos.target.labs.local import LocalLab
@@ -55,7 +56,7 @@ def test_one_toxic_that_goes_is_seen_in_between_and_the_run_need_not_wait_for_th
     fault = ready("f1", FAULTS["network.latency"](**SLOWNESS), tiny, seed=1, elected=None)
     try:
         assert cycle.inject(fault)
-        entry = fault.moves[0]
+        entry = standing(tmp_path / "ledger.jsonl")[-1]  # the first: a toxic's name is drawn when it is made
         assert entry.inverse is not None
         entry.inverse.apply(tiny)
         assert wait_until(lambda: "f1" in cycle.vanished, 60), told(tmp_path, "fault.look")
