@@ -263,15 +263,15 @@ class Notes:
         if held is not None and held.run == run:
             return {}
         ids = {f"{run}-{each.number}": each.number for each in entries}
-        status, answer = _ask(self._cluster, "POST", f"/{self.index}/_mget", {"ids": list(ids)}, seconds=seconds)
-        if status == 404:  # the index itself was deleted, which undoes nothing
-            return {}
-        with reading(f"the notes in {self.index}"):
+        for method, path in (("POST", "_refresh"), ("GET", f"_search?size={MOST}&_source=false")):
+            status, answer = _ask(self._cluster, method, f"/{self.index}/{path}", seconds=seconds)
+            if status == 404:  # the index itself was deleted, which undoes nothing
+                return {}
             if status != 200:
                 raise LabError(f"reading the notes in {self.index} answered {status}: {str(answer)[:300]}")
-            gone = [ids[str(each["_id"])] for each in answer["docs"] if "error" not in each and not each["found"]]
-            if len(answer["docs"]) != len(ids):
-                raise LabError(f"{self.index} answered {len(answer['docs'])} of {len(ids)} notes")
+        with reading(f"the notes in {self.index}"):
+            there = {str(hit["_id"]) for hit in answer["hits"]["hits"]}
+        gone = [number for id, number in ids.items() if id not in there]
         now = f"{held.says} holds the cluster now" if held is not None else "no run holds the cluster now"
         says = f"left alone, because its note is gone: another process has undone it since, and {now}"
         return dict.fromkeys(gone, says)

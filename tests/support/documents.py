@@ -55,9 +55,6 @@ class WithDocuments(FakeCluster):
             return 200, {}
         if kind == "_bulk":
             return self._many([json.loads(line) for line in body.splitlines()])
-        if kind == "_mget":
-            found = [{"_id": id, "found": id in self.documents} for id in body["ids"]]
-            return 200, {"docs": found}
         if kind == "_search":
             return 200, {"hits": {"hits": [{"_id": id, "_source": source} for id, source in self.documents.items()]}}
         if method == "DELETE" and kind == "":
