@@ -32,16 +32,24 @@ class Node:
                 super().setup()
 
             def do_GET(self) -> None:
-                self.send_response(node.status)
+                status = node.status  # the test may set another one while this answer is on its way
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(node.content)))
                 self.end_headers()
                 self.wfile.write(node.content)
-                self.close_connection |= node.status == 503
+                self.close_connection |= status == 503
 
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            def shutdown_request(self, request: Any) -> None:
+                super().shutdown_request(request)
+                node.closed.set()
+
+        self.closed = threading.Event()
+        """Whether the server has closed a connection."""
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -83,7 +91,7 @@ def test_many_questions_are_one_connection(node: Node, cluster: Reused) -> None:
 
 def test_a_connection_that_its_server_closed_is_made_anew(node: Node, cluster: Reused) -> None:
     node.status = 503
-    assert ask(cluster)[0] == 503
+    assert ask(cluster)[0] == 503 and node.closed.wait(10)
     node.status = 200
     assert ask(cluster)[0] == 200 and node.connections == 2
 
