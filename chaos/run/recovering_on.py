@@ -73,14 +73,10 @@ def _undo_noted(cluster: ExistingTarget, notes: Notes, says: Callable[[str], Non
     rounds = 0
     while True:  # what a controller has changed is put back by another entry than what it changed
         rounds += 1
-        living = notes.lock()  # a run that has begun since: its faults are its own to undo
-        mine = living is None or (held is not None and living.run == held.run)
-        left = [
-            (run, entry)
-            for run, entries in notes.standing().items()
-            for entry in entries
-            if mine or living is None or run != living.run
-        ]
+        now = notes.lock()
+        begun = now.run if now is not None and now.run != (held.run if held is not None else None) else None
+        # the faults of a run that has begun since are its own to undo
+        left = [(run, entry) for run, entries in notes.standing().items() if run != begun for entry in entries]
         problems, coming = [], list[str]()
         for run, entry in left:
             try:
