@@ -93,6 +93,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check chaos tests benchmarks
 	$(BIN)/mypy chaos
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/circles.py
 
 # the same bytes each time; build/oschaos-host_VERSION_all.deb
 host-deb: $(READY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from chaos.checks.check import Check
 from chaos.checks.clocks import Clock
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.timeline import Ladder
 from chaos.checks.words import Words
-
-if TYPE_CHECKING:
-    from chaos.checks.ladder import Ladder
 
 STEPS = ("noticed", "decided", "acted")
 """The steps of a recovery that are a controller's."""

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chaos.checks.models import RulesItem
+from chaos.checks.reasons import Outcome, Reason
 from chaos.checks.record import Record
 from chaos.history.format import RULES
 
-if TYPE_CHECKING:
-    from chaos.checks.verdict import Findings
+
+class Judged(Protocol):
+    """What a verdict comes to."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def reasons(self) -> list[Reason]: ...
 
 
-def compared(record: Record, findings: Findings, evaluate: Callable[[Record], Findings]) -> RulesItem:
+def compared(record: Record, findings: Judged, evaluate: Callable[[Record], Judged]) -> RulesItem:
     """``findings`` are those of the run's own rules, ``evaluate`` judges a record by its number.
 
     A reason of the newest rules is new where the run has none of its outcome, cause and words.

@@ -152,3 +152,22 @@ def say(text: str) -> None:
 def say_error(error: ChaosError) -> None:
     """One line of what went wrong."""
     print(f"opensearch-chaos: {error}", file=sys.stderr)
+
+
+def print_step(step: Any) -> None:
+    """One step of a plan with its inverse. ``provider`` None: there is none for it there."""
+    out.print(f"  {step['step']}", markup=False)
+    if step.get("provider"):
+        out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
+    elif "provider" in step:
+        out.print("    provider: none can do this there", markup=False)
+    if step.get("proof"):
+        out.print(f"    proof: {step['proof']} (grade {step['grade']})", markup=False)
+    for key in ("mechanism", "resolved"):
+        if step.get(key):
+            out.print(f"    {key}: {step[key]}", markup=False)
+    for move in step.get("moves", []):
+        out.print(f"    move: {move}", markup=False)
+    inverse = step.get("inverse")
+    for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
+        out.print(f"    inverse: {line}", markup=False)

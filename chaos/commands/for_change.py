@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.base.text import listed, plural, printable
 from chaos.base.units import Duration
 from chaos.checks.words import upper
-from chaos.commands.planning_on import Planned, at_rung
+from chaos.commands.planned import Planned, at_rung
 from chaos.definitions.experiment import Controller, GoodFloor, GuardCommand
 from chaos.definitions.hooks import Hook
 from chaos.definitions.slis import INTERVALS

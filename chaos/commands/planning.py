@@ -17,6 +17,7 @@ from chaos.commands.common import (
     Uncontrolled,
     for_each,
     out,
+    print_step,
 )
 from chaos.commands.rehearsing import refuse_without
 
@@ -162,25 +163,6 @@ def print_plans(
         _print_plan(experiment, first, room, offers_for(experiment, PROVIDERS, lab, kind), as_json=as_json)
         if repeat is not None:
             out.print(f"  a series of {repeat} runs, seeds {first} to {first + repeat - 1}", markup=False)
-
-
-def print_step(step: Any) -> None:
-    """One step of a plan with its inverse. ``provider`` None: there is none for it there."""
-    out.print(f"  {step['step']}", markup=False)
-    if step.get("provider"):
-        out.print(f"    provider: {step['provider']} (proof of grade {step['grade']})", markup=False)
-    elif "provider" in step:
-        out.print("    provider: none can do this there", markup=False)
-    if step.get("proof"):
-        out.print(f"    proof: {step['proof']} (grade {step['grade']})", markup=False)
-    for key in ("mechanism", "resolved"):
-        if step.get(key):
-            out.print(f"    {key}: {step[key]}", markup=False)
-    for move in step.get("moves", []):
-        out.print(f"    move: {move}", markup=False)
-    inverse = step.get("inverse")
-    for line in inverse if isinstance(inverse, list) else [inverse] if inverse else []:
-        out.print(f"    inverse: {line}", markup=False)
 
 
 def _print_plan(experiment: Any, seed: int, room: dict[str, int], offers: Any, *, as_json: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chaos.base.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from chaos.commands.planning_on import Planned
+    from chaos.commands.planned import Planned
 
 AWS = "AWS FIS"
 

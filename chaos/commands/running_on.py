@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from chaos.base.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, Lacking
 from chaos.commands.common import on_known, print_verdict, say, say_error
-from chaos.commands.planning_on import THE_CLUSTER, Planned, carries_out, planned, show
+from chaos.commands.planned import THE_CLUSTER, Planned
+from chaos.commands.planning_on import carries_out, planned, show
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment

@@ -209,11 +209,10 @@ class BaseLab(Lab, ABC):
         own last error. The caller takes the lab down.
         """
 
+    @abstractmethod
     def down(self) -> list[str]:
-        """Take everything away, logs excepted; returns what would not go (empty: clean)."""
-        from chaos.target.labs.sweep import destroy
-
-        return destroy(self.id)
+        """Take everything away, logs excepted; returns what would not go (empty: clean). Of a lab this is
+        :func:`chaos.target.labs.sweep.destroy`, which needs its id alone."""
 
     def beside(self, node: str) -> AbstractContextManager[None]:
         """Programs that are started in this block are found by whoever sweeps the lab."""

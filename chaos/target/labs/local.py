@@ -20,6 +20,7 @@ from chaos.target.labs import cgroups, config, network, processes
 from chaos.target.labs.base import BaseLab, Manifest, Progress, Resident
 from chaos.target.labs.consumers import EXHAUSTED_ROOM, Consumers
 from chaos.target.labs.disks import LocalDisks, empty_folder, holds_data, offered
+from chaos.target.labs.sweep import destroy
 from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.target.limits import Limits, MemoryUse, ProcessorUse, untouched
 from chaos.target.protocol import CAPABILITIES, NO_OWNERS
@@ -120,7 +121,7 @@ class LocalLab(BaseLab):
         self.groups.place(pid, f"zone-{zone}", cgroups.ECHO)
 
     def down(self) -> list[str]:
-        problems = super().down()
+        problems = destroy(self.id)
         processes.reap(child.shell.pid for child in self._children.values())
         return problems
 

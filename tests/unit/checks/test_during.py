@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthetic import Chapter, Story, expect
 
-from chaos.checks import evaluate, ladder
+from chaos.checks import evaluate, ladder, timeline
 from chaos.checks.record import Record
 from chaos.history import ends
 from chaos.report import render
@@ -59,7 +59,7 @@ def test_its_clocks_begin_when_it_begins_and_its_nodes_are_concerned() -> None:
     steps = {step["name"]: step for step in found["steps"]}
     assert found["trigger"] == "command: ./roll" and steps["in_effect"]["after"] == pytest.approx(19.0)
     assert steps["node_left"]["after"] == pytest.approx(2.0)
-    assert ladder.concerned(record, span) == frozenset(DATA)
+    assert timeline.concerned(record, span) == frozenset(DATA)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import T0, Chapter, S, Story, constant, expect, mixed
 
-from chaos.checks import evaluate, failovers, ladder, regained
-from chaos.checks.ladder import Ladder
+from chaos.checks import evaluate, failovers, ladder, regained, timeline
+from chaos.checks.timeline import Ladder
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import Record
 from chaos.history.format import Outcome
@@ -317,9 +317,9 @@ def test_the_nodes_that_a_fault_hits_follow_from_its_links_where_it_names_no_tar
         if kind == "fault.command":
             fields |= {"targets": [], "links": around + [link[::-1] for link in around]}
     record = Record(made.history())
-    assert ladder.concerned(record, record.spans[1]) == {"c-cm", "c-data"}
+    assert timeline.concerned(record, record.spans[1]) == {"c-cm", "c-data"}
     for _, kind, fields in made.chapters[1].events:
         if kind == "fault.command":
             fields["links"] = [["a-cm", "c-cm"], ["c-cm", "a-cm"]]
     record = Record(made.history())
-    assert ladder.concerned(record, record.spans[1]) == frozenset()
+    assert timeline.concerned(record, record.spans[1]) == frozenset()

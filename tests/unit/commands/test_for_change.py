@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from staging import PLACES, file, seen
 
 from chaos.commands.for_change import page, words
-from chaos.commands.planning_on import Planned, carries_out, planned
+from chaos.commands.planned import Planned
+from chaos.commands.planning_on import carries_out, planned
 from chaos.definitions.existing import Existing, ExistingFile
 from chaos.opensearch.views import ShardCopy
 from chaos.registry import PROVIDERS, load_experiment

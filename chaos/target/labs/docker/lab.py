@@ -36,6 +36,7 @@ from chaos.target.labs.docker.engine import Engine
 from chaos.target.labs.docker.groups import ContainerGroups
 from chaos.target.labs.docker.images import HOME, UID
 from chaos.target.labs.processes import wait_until
+from chaos.target.labs.sweep import destroy
 from chaos.target.labs.toxiproxy import ToxiproxyServer, environment
 from chaos.target.limits import PERIOD_MICROSECONDS, Limits, MemoryUse, ProcessorUse, untouched
 from chaos.target.parts import Parts
@@ -104,6 +105,9 @@ class DockerLab(BaseLab):
         self.await_complete(progress, check)
         self.configure()
         progress("cluster is green")
+
+    def down(self) -> list[str]:
+        return destroy(self.id)
 
     def _dials(self, host: Host) -> list[Proxy]:
         """Proxies of a node's host by which this process dials as that host would, its own node included."""
