@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -18,6 +19,10 @@ from chaos.base.errors import InvalidInput
 GROUPS = ("kinds", "providers", "checks", "workloads", "targets")
 """What can be brought."""
 OURS = "opensearch-chaos"
+API = "opensearch_chaos.api"
+"""The group in which a package names the version of :mod:`chaos.api` that it was written for."""
+API_VERSIONS = frozenset({0})
+"""Those that are here."""
 
 
 def modules(package: ModuleType) -> list[ModuleType]:
@@ -39,6 +44,7 @@ def named(group: str) -> list[EntryPoint]:
 
 def loaded(point: EntryPoint) -> Any:
     """What an entry point names. Raises InvalidInput: it is somebody else's code, and the user must know whose."""
+    refuse_other_version(point)
     try:
         return point.load()
     except Exception as error:
@@ -46,6 +52,24 @@ def loaded(point: EntryPoint) -> Any:
             f"{whose(point)}: '{point.name}' ({point.value}) cannot be loaded: {type(error).__name__}: {error}",
             remedy="mend or uninstall that package",
         ) from error
+
+
+def refuse_other_version(point: EntryPoint) -> None:
+    """Raises InvalidInput where the package of an entry point asks for a version of :mod:`chaos.api` that is not here.
+
+    A package that names none was written for version 0.
+    """
+    if point.dist is None:
+        return
+    for asked in point.dist.entry_points.select(group=API):
+        number = re.fullmatch(r"chaos\.api:V([0-9]+)", asked.value)
+        if number is None or int(number[1]) not in API_VERSIONS:
+            named = f"version {number[1]}" if number is not None else f"'{asked.value}', which is no version,"
+            there = ", ".join(map(str, sorted(API_VERSIONS)))
+            raise InvalidInput(
+                f"{whose(point)} asks for {named} of chaos.api, and opensearch-chaos has {there}",
+                remedy="install a version of that package that fits, or another one of opensearch-chaos",
+            )
 
 
 def whose(point: EntryPoint) -> str:

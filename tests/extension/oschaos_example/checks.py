@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.base import text
-from chaos.checks.check import Check
-from chaos.checks.measure import Measure
-from chaos.checks.movement import BLIND, longest_blind
-from chaos.checks.record import Expected, Record, Span
-from chaos.checks.words import Words
+from chaos.api.checks import BLIND, Check, Expected, Measure, Record, Span, Words, longest_blind, text
 
 
 def nodes_left(record: Record, wanted: Expected, span: Span) -> Measure:

@@ -6,13 +6,7 @@ import itertools
 
 import urllib3
 
-from chaos.definitions.steps import Scene
-from chaos.faults.evidence import Evidence, Look, Probe, Simple
-from chaos.faults.kind import Kind
-from chaos.faults.offers import Aim, Means
-from chaos.opensearch.rest import UNREADABLE
-from chaos.target.protocol import Lab
-from chaos.target.wiring import Wiring
+from chaos.api.faults import UNREADABLE, Aim, Evidence, Kind, Lab, Look, Means, Probe, Scene, Simple, Wiring
 
 SETTING = "index.blocks.write"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.target.labs.local import LocalLab
+from chaos.api.labs import LocalLab
 
 
 class QuietLab(LocalLab):

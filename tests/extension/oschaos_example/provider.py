@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from chaos.base.errors import FaultError
-from chaos.faults.fault import Grade
-from chaos.faults.moves import Move, Reversible, operation
-from chaos.faults.offers import Aim, Means, Provider
-from chaos.opensearch.views import administer
-from chaos.target.protocol import Lab
+from chaos.api.errors import FaultError
+from chaos.api.providers import Aim, Grade, Lab, Means, Move, Provider, Reversible, administer, operation
 from oschaos_example.kinds import SETTING, WriteBlock
 
 PROVIDER = Provider("example", "settings of an index that a team steers itself", grade=Grade.PATH)

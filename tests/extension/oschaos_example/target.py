@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.target.kinds.local import Local
-from chaos.target.labs.base import BaseLab
+from chaos.api.targets import BaseLab, Local
 
 
 class Quiet(Local):

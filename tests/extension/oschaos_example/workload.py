@@ -6,9 +6,7 @@ import hashlib
 import json
 from typing import Any, ClassVar
 
-from chaos.base.ids import is_key, number_of, preload_id, write_id
-from chaos.base.operations import OperationKind
-from chaos.load.workload import Request, Requests, Workload
+from chaos.api.workloads import OperationKind, Request, Requests, Workload, is_key, number_of, preload_id, write_id
 
 WORDS = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")
 

@@ -1,0 +1,7 @@
+"""The classes of labs: import this in :meth:`chaos.api.targets.TargetKind.lab`, and not before."""
+
+from __future__ import annotations
+
+from chaos.target.labs.local import LocalLab
+
+__all__ = ["LocalLab"]

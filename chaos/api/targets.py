@@ -1,0 +1,14 @@
+"""A target: a kind of labs, how they are made, and what a dead owner may have left of one.
+
+``TargetKind`` is the base class of kinds, ``BaseLab`` of labs. ``Local`` is the kind of labs of this machine. Loading
+this module must stay cheap, because every command does: a class of labs is imported where ``lab`` returns it, from
+:mod:`chaos.api.labs`.
+"""
+
+from __future__ import annotations
+
+from chaos.target.kind import TargetKind
+from chaos.target.kinds.local import Local
+from chaos.target.labs.base import BaseLab
+
+__all__ = ["BaseLab", "Local", "TargetKind"]
