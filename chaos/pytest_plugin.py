@@ -707,25 +707,25 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     if _ON in config.stash:
         return config.stash[_ON].run(experiment, quiet=config.getoption("verbose") < 1)
     from chaos.base.console import Reporter
-    from chaos.definitions import objectives
     from chaos.registry import PROVIDERS
-    from chaos.run.execution import refuse_lacking, run
-    from chaos.run.options import RunOptions
-    from chaos.run.plan import again, lab_topology
+    from chaos.run.execution import refuse_lacking
+    from chaos.run.plan import lab_topology
+    from chaos.run.spec import RunSpec, carry_out
 
     refuse_lacking(experiment, PROVIDERS, kind=_kind(config))  # before a lab is made for nothing
     pool = _pool(config)
     if second_of is not None:
         pool.close()
     lab = pool.get(lab_topology(experiment))
-    seed = config.getoption("--chaos-seed")
-    reporter = Reporter(quiet=config.getoption("verbose") < 1)
-    topology = config.getoption("--chaos-topology")
-    first_seed = seed if seed is not None else experiment.seed
-    command = again(experiment.file, first_seed, topology, good=objectives.options(experiment))
-    out = Path(config.getoption("--chaos-out"))
-    options = RunOptions(out, command, PROVIDERS, seed=seed, lab=lab, second_of=second_of)
-    return run(experiment, options, reporter)
+    spec = RunSpec.of(experiment, config.getoption("--chaos-seed"), topology=config.getoption("--chaos-topology"))
+    return carry_out(
+        spec,
+        out=Path(config.getoption("--chaos-out")),
+        providers=PROVIDERS,
+        reporter=Reporter(quiet=config.getoption("verbose") < 1),
+        lab=lab,
+        second_of=second_of,
+    )
 
 
 # ---- fixtures -------------------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 from chaos.base.console import Reporter
 from chaos.base.errors import ChaosError
 from chaos.base.intervals import FEWEST
-from chaos.definitions import Experiment, objectives
+from chaos.definitions import Experiment
 from chaos.faults.offers import Providers
 from chaos.run import plan
-from chaos.run.execution import run as run_one
-from chaos.run.options import RunOptions, RunResult
+from chaos.run.options import RunResult
+from chaos.run.spec import RunSpec, carry_out
 from chaos.run.stopping import Stop, signals
 from chaos.statistics.store import new_series, write_series
 from chaos.target.labs.base import BaseLab
@@ -128,13 +128,8 @@ def make(
 
 
 def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
-    seed = each.seed + number
-    given = objectives.options(each.experiment)
-    command = plan.again(each.experiment.file, seed, each.topology, controlled=each.controlled, good=given)
-    try:
-        result = run_one(each.experiment, RunOptions(each.folder, command, providers, seed=seed, lab=lab), reporter)
-    finally:
-        reporter.close()
+    spec = RunSpec(each.experiment, each.seed + number, topology=each.topology, controlled=each.controlled)
+    result = carry_out(spec, out=each.folder, providers=providers, reporter=reporter, lab=lab)
     each.runs.append(result.folder.name)
     each.write()  # after every run: a killed series is one of fewer runs than planned
     return result

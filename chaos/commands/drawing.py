@@ -139,27 +139,19 @@ def _shrink(
     from chaos.campaign import shrink as shrinking
     from chaos.definitions import writing
     from chaos.registry import GRAMMAR, PROVIDERS
-    from chaos.run.execution import run as run_one
-    from chaos.run.options import RunOptions
+    from chaos.run.spec import On, RunSpec, carry_out
 
     whole, failed = shrinking.opened(given, GRAMMAR)
 
     def one(experiment: Any) -> FindingsFile:
-        reporter = Reporter(quiet=True)
-        try:
-            result = run_one(
-                experiment,
-                RunOptions(
-                    reports,
-                    f"opensearch-chaos nemesis --shrink {given}",
-                    PROVIDERS,
-                    opensearch_home=opensearch_home,
-                    kind=kind,
-                ),
-                reporter,
-            )
-        finally:
-            reporter.close()
+        command = f"opensearch-chaos nemesis --shrink {given}"
+        result = carry_out(
+            RunSpec.of(experiment, on=On(kind), command_given=command),
+            out=reports,
+            providers=PROVIDERS,
+            reporter=Reporter(quiet=True),
+            opensearch_home=opensearch_home,
+        )
         out.print(f"  {result.folder / 'report.html'}", markup=False)
         if result.stopped or not result.clean:
             raise Aborted("shrinking ends here: " + ("stopped by a signal" if result.clean else "the lab is not clean"))

@@ -112,9 +112,8 @@ def _over_faults(
     from chaos.commands.drawing import positive, write_definition
     from chaos.definitions import Duration, Rate
     from chaos.registry import FAULTS, PROVIDERS
-    from chaos.run.execution import run as run_one
-    from chaos.run.options import RunOptions, RunResult
-    from chaos.run.plan import again
+    from chaos.run.options import RunResult
+    from chaos.run.spec import RunSpec, carry_out
     from chaos.target.labs import kinds
 
     options = nemesis.Options(
@@ -129,11 +128,7 @@ def _over_faults(
 
     def one(experiment: Any, lab: Any) -> RunResult:
         reporter = Console(quiet=True)
-        try:
-            command = again(experiment.file, experiment.seed)
-            return run_one(experiment, RunOptions(reports, command, PROVIDERS, lab=lab), reporter)
-        finally:
-            reporter.close()
+        return carry_out(RunSpec.of(experiment), out=reports, providers=PROVIDERS, reporter=reporter, lab=lab)
 
     def run(pool: LabPool, stop: Stop, reporter: Reporter, seconds: float) -> list[dict[str, Any]]:
         hunting = FaultsHunt(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -111,13 +110,10 @@ def planned(experiment: Experiment, target: Existing, seen: Any, seed: int, offe
 
 def carries_out(made: Planned, *, controlled: bool = True, topology: str | None = None) -> str:
     """The command that carries it out."""
-    from chaos.definitions import objectives
-    from chaos.run.plan import again
+    from chaos.run.spec import On, RunSpec
 
-    experiment = made.experiment
-    good = objectives.options(experiment)
-    command = again(experiment.file, made.seed, topology, controlled=controlled, good=good)
-    return f"{command} --on {shlex.quote(made.target.file)}"
+    on = On(file=made.target.file)
+    return RunSpec(made.experiment, made.seed, on, topology=topology, controlled=controlled).command
 
 
 def _without_means(step: Any) -> dict[str, Any]:

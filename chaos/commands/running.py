@@ -67,10 +67,8 @@ def run(
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
     from chaos.run import retrying, space
     from chaos.run.execution import refuse_lacking
-    from chaos.run.execution import run as run_one
     from chaos.run.leftovers import refuse_leftovers, refuse_second_run
-    from chaos.run.options import RunOptions
-    from chaos.run.plan import again
+    from chaos.run.spec import On, RunSpec, carry_out
     from chaos.target.labs import kinds
 
     kind = of_kind or DEFAULT_LAB
@@ -148,22 +146,15 @@ def run(
         def one(second_of: dict[str, Any] | None, experiment: Any = experiment) -> Any:
             reporter = Reporter(quiet=quiet)
             reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
-            first_seed = seed if seed is not None else experiment.seed
-            given = objectives.options(experiment)
-            options = RunOptions(
+            return carry_out(
+                RunSpec.of(experiment, seed, on=On(kind), topology=topology, controlled=controlled),
                 out=out_folder,
-                command=again(experiment.file, first_seed, topology, controlled=controlled, good=given),
                 providers=PROVIDERS,
-                seed=seed,
+                reporter=reporter,
                 lab=lab,
                 opensearch_home=opensearch_home,
-                kind=kind,
                 second_of=second_of,
             )
-            try:
-                return run_one(experiment, options, reporter)
-            finally:
-                reporter.close()
 
         def unsound() -> str | None:
             found = problems(lab) if lab is not None else []

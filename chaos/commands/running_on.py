@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chaos.base.errors import SEVERITY, Aborted, ChaosError, Exit, InvalidInput, Lacking
 from chaos.commands.common import on_known, print_verdict, say, say_error
 from chaos.commands.planned import THE_CLUSTER, Planned
-from chaos.commands.planning_on import carries_out, planned, show
+from chaos.commands.planning_on import planned, show
 
 if TYPE_CHECKING:
     from chaos.definitions import Experiment
@@ -162,8 +162,7 @@ class Runs:
         """
         from chaos.base.console import Reporter
         from chaos.registry import PROVIDERS
-        from chaos.run.execution import run as run_one
-        from chaos.run.options import RunOptions
+        from chaos.run.spec import On, RunSpec, carry_out
         from chaos.target.existing.target import ExistingTarget
 
         if self.over is not None:
@@ -174,15 +173,19 @@ class Runs:
                 raise Lacking(lacks(made))
             refuse([made])
             there = ExistingTarget.of(made.target, made.experiment.topology)
-            command = carries_out(made, controlled=self.controlled, topology=self.topology)
+            on = On(file=made.target.file)
+            loaded = {"topology": self.topology, "controlled": self.controlled}
             reporter = Reporter(quiet=quiet)
             reporter.line(f"experiment {experiment.name} on {made.target.written.name}")
-            try:
-                options = RunOptions(self.out, command, PROVIDERS, seed=self.seed, lab=there)
-                options.guards, options.permits = self.guards, self.permits
-                result = run_one(made.experiment, options, reporter)
-            finally:
-                reporter.close()
+            result = carry_out(
+                RunSpec.of(made.experiment, self.seed, on=on, **loaded),
+                out=self.out,
+                providers=PROVIDERS,
+                reporter=reporter,
+                lab=there,
+                guards=self.guards,
+                permits=self.permits,
+            )
         except Lacking:
             raise
         except ChaosError as error:

@@ -312,7 +312,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int | None, Any]]:
         findings = json.loads((folder / "findings.json").read_text())
         return RunResult(folder, findings, True)
 
-    monkeypatch.setattr(making, "run_one", one)
+    monkeypatch.setattr("chaos.run.execution.run", one)
     monkeypatch.setattr("chaos.run.execution.refuse_lacking", lambda *_, **__: None)
     return seen
 

@@ -1,0 +1,156 @@
+"""What is to be run, as one value; and the one function that takes it to a run folder.
+
+``run``, pytest, ``repeat``, the random mode, the hunt and game days all make a :class:`RunSpec` and call
+:func:`carry_out`. A spec is data: written as JSON it means the same run in another process, or on another machine that
+has the same files of labs and clusters. What is only there while a run lasts (a lab that is up, guards of whoever has it
+made) is handed to the function beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from chaos.base.console import Reporter
+from chaos.base.errors import InvalidInput
+from chaos.definitions import Experiment, objectives
+from chaos.faults.offers import Providers
+from chaos.run import execution, plan
+from chaos.run.guards import Guard
+from chaos.run.options import Permits, RunOptions, RunResult
+from chaos.target.labs import kinds
+from chaos.target.labs.base import BaseLab
+from chaos.target.parts import Parts
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class On:
+    """What it runs on: a lab of this ``kind``, made for it or one that is up; or the cluster of a target's ``file``."""
+
+    kind: str = kinds.DEFAULT
+    file: str | None = None
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run. ``experiment`` is in normal form, with its topology; ``seed`` is the one that draws.
+
+    ``versions``: of what carries it out (:func:`chaos.run.plan.versions`); OpenSearch's is the topology's. ``topology``
+    and ``controlled``: the options ``--topology`` and ``--no-controller`` with which it was loaded, for the command that
+    makes the run again. ``command``: that command where it is another than ``opensearch-chaos run``.
+    """
+
+    experiment: Experiment
+    seed: int
+    on: On = On()
+    versions: Mapping[str, str] = field(default_factory=plan.versions)
+    topology: str | None = None
+    controlled: bool = True
+    command_given: str | None = None
+
+    @classmethod
+    def of(cls, experiment: Experiment, seed: int | None = None, **given: Any) -> Self:
+        """``seed`` None: the experiment's own."""
+        return cls(experiment, experiment.seed if seed is None else seed, **given)
+
+    @property
+    def command(self) -> str:
+        """The command that makes the run again, for plan and report: never with a path of one machine only."""
+        if self.command_given is not None:
+            return self.command_given
+        good = objectives.options(self.experiment)
+        made = plan.again(self.experiment.file, self.seed, self.topology, controlled=self.controlled, good=good)
+        return made if self.on.file is None else f"{made} --on {shlex.quote(self.on.file)}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what decides what the run does: definition and topology in normal form, seed, target and
+        versions; not over where the file lies, nor over the command."""
+        decides = {
+            "experiment": plan.digest(self.experiment),
+            "seed": self.seed,
+            "on": vars(self.on),
+            "versions": dict(self.versions),
+        }
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-able; :meth:`from_json` reads it back."""
+        return {
+            "format": FORMAT,
+            "experiment": self.experiment.to_json(),
+            "seed": self.seed,
+            "on": dict(vars(self.on)),
+            "versions": dict(self.versions),
+            "topology": self.topology,
+            "controlled": self.controlled,
+            "command": self.command_given,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], experiment: Callable[[Mapping[str, Any]], Experiment]) -> Self:
+        """``experiment``: reads one from its normal form (:meth:`chaos.definitions.grammar.Grammar.experiment`).
+
+        Raises InvalidInput for another format, or where something is missing.
+        """
+        try:
+            if data["format"] != FORMAT:
+                raise InvalidInput(
+                    f"a run spec of format {data['format']}, and this version reads {FORMAT}",
+                    remedy="use the version of opensearch-chaos that wrote it",
+                )
+            return cls(
+                experiment(data["experiment"]),
+                int(data["seed"]),
+                On(**data["on"]),
+                dict(data["versions"]),
+                data["topology"],
+                bool(data["controlled"]),
+                data["command"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"this is no run spec: {type(error).__name__} {error}") from error
+
+
+def carry_out(
+    spec: RunSpec,
+    *,
+    out: Path,
+    providers: Providers,
+    reporter: Reporter,
+    lab: BaseLab | None = None,
+    parts: Parts | None = None,
+    opensearch_home: Path | None = None,
+    second_of: dict[str, Any] | None = None,
+    guards: Sequence[Guard] = (),
+    permits: Permits | None = None,
+) -> RunResult:
+    """Carry out one run, into a new folder in ``out``, and close the reporter. The arguments are those of
+    :class:`chaos.run.options.RunOptions`.
+
+    Raises ChaosError before anything has been started, or when no report can be made (:func:`.execution.run`).
+    """
+    options = RunOptions(
+        out=out,
+        command=spec.command,
+        providers=providers,
+        seed=spec.seed,
+        lab=lab,
+        parts=parts,
+        opensearch_home=opensearch_home,
+        kind=spec.on.kind,
+        second_of=second_of,
+        guards=guards,
+        permits=permits,
+    )
+    try:
+        return execution.run(spec.experiment, options, reporter)
+    finally:
+        reporter.close()

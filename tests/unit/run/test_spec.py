@@ -1,0 +1,131 @@
+"""A run spec is data, means the same run wherever it is read, and is the only way to a run folder."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.base.console import Reporter
+from chaos.base.errors import ChaosError, InvalidInput
+from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
+from chaos.run import execution, plan
+from chaos.run.options import RunOptions, RunResult
+from chaos.run.spec import On, RunSpec, carry_out
+
+SHIPPED = sorted(p for p in (ROOT / "experiments").rglob("*.yaml") if p.parent.name not in ("upstream", "gamedays"))
+LOADED = {path: load_experiment(path) for path in SHIPPED}
+words = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), max_size=12)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> RunSpec:
+    return RunSpec(
+        LOADED[draw(st.sampled_from(SHIPPED))],
+        draw(st.integers(0, 2**63)),
+        On(draw(st.sampled_from(["local", "docker", "existing"])), draw(st.none() | words)),
+        draw(st.dictionaries(words, words, max_size=3)),
+        draw(st.none() | words),
+        draw(st.booleans()),
+        draw(st.none() | words),
+    )
+
+
+@given(specs())
+def test_json_and_back_is_the_same_run(spec: RunSpec) -> None:
+    again = RunSpec.from_json(json.loads(json.dumps(spec.to_json())), GRAMMAR.experiment)
+    assert again == spec
+    assert (again.digest, again.command) == (spec.digest, spec.command)
+    assert plan.digest(again.experiment) == plan.digest(spec.experiment)
+
+
+@given(specs(), specs())
+def test_the_digest_is_over_what_decides_what_a_run_does(one: RunSpec, other: RunSpec) -> None:
+    same = (plan.digest(one.experiment), one.seed, one.on, one.versions) == (
+        plan.digest(other.experiment),
+        other.seed,
+        other.on,
+        other.versions,
+    )
+    assert (one.digest == other.digest) is same
+    moved = one.experiment.model_copy(update={"file": Path("/elsewhere/x.yaml")})
+    assert RunSpec(moved, one.seed, one.on, one.versions, command_given="make demo").digest == one.digest
+
+
+def test_the_command_makes_the_run_again() -> None:
+    experiment = LOADED[ROOT / "experiments" / "no-fault.yaml"]
+    assert RunSpec.of(experiment).command.endswith(f"no-fault.yaml --seed {experiment.seed}")
+    spec = RunSpec.of(experiment, 7, on=On(file="my clusters/staging.yaml"), topology="3az", controlled=False)
+    assert spec.command.endswith("--seed 7 --topology 3az --no-controller --on 'my clusters/staging.yaml'")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": 2}, "a run spec of format 2, and this version reads 1"),
+        ({"experiment": {}}, "no run spec"),
+        ({"on": {"cloud": "x"}}, "no run spec"),
+        ({"seed": None}, "no run spec"),
+        ({"versions": 3}, "no run spec"),
+    ],
+)
+def test_what_is_none_is_refused(change: dict[str, Any], says: str) -> None:
+    data = RunSpec.of(LOADED[SHIPPED[0]]).to_json()
+    with pytest.raises(InvalidInput, match=says):
+        RunSpec.from_json({**data, **change}, GRAMMAR.experiment)
+    for key in data:
+        with pytest.raises(InvalidInput, match="no run spec"):
+            RunSpec.from_json({k: v for k, v in data.items() if k != key}, GRAMMAR.experiment)
+
+
+@pytest.mark.parametrize("error", [None, ChaosError("no room"), KeyboardInterrupt()])
+def test_it_is_carried_out_with_what_it_says_and_the_reporter_is_closed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException | None
+) -> None:
+    seen: list[tuple[Any, RunOptions]] = []
+    closed: list[bool] = []
+
+    def run(experiment: Any, options: RunOptions, reporter: Reporter) -> RunResult:
+        seen.append((experiment, options))
+        if error is not None:
+            raise error
+        return RunResult(tmp_path, {"outcome": "pass", "exit_code": 0}, True)  # type: ignore[typeddict-item]
+
+    monkeypatch.setattr(execution, "run", run)
+    reporter = Reporter(quiet=True)
+    monkeypatch.setattr(reporter, "close", lambda: closed.append(True))
+    spec = RunSpec.of(LOADED[SHIPPED[0]], 99, on=On("docker"))
+    try:
+        result = carry_out(spec, out=tmp_path, providers=PROVIDERS, reporter=reporter, second_of={"run": "first"})
+        assert result.folder == tmp_path and error is None
+    except (ChaosError, KeyboardInterrupt) as raised:
+        assert raised is error
+    ((experiment, options),) = seen
+    assert experiment is spec.experiment and closed == [True]
+    assert (options.seed, options.kind, options.command, options.second_of) == (
+        99,
+        "docker",
+        spec.command,
+        {"run": "first"},
+    )
+
+
+def test_nothing_else_calls_the_runner() -> None:
+    """Else what a run is would be put together in several places, each a little differently."""
+    found = []
+    for file in sorted((ROOT / "chaos").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "chaos.run.execution":
+                found += [file for alias in node.names if alias.name in ("run", "_run")]
+            if isinstance(node, ast.Attribute) and node.attr == "run" and getattr(node.value, "id", "") == "execution":
+                found.append(file)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RunOptions":
+                found.append(file)
+    names = {str(file.relative_to(ROOT / "chaos")) for file in found}
+    assert names == {"run/spec.py", "run/in_python.py"}, names  # the phases of the second are a test's own
