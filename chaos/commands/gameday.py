@@ -1,4 +1,4 @@
-"""``gameday``: validate, plan, approve, consent, run, status, stop, resume, history, schedule, forget."""
+"""``gameday``: init, validate, check, plan, approve, consent, run, status, stop, resume, history, schedule, forget."""
 
 from __future__ import annotations
 
@@ -61,6 +61,42 @@ def _who() -> str:
 
 
 # ---- before it -----------------------------------------------------------------------------------------
+
+
+def gameday_init(
+    target: Annotated[Path, typer.Argument(help="A target's file, such as topologies/existing/staging.yaml.")],
+    experiments: Annotated[list[Path], typer.Argument(help="Experiments, in the order in which they are held.")],
+    name: Annotated[str | None, typer.Option("--name", help="Of the day; default the target's.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who answers for it.")] = None,
+    hypothesis: Annotated[str | None, typer.Option("--hypothesis", help="What is believed.")] = None,
+    ssh: Annotated[str | None, typer.Option("--ssh", help="How people reach the runner, to stop it.")] = None,
+    kubernetes: Annotated[
+        str | None, typer.Option("--kubernetes", help="Instead: the namespace in which it runs as a CronJob.")
+    ] = None,
+) -> None:
+    """Write a game day's file for a target and experiments, in experiments/gamedays. Asks no cluster.
+
+    What only people can decide stands in it without a value: it is refused until that is filled in.
+    """
+    from chaos.commands import gameday_draft
+    from chaos.definitions.existing import load_existing, today
+    from chaos.registry import load_experiment
+
+    if ssh and kubernetes:
+        raise InvalidInput("a runner is a host or a pod", remedy="give --ssh or --kubernetes")
+    there = load_existing(target)
+    loaded = [load_experiment(file) for file in experiments]
+    answers = gameday_draft.Answers(owner, hypothesis, ssh, kubernetes)
+    named = name or there.written.name
+    made = gameday_draft.draft(loaded, experiments, target, named, answers, Path("."))
+    for path in gameday_draft.write(made):
+        say(f"wrote {path}")
+    say(f"to fill in: {', '.join(made.open)}")
+    if (rung := there.rung_on(today())) not in ("node", "zone"):
+        say(f"{there.file} allows {rung}: a day wants its rung to be node at least")
+    if there.written.notes is None:
+        say(f"{there.file} names no index for notes: write notes: .opensearch-chaos")
+    say(f"next: edit it, then opensearch-chaos gameday check {made.path}")
 
 
 def gameday_validate(
@@ -509,6 +545,7 @@ def gameday_schedule(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "init": gameday_init,
     "validate": gameday_validate,
     "check": gameday_check,
     "plan": gameday_plan,

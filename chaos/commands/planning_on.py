@@ -154,6 +154,7 @@ def show(made: Planned) -> None:
         if price := priced(made.experiment, made.target):
             out.print(f"AWS FIS: {price}", markup=False)
             out.print(f"  {file.fis.says}", markup=False)
+            out.print(f"  {file.fis.at_worst}", markup=False)
     if file.domain is not None:
         out.print(f"domain {file.domain.name}: {file.domain.says}", markup=False)
     for tried in made.rehearsed:

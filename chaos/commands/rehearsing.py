@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaos.base.errors import InvalidInput
+from chaos.base.errors import ChaosError, InvalidInput
 
 if TYPE_CHECKING:
     from chaos.commands.planned import Planned
@@ -27,7 +27,8 @@ def refuse_without(on: Path | None) -> None:
 
 
 def rehearsed(made: Planned) -> Planned:
-    """The plan with what FIS says. What it refuses, or chooses otherwise, refuses the plan.
+    """The plan with what FIS says. What it refuses, or chooses otherwise, refuses the plan, and so do templates and
+    experiments with our tags that are there already: no run begins while they are.
 
     A plan that the cluster or its file refuses already is not tried: whom its faults would hit may not be known.
     """
@@ -40,6 +41,14 @@ def rehearsed(made: Planned) -> Planned:
         return made
     there = recovering_on.cluster_of(made.target)
     assert there.fis is not None
+    try:
+        standing = there.fis.left()
+    except ChaosError as error:
+        standing = [error.message]
+    if standing:
+        remedy = f"end what is named, or: opensearch-chaos recover --on {made.target.file}"
+        rows = [(AWS, Row("left of earlier runs", Sign.BLOCKS, says, remedy)) for says in standing]
+        return replace(made, refused=[*made.refused, *rows])
     run = rehearsing.named(rehearsing.PLAN)
     found = [
         rehearsing.rehearsed(there.fis, run, fault, request)

@@ -470,6 +470,15 @@ class StopBy(Strict):
 
     file: Words = Field(description="absolute path on the runner; once it is there nothing begins, and all is undone")
     ssh: Words | None = Field(default=None, description="how people reach the runner, for example chaos@runner.example")
+    kubernetes: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")] | None = Field(
+        default=None, description="instead: the namespace in which it runs as a CronJob, for example search"
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.ssh is not None and self.kubernetes is not None:
+            raise Malformed("a runner is a host or a pod: expected ssh or kubernetes")
+        return self
 
     @model_validator(mode="after")
     def _absolute(self) -> Self:

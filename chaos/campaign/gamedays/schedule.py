@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 
 from chaos.base.errors import InvalidInput
 from chaos.base.text import listed
+from chaos.campaign.gamedays.announce import POD_LABEL, pod_label, stop_line
 from chaos.campaign.gamedays.windows import changes, local
 from chaos.definitions.gameday import WEEKDAYS, GameDay, Window
 from chaos.definitions.source import Source
@@ -178,6 +179,18 @@ def _refuse(plan: Plan, kind: Kind) -> None:
         raise InvalidInput(f"the program {plan.command[0]} is not absolute", remedy="name it from / on")
     if kind in ("systemd", "cron") and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}", plan.user):
         raise InvalidInput(f"{plan.user} is no user's name", remedy="name the user as whom it runs")
+    stop_by = plan.day.written.stop
+    if kind == "kubernetes" and stop_by.kubernetes is None:
+        raise InvalidInput(
+            "the line that stops it, and that is announced, goes by ssh, which reaches no pod",
+            remedy=f"write stop: {{file: {stop_by.file}, kubernetes: NAMESPACE}}",
+        )
+    if kind != "kubernetes" and stop_by.kubernetes is not None:
+        raise InvalidInput(
+            f"its file says that it runs in Kubernetes (stop.kubernetes: {stop_by.kubernetes}), and that is how people "
+            "are told to stop it",
+            remedy=f"write stop: {{file: {stop_by.file}, ssh: HOST}}",
+        )
     if plan.slack < ROOM[kind]:
         raise InvalidInput(
             f"a day may begin for {max(plan.slack, 0)} s after its opening, and {kind} may fire {ROOM[kind]} s late",
@@ -319,10 +332,12 @@ def _cron_day(day: str) -> int:
 def _kubernetes(plan: Plan) -> dict[str, str]:
     window = plan.window
     name = _label(f"gameday-{plan.day.name}")
+    namespace = plan.day.written.stop.kubernetes
     numbers = ",".join(str(_cron_day(day)) for day in _ordered(window))
     record = os.path.normpath(os.path.join(plan.working, plan.day.written.record))
     stop = Path(plan.day.written.stop.file).parent
     mounts, volumes = "", ""
+    # a folder that the pod's user may write: `kubectl exec … touch` makes the file in the pod
     if len(stop.parts) > 2 and not any(Path(each).is_relative_to(stop) for each in (plan.working, record)):
         mounts = f"                - name: stop\n                  mountPath: {_yaml(str(stop))}\n"
         volumes = "            - name: stop\n              emptyDir: {}\n"
@@ -330,13 +345,16 @@ def _kubernetes(plan: Plan) -> dict[str, str]:
 # Fires the game day {plan.day.name} when its window opens. A CronJob may make no job, or two: `gameday run` holds every
 # gate itself. The image must hold opensearch-chaos and the repository with the day's file, or mount it.
 # It wants a secret of that name for references env:NAME (or none), and a volume claim of that name for the record.
-# To stop: kubectl delete job JOB (it gets SIGTERM, and time to undo). To let none begin:
-# kubectl patch cronjob {name} -p '{{"spec":{{"suspend":true}}}}'
+# To stop the day that is under way, as each announcement says (the image must have touch):
+# {stop_line(plan.day, "")}
+# Or: kubectl delete job JOB (it gets SIGTERM, and time to undo). To let none begin:
+# kubectl --namespace {namespace} patch cronjob {name} -p '{{"spec":{{"suspend":true}}}}'
 # Nothing recovers for a pod that was killed with its node: opensearch-chaos recover --on FILE, from anywhere.
 apiVersion: batch/v1
 kind: CronJob
 metadata:
   name: {name}
+  namespace: {namespace}
 spec:
   schedule: {_yaml(f"{window.from_.minute} {window.from_.hour} * * {numbers}")}
   timeZone: {_yaml(window.zone)}
@@ -350,6 +368,8 @@ spec:
       activeDeadlineSeconds: {plan.runs}
       template:
         metadata:
+          labels:
+            {POD_LABEL}: {_yaml(pod_label(plan.day.name))}
           annotations:
             cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
         spec:

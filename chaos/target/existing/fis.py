@@ -327,7 +327,15 @@ class Fis:
         }
 
     def make_template(self, run: str, fault: str, template: Mapping[str, Any]) -> None:
-        self.call("fis", "create_experiment_template", **self.whole(run, fault, template))
+        """Raises FaultError where FIS answers with another template than was asked for, as it does for a token that was
+        used before."""
+        wanted = self.whole(run, fault, template)
+        made = self._told("fis", "create_experiment_template", "experimentTemplate", **wanted)
+        if (made.get("tags") or {}) != wanted["tags"] or set(made.get("actions") or {}) != set(wanted["actions"]):
+            raise FaultError(
+                f"FIS answered with the template {made.get('id')}, which is not the one that was asked for: its tags or "
+                "actions are others"
+            )
 
     def templates(self, run: str | None = None, fault: str | None = None) -> list[dict[str, Any]]:
         """Of this target; of a run and a fault, where they are given."""

@@ -60,6 +60,7 @@ OTHER = {
     "consent": {"index": ".consents"},
     "alerts": {"prometheus": "http://p:9090", **ALERTS},
     "ladder": {"waived": "it is a test of the tool"},
+    "stop": {"file": "/STOP", "kubernetes": "search"},
 }
 HOOK = {"inject": ["./hooks/kill", "inject"], "in_effect": ["sh", "kill.sh", "seen"], "undo": ["./hooks/kill"]}
 HOOK |= {"gone": ["./hooks/kill", "gone"], "within": "20s", "ttl": "5m"}

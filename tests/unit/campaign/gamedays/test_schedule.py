@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from chaos.base.errors import InvalidInput
+from chaos.campaign.gamedays.announce import pod_label, stop_line
 from chaos.campaign.gamedays.schedule import KINDS, Kind, printed
 from chaos.campaign.gamedays.windows import Opening, firings, opening_of
 from chaos.definitions.gameday import WEEKDAYS, GameDay, Window
@@ -24,6 +25,7 @@ from chaos.definitions.gameday import WEEKDAYS, GameDay, Window
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 ANALYZE = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="no systemd-analyze is installed on this machine")
+POD = {"file": "/run/opensearch-chaos/staging.stop", "kubernetes": "search"}
 SLACK = 150 * 60 - 90 * 60 - 120
 """Of the usual day, in seconds."""
 
@@ -35,6 +37,11 @@ def texts(day: GameDay, kind: Kind, **more: Any) -> dict[str, str]:
 
 def loaded(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
+
+
+def stopped_by(kind: Kind) -> dict[str, Any]:
+    """The way to stop that a day of this scheduler must have."""
+    return {"stop": POD} if kind == "kubernetes" else {}
 
 
 def unit(text: str) -> dict[str, list[str]]:
@@ -247,13 +254,14 @@ def test_what_cron_runs_recovers_and_ends_as_the_day_did(
 
 
 def test_a_cron_job(tmp_path: Path) -> None:
-    (text,) = texts(gameday(tmp_path), "kubernetes", user="1000", image="opensearch-chaos:3").values()
+    (text,) = texts(gameday(tmp_path, stop=POD), "kubernetes", user="1000", image="opensearch-chaos:3").values()
     job = loaded(text)
     assert (job["apiVersion"], job["kind"], job["metadata"]["name"]) == (
         "batch/v1",
         "CronJob",
         "gameday-staging-tuesday",
     )
+    assert job["metadata"]["namespace"] == "search"
     spec = job["spec"]
     assert (spec["schedule"], spec["timeZone"]) == ("0 10 * * 2,4", "Europe/Berlin")
     assert (spec["concurrencyPolicy"], spec["startingDeadlineSeconds"]) == ("Forbid", 60)
@@ -271,10 +279,49 @@ def test_a_cron_job(tmp_path: Path) -> None:
     }
 
 
+def test_the_line_that_is_announced_finds_the_pod_and_makes_the_file_in_it(tmp_path: Path) -> None:
+    """kubectl is a program that says what it was called with: a cluster is not needed to know whom it asks for."""
+    day = gameday(tmp_path, stop={**POD, "file": "/run/opensearch-chaos/it's staging.stop"})
+    (text,) = texts(day, "kubernetes").values()
+    (labels,) = [loaded(text)["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]]
+    (selector,) = [f"{key}={value}" for key, value in labels.items()]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    said = tmp_path / "said"
+    (programs / "kubectl").write_text(
+        f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >> {said}\ncase "$*" in *"get pods"*) echo pod/x-1;; esac\n'
+    )
+    (programs / "kubectl").chmod(0o755)
+    line = stop_line(day, "never")
+    assert f"# {line}\n" in text
+    subprocess.run(["/bin/sh", "-c", line], check=True, env={"PATH": f"{programs}:/usr/bin:/bin"}, timeout=60)
+    asked = ["--namespace", "search", "get", "pods", "--selector", selector, "--field-selector"]
+    asked += ["status.phase=Running", "--output", "name"]
+    stopped = ["--namespace", "search", "exec", "pod/x-1", "--", "touch", day.written.stop.file]
+    assert said.read_text().splitlines() == [*asked, *stopped]
+
+
+@given(st.text(alphabet="abcXYZ019._-", min_size=1, max_size=90))
+def test_a_label_is_one_that_kubernetes_takes(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", pod_label(name))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop"),
+    [("kubernetes", {"file": "/run/x.stop"}), ("kubernetes", {"file": "/run/x.stop", "ssh": "a@b"}), ("systemd", POD)],
+)
+def test_a_way_to_stop_that_does_not_reach_the_runner_is_refused(
+    tmp_path: Path, kind: Kind, stop: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidInput, match="stop") as caught:
+        texts(gameday(tmp_path, stop=stop), kind)
+    assert caught.value.remedy is not None and "write stop: {file: " in caught.value.remedy
+
+
 @pytest.mark.parametrize("stop", ["/tmp/chaos.stop", "/chaos.stop", "{working}/stop", "{above}/stop"])
 def test_a_stop_file_hides_no_folder_of_the_image(tmp_path: Path, stop: str) -> None:
     file = stop.format(working=tmp_path, above=tmp_path.parent)
-    (text,) = texts(gameday(tmp_path, stop={"file": file}), "kubernetes").values()
+    (text,) = texts(gameday(tmp_path, stop={**POD, "file": file}), "kubernetes").values()
     pod = loaded(text)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["volumes"]] == ["record"]
     assert [each["name"] for each in pod["containers"][0]["volumeMounts"]] == ["record"]
@@ -282,7 +329,7 @@ def test_a_stop_file_hides_no_folder_of_the_image(tmp_path: Path, stop: str) -> 
 
 def test_names_fit_what_kubernetes_takes_and_stay_apart(tmp_path: Path) -> None:
     names = [
-        loaded(next(iter(texts(gameday(tmp_path, name=name), "kubernetes").values())))["metadata"]["name"]
+        loaded(next(iter(texts(gameday(tmp_path, name=name, stop=POD), "kubernetes").values())))["metadata"]["name"]
         for name in ("a", "a_b", "a.b", "a-b", "x" * 80, "x" * 81)
     ]
     assert len(set(names)) == len(names)
@@ -371,13 +418,13 @@ def test_a_window_that_no_scheduler_would_meet_is_refused(
     monkeypatch.chdir(tmp_path)
     for window in ({**WINDOW, "to": "11:32"}, {**WINDOW, "last_start": "10:00"}):
         with pytest.raises(InvalidInput, match="a day may begin for 0 s after its opening"):
-            texts(gameday(tmp_path, window=window), kind)
+            texts(gameday(tmp_path, window=window, **stopped_by(kind)), kind)
     late = {**WINDOW, "last_start": "10:14"}
     if kind == "github":
         with pytest.raises(InvalidInput, match="github may fire 900 s late"):
             texts(gameday(tmp_path, window=late), kind)
     else:
-        assert texts(gameday(tmp_path, window=late), kind)
+        assert texts(gameday(tmp_path, window=late, **stopped_by(kind)), kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -429,5 +476,5 @@ def test_what_a_scheduler_cannot_be_given_is_refused(
 def test_no_secret_is_printed(tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_URL", "https://hooks.example/s3cret")
     monkeypatch.chdir(tmp_path)
-    day = gameday(tmp_path, announce=[{"slack": "env:SLACK_URL"}])
+    day = gameday(tmp_path, announce=[{"slack": "env:SLACK_URL"}], **stopped_by(kind))
     assert not any("s3cret" in text for text in texts(day, kind).values())

@@ -388,6 +388,28 @@ def test_less_one_action_of_the_printed_policy_something_is_denied(free: There, 
     assert free.well()
 
 
+@pytest.mark.parametrize("what", ["tags", "actions"])
+def test_a_template_that_is_not_the_one_that_was_asked_for_is_not_taken(
+    there: There, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As FIS answers for a token that somebody has used for another one."""
+    drafted, call = there.drafted(stop_instances([NODE])), there.fis.call
+
+    def another(service: str, operation: str, **given: Any) -> Any:
+        answer = call(service, operation, **given)
+        if operation == "create_experiment_template":
+            made = answer["experimentTemplate"]
+            answer["experimentTemplate"] = {**made, what: {**made[what], "other": made[what][next(iter(made[what]))]}}
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(there.fis, "call", another)
+        with pytest.raises(FaultError, match="not the one that was asked for"):
+            there.fis.make_template(there.run, FAULT, drafted.template)
+    there.fis.drop_template(there.run, FAULT)
+    assert there.well()
+
+
 def test_what_is_made_from_an_export_is_named_with_the_way_out(there: There) -> None:
     drafted = there.drafted(stop_instances([NODE]))
     there.fis.make_template("export-0badcafe", FAULT, drafted.template)
