@@ -233,6 +233,7 @@ def test_every_form_of_a_garbled_answer_has_that_name(run, drive, kind):
     frame = history.arrivals
     seen = {mode: during(frame, *window) for mode, window in windows.items()}
     expected = {mode: ("garbled", status) for mode, status in GARBLED.items()} | OTHERWISE
+    expected["two_lengths"] = ("garbled", 200)  # the load's parser has read the first line before it sees the two
     for mode, (outcome, status) in expected.items():
         rows = seen[mode]
         assert set(rows.op) == {"read", "write"}, mode
