@@ -21,6 +21,7 @@ from chaos.base.access import Access
 from chaos.base.netsock import Namespace
 from chaos.load.config import Target
 from chaos.load.network import connection_class
+from chaos.load.pool import KeptConnections
 from chaos.opensearch.rest import LibraryConnection, only_of
 
 
@@ -48,14 +49,24 @@ class Raw(JSONSerializer):
 
 
 class ZoneHttpConnection(LibraryConnection):
-    """opensearch-py's connection to one node, made in one namespace."""
+    """opensearch-py's connection to one node, made in one namespace. A body that is no UTF-8 is garbled: opensearch-py
+    finds that out too, but forgets the status over it, and takes lone surrogates for text."""
 
     def __init__(
-        self, *, node: int, namespace: Namespace | None, access: Access, use_ssl: bool = False, **kwargs: Any
+        self,
+        *,
+        node: int,
+        namespace: Namespace | None,
+        access: Access,
+        pool_maxsize: int,
+        use_ssl: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(use_ssl=use_ssl, **kwargs)
+        super().__init__(use_ssl=use_ssl, pool_maxsize=pool_maxsize, **kwargs)
         self._node = node
-        self.pool.ConnectionCls = only_of(connection_class(namespace, tls=use_ssl, text=True), access)
+        pool = self.pool
+        pool.ConnectionCls = only_of(connection_class(namespace, tls=use_ssl), access)
+        self.pool = KeptConnections(pool, most=pool_maxsize)
 
     def perform_request(
         self,

@@ -12,7 +12,6 @@ import socket
 from pathlib import Path
 
 import gevent
-from urllib3 import HTTPResponse
 from urllib3.connection import HTTPConnection
 
 from chaos.base import netsock
@@ -36,14 +35,8 @@ def namespace(path: Path | str | None) -> netsock.Namespace | None:
     return opened
 
 
-def connection_class(
-    namespace: netsock.Namespace | None, *, tls: bool = False, text: bool = False
-) -> type[HTTPConnection]:
-    """urllib3's connection for the driver, making its sockets in ``namespace``.
-
-    ``text``: a body that is no UTF-8 is :class:`rest.Garbled`. opensearch-py finds that out too, but forgets the
-    status over it, and takes lone surrogates for text.
-    """
+def connection_class(namespace: netsock.Namespace | None, *, tls: bool = False) -> type[HTTPConnection]:
+    """urllib3's connection for the driver, making its sockets in ``namespace``."""
 
     class DriverConnection(rest.connection_class(namespace, tls=tls)):  # type: ignore[misc]
         def between_pieces(self) -> None:
@@ -68,19 +61,7 @@ def connection_class(
                 return False
             return False  # the end of the stream, or bytes that nobody asked for
 
-    if not text:
-        return DriverConnection
-
-    class TextConnection(DriverConnection):
-        def getresponse(self) -> HTTPResponse:
-            response: HTTPResponse = super().getresponse()
-            try:
-                response.data.decode()
-            except UnicodeDecodeError as error:
-                raise rest.Garbled(f"no UTF-8: {error.reason} at byte {error.start}", response.status) from error
-            return response
-
-    return TextConnection
+    return DriverConnection
 
 
 def named_by_controller(namespace: netsock.Namespace | None, port: int) -> list[str]:

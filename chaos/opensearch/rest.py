@@ -113,6 +113,14 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
                 _discards(self.sock, False)  # nothing is under way: the server is told in order
             super().close()
 
+        def is_asked(self) -> None:
+            """Somebody else sends a request over ``sock``: what was not answered is taken back with the connection."""
+            self._answered = False
+
+        def is_answered(self) -> None:
+            """The head of that answer is read."""
+            self._answered = True
+
         def request(self, *args: Any, preload_content: bool = True, **options: Any) -> None:
             self._whole, self._answered = preload_content, False
             super().request(*args, preload_content=False, **options)
@@ -128,7 +136,7 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
             if not self._whole:
                 return response
             try:
-                self._read(response)
+                self.read_whole(response)
             except urllib3.exceptions.ProtocolError as error:
                 response.close()
                 if any(isinstance(inner, OSError) for inner in error.args):
@@ -142,8 +150,9 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
                 raise
             return response
 
-        def _read(self, response: urllib3.HTTPResponse) -> None:
-            """Read the body to its end, so that ``response.data`` has it."""
+        def read_whole(self, response: urllib3.HTTPResponse) -> None:
+            """Read the body to its end, so that ``response.data`` has it. Raises :class:`Garbled` where it is too large,
+            and what urllib3 raises where it cannot be decoded or does not come in time."""
             length, seconds = response.length_remaining, self.timeout
             if length is not None and length > LARGEST:
                 raise Garbled(f"{length} bytes are announced, {LARGEST} are the most", response.status)

@@ -158,6 +158,7 @@ def test_an_experiment_is_planned_on_it_by_gets_alone(tiny, recorder: Recorder, 
         delete_index(tiny, "orders")
 
 
+@pytest.mark.full  # tests/unit/load/test_queries.py
 def test_searches_of_the_team_go_to_what_the_file_allows(tiny, recorder: Recorder, tmp_path: Path):
     create_index(tiny, "orders", {"number_of_shards": 2, "number_of_replicas": 1})
     try:

@@ -324,6 +324,7 @@ def test_a_stop_that_answers_and_does_nothing_leaves_the_run_dirty(playground: L
         mended(playground)
 
 
+@pytest.mark.full  # tests/unit/target/existing/test_fis.py has alarms
 def test_an_alarm_ends_the_run_and_nothing_is_left(there: There) -> None:
     running = there.begin(STOP)
     await_event(running, there.out, in_effect, 300)
@@ -507,6 +508,7 @@ def test_preflight_policy_and_export_tell_before_anything_is_made(there: There) 
     assert administer(there.lab, "GET", "/_cat/indices?format=json")[0] == 200 and there.well()
 
 
+@pytest.mark.full  # tests/unit/target/existing/test_fis.py
 def test_a_plan_that_asks_fis_hits_nobody(there: There) -> None:
     file = there.folder / "there.yaml"
     file.write_text(EXPERIMENT % ("6s", STOP))
@@ -520,6 +522,7 @@ def test_a_plan_that_asks_fis_hits_nobody(there: There) -> None:
     assert code == 0 and "plan-dead" in output and there.fis.left() == [], output
 
 
+@pytest.mark.full  # tests/unit/target/existing/test_acceptance.py
 def test_acceptance_says_what_it_would_do_and_what_it_costs(there: There) -> None:
     file, evidence = there.folder / "there.yaml", there.folder / "evidence.json"
     file.write_text(EXPERIMENT % ("6s", STOP))

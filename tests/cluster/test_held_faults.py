@@ -51,6 +51,7 @@ def test_toxiproxies_that_are_reset_in_mid_phase_make_the_run_inconclusive_and_n
     assert problems(tiny) == []
 
 
+@pytest.mark.full  # conformance takes every kind back behind the lifecycle
 def test_one_toxic_that_goes_is_seen_in_between_and_the_run_need_not_wait_for_the_undo(tiny, tmp_path):
     cycle = lifecycle(tiny, tmp_path)
     fault = ready("f1", FAULTS["network.latency"](**SLOWNESS), tiny, seed=1, elected=None)

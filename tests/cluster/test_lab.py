@@ -45,6 +45,7 @@ def test_nodes_run_without_privileges_in_their_own_namespaces(playground):
         assert "0" not in uids
 
 
+@pytest.mark.full  # every other test that has a lab of its own beside the shared one
 def test_two_labs_side_by_side_and_a_loopback_port(playground, spotless):
     name = kept_lab_id()
     code, output = cli("lab", "up", DATA / "tiny.yaml", "--name", name)

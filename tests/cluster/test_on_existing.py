@@ -187,6 +187,7 @@ def test_an_experiment_runs_on_it_and_leaves_it_as_it_was(with_standby: There):
     assert keepers == []
 
 
+@pytest.mark.full  # test_runs.py kills a runner whose lab lives on
 def test_the_keeper_undoes_what_a_dead_runner_cannot(there: There):
     running = there.begin("  healthy: {for: 2s}\n" + HELD % "5m")
     await_event(running, there.out, in_effect)

@@ -135,6 +135,7 @@ def test_heap_pressure_holds_the_heap_and_lets_it_go(tiny, tmp_path):
     assert indices(tiny) == []
 
 
+@pytest.mark.full  # experiments/rolling-restart.yaml
 def test_a_rolling_restart_never_has_two_nodes_away(tiny, tmp_path):
     before = {node: tiny.identity(node) for node in NODES}
     cycle = lifecycle(tiny, tmp_path)

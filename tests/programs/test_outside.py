@@ -107,6 +107,7 @@ def test_an_alert_of_a_real_rule_fires_and_resolves(monitoring: Monitoring, tmp_
     assert silent[0].verdict != "pass" and silent[-1].verdict == "weakness" and "CheckoutErrors" in silent[-1].says
 
 
+@pytest.mark.full  # tests/unit/campaign/gamedays/test_outside.py
 @alertmanager_needed
 def test_an_alertmanager_tells_of_alerts_that_somebody_silenced(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url, monitored(tmp_path, tells=url) as monitoring:

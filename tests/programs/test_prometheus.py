@@ -90,6 +90,7 @@ def test_below_passes_above_is_a_weakness_and_a_dead_exporter_is_no_data(
     assert verdict is Verdict.INCONCLUSIVE and "nobody knows how old its data is: no series" in measure.says
 
 
+@pytest.mark.full  # test_outside.py stops a real one, too
 def test_what_a_real_one_says_to_wrong_queries_and_when_it_stands_still(monitoring: Monitoring, tmp_path: Path) -> None:
     asker = Asker(monitoring.sli("checkout_requests"), tmp_path)
     asker.ask()

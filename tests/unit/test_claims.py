@@ -1,0 +1,59 @@
+"""docs/claims.md has every claim of the sources, and no answer without a recorded run."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import claims
+import pytest
+import yaml
+from claims import ClaimError
+
+NUMBERS = {"ha": 20, "standby": 30, "graviton": 10, "admin": 19, "or1": 23, "segrep": 29, "ingest": 18}
+"""Entries of each source, as it was read; 149 together."""
+PREFIX = {"standby": "st", "graviton": "gr", "admin": "ad", "or1": "or", "segrep": "se", "ingest": "in"}
+
+
+def test_the_committed_page_is_made_of_the_committed_answers_and_runs() -> None:
+    assert claims.PAGE.read_text() == claims.page(claims.read()), "run: python benchmarks/claims.py"
+
+
+def test_no_claim_is_missing() -> None:
+    read = claims.read()["claims"]
+    wanted = {source: [f"{PREFIX.get(source, source)}-{n + 1}" for n in range(NUMBERS[source])] for source in NUMBERS}
+    assert {source: [claim["id"] for claim in each] for source, each in read.items()} == wanted
+    assert sum(NUMBERS.values()) == 149
+
+
+@pytest.mark.parametrize(
+    ("id", "change", "says"),
+    [
+        ("ha-2", {"by": ["experiments/none.yaml"]}, "no such file"),
+        ("ha-2", {"by": []}, "is said by runs"),
+        ("ha-1", {"by": ["experiments/no-fault.yaml"]}, "is said by runs"),
+        ("ha-2", {"by": ["tests/unit/test_claims.py"]}, "no run of it is recorded"),
+        ("ha-2", {"answer": "plausible"}, "an answer is"),
+        ("ha-2", {"because": ""}, "because of what"),
+        ("ha-2", {"figure": "3"}, "an answer is"),
+        ("ha-99", {"answer": "reproduced"}, "no such claim"),
+        ("gr-2", {"answer": "cannot be shown here", "because": "x"}, "is no claim"),
+    ],
+)
+def test_an_answer_without_what_it_needs_is_refused(
+    tmp_path: Path, id: str, change: dict[str, object], says: str
+) -> None:
+    read = copy.deepcopy(yaml.safe_load(claims.CLAIMS.read_text()))
+    read["answers"][id] = {**read["answers"].get(id, {}), **change}
+    file = tmp_path / "claims.yaml"
+    file.write_text(yaml.safe_dump(read))
+    with pytest.raises(ClaimError, match=says):
+        claims.page(claims.read(file))
+
+
+@pytest.mark.parametrize("outcome", ["inconclusive", "error", "aborted", "none"])
+def test_a_run_that_decided_nothing_answers_nothing(monkeypatch: pytest.MonkeyPatch, outcome: str) -> None:
+    what = "experiments/no-fault.yaml"
+    monkeypatch.setattr(claims.results, "rows", lambda series: [{"what": what, "outcome": outcome, "ended": "t"}])
+    with pytest.raises(ClaimError, match=f"ended with {outcome}"):
+        claims.evidence(what)
