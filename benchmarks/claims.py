@@ -74,7 +74,9 @@ def evidence(what: str) -> Evidence:
         raise ClaimError(f"{what}: there is no such file")
     run = runs.get(what)
     if run is None or "ended" not in run:
-        raise ClaimError(f"{what}: no run of it is recorded (python benchmarks/results.py record {series} --again {what})")
+        raise ClaimError(
+            f"{what}: no run of it is recorded (python benchmarks/results.py record {series} --again {what})"
+        )
     if run["outcome"] not in DECIDED[series]:
         raise ClaimError(f"{what}: its newest recorded run ended with {run['outcome']}")
     return Evidence(

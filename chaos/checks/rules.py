@@ -7,7 +7,7 @@ keeps the verdict that somebody acted on. What has been learnt since is not hidd
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from chaos.checks.models import RulesItem
@@ -23,7 +23,7 @@ class Judged(Protocol):
     def outcome(self) -> Outcome: ...
 
     @property
-    def reasons(self) -> list[Reason]: ...
+    def reasons(self) -> Sequence[Reason]: ...
 
 
 def compared(record: Record, findings: Judged, evaluate: Callable[[Record], Judged]) -> RulesItem:

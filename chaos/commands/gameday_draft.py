@@ -1,8 +1,8 @@
 """The first draft of a game day's file, from a target and experiments.
 
 What only people can decide (owner, window, guards, whom to tell, how to stop it) stands in it as a key without a value,
-unless an option says it: until it is filled in, every command refuses the file with that line. So a draft permits nothing
-by itself. Nothing is asked of the cluster.
+unless an option says it: until it is filled in, every command refuses the file with that line. So a draft permits
+nothing by itself. Nothing is asked of the cluster.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def draft(
         "kind: gameday",
         f"name: {name}",
         f"owner: {_text(answers.owner)}  # who answers for it, for example team-search <search@example.com>",
-        f"hypothesis: {_text(answers.hypothesis)}  # what is believed, for example users notice nothing when a node dies",
+        f"hypothesis: {_text(answers.hypothesis)}  # what is believed: users notice nothing when a node dies",
         f"target: {_text(_relative(target, folder, repository))}",
-        "experiments:  # rung: how far each may reach. More than a node takes two approvers, and a node's day before it",
+        "experiments:  # rung: how far each may reach; a zone takes two approvers, and a node's day before it",
         *(f"  - {{experiment: {_text(_relative(file, folder, repository))}, rung: node}}" for file in files),
         "window:  # by the clock of this zone; a day may begin only so late that `bounds` still fit in",
         "  zone:  # for example Europe/Berlin",
@@ -102,9 +102,13 @@ def draft(
         "    above:  # what is bad, for example 1%",
         "announce:",
         "  - slack:  # a reference to a webhook, for example env:SLACK_WEBHOOK; or webhook, or grafana",
-        f"bounds: {{day: {minutes:.0f}m, abort: 2m}}  # the sum of what the experiments may take, and of the waits between",
+        f"bounds: {{day: {minutes:.0f}m, abort: 2m}}  # what the experiments may take, and the waits between",
         f"stop: {{file: {stop}, {way}}}"
-        + ("" if answers.ssh or answers.kubernetes else "  # how people reach the runner, for example chaos@runner.example.com"),
+        + (
+            ""
+            if answers.ssh or answers.kubernetes
+            else "  # how people reach the runner, for example chaos@runner.example.com"
+        ),
     ]
     given = {"owner": answers.owner, "hypothesis": answers.hypothesis, "stop.ssh": answers.ssh or answers.kubernetes}
     left = ("window", "guards.users", "announce")
@@ -121,8 +125,8 @@ def draft(
 
 
 def write(made: Draft) -> list[Path]:
-    """Write it and the files beside it; returns them. Raises InvalidInput where the day's file is there, or it cannot be
-    written; nothing that is there is changed."""
+    """Write it and the files beside it; returns them. Raises InvalidInput where the day's file is there, or it cannot
+    be written; nothing that is there is changed."""
     try:
         made.path.parent.mkdir(parents=True, exist_ok=True)
         written = []
@@ -133,7 +137,8 @@ def write(made: Draft) -> list[Path]:
         return written
     except FileExistsError as error:
         raise InvalidInput(
-            f"{error.filename} is there already, and is not written over", remedy="name another with --name, or move it away"
+            f"{error.filename} is there already, and is not written over",
+            remedy="name another with --name, or move it away",
         ) from None
     except OSError as error:
         raise InvalidInput(f"cannot write {error.filename}: {error.strerror}", remedy="name another folder") from None

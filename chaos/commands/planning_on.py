@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from chaos.definitions import Experiment
     from chaos.definitions.existing import Existing
     from chaos.faults.offers import Offers
-    from chaos.run.reaching import AtRung, Reached
-    from chaos.target.existing.compare import Row
-    from chaos.target.existing.mapping import Mapped
-    from chaos.target.existing.rehearsing import Rehearsed
+    from chaos.run.reaching import Reached
+
 
 def plans_on(
     file: Path,

@@ -22,7 +22,7 @@ from io import BytesIO
 from typing import Any
 
 import urllib3
-from geventhttpclient.response import HTTPParseError, HTTPResponseParser
+from geventhttpclient._parser import HTTPParseError, HTTPResponseParser
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import DecodeError, HTTPError, ProtocolError, ReadTimeoutError, SSLError
 from urllib3.util import parse_url
@@ -51,11 +51,11 @@ class Headers(list[tuple[str, str]]):
         return self
 
 
-class Message(HTTPResponseParser):  # type: ignore[misc]
+class Message(HTTPResponseParser):
     """One answer, as its bytes come in. Interim answers (1xx) are read and forgotten.
 
-    ``bodiless``: what comes after the head is no body, whatever the head says (HEAD). A callback that raises, or returns
-    something true, ends the parsing; of the head's end something true means that there is no body.
+    ``bodiless``: what comes after the head is no body, whatever the head says (HEAD). A callback that raises, or
+    returns something true, ends the parsing; of the head's end something true means that there is no body.
     """
 
     def __init__(self, *, bodiless: bool = False) -> None:
@@ -143,8 +143,8 @@ class Reply:
 class KeptConnections:
     """Sends requests to one node, each on a connection of its own that is kept afterwards.
 
-    Stands where opensearch-py has an urllib3 pool, and makes connections by one (``pool``). ``most``: how many idle ones
-    are kept. For greenlets of one thread.
+    Stands where opensearch-py has an urllib3 pool, and makes connections by one (``pool``). ``most``: how many idle
+    ones are kept. For greenlets of one thread.
     """
 
     def __init__(self, pool: urllib3.HTTPConnectionPool, most: int) -> None:
@@ -205,9 +205,9 @@ class KeptConnections:
             if connection.is_connected:
                 return connection
             connection.close()
-        made: HTTPConnection = self._pool._new_conn()
+        made: Any = self._pool._new_conn()
         made.timeout = seconds
-        return made
+        return made  # type: ignore[no-any-return]
 
     def _head(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> bytes:
         target = url if _ON_WIRE.fullmatch(url) else parse_url(url).request_uri
@@ -227,9 +227,7 @@ class KeptConnections:
             raise ValueError("a line break in a request's head")
         return f"{head}\r\n\r\n".encode("latin-1")
 
-    def _exchange(
-        self, connection: Any, request: bytes, message: Message, url: str, seconds: float | None
-    ) -> Message:
+    def _exchange(self, connection: Any, request: bytes, message: Message, url: str, seconds: float | None) -> Message:
         """Send the request, and read until the message is complete."""
         if connection.sock is None:
             connection.connect()

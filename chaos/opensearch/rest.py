@@ -151,8 +151,8 @@ def connection_class(namespace: Namespace | None, *, tls: bool = False) -> type[
             return response
 
         def read_whole(self, response: urllib3.HTTPResponse) -> None:
-            """Read the body to its end, so that ``response.data`` has it. Raises :class:`Garbled` where it is too large,
-            and what urllib3 raises where it cannot be decoded or does not come in time."""
+            """Read the body to its end, so that ``response.data`` has it. Raises :class:`Garbled` where it is too
+            large, and what urllib3 raises where it cannot be decoded or does not come in time."""
             length, seconds = response.length_remaining, self.timeout
             if length is not None and length > LARGEST:
                 raise Garbled(f"{length} bytes are announced, {LARGEST} are the most", response.status)

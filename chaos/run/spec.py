@@ -2,8 +2,8 @@
 
 ``run``, pytest, ``repeat``, the random mode, the hunt and game days all make a :class:`RunSpec` and call
 :func:`carry_out`. A spec is data: written as JSON it means the same run in another process, or on another machine that
-has the same files of labs and clusters. What is only there while a run lasts (a lab that is up, guards of whoever has it
-made) is handed to the function beside it.
+has the same files of labs and clusters. What is only there while a run lasts (a lab that is up, guards of a game day)
+is handed to the function beside it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class RunSpec:
     """One run. ``experiment`` is in normal form, with its topology; ``seed`` is the one that draws.
 
     ``versions``: of what carries it out (:func:`chaos.run.plan.versions`); OpenSearch's is the topology's. ``topology``
-    and ``controlled``: the options ``--topology`` and ``--no-controller`` with which it was loaded, for the command that
-    makes the run again. ``command``: that command where it is another than ``opensearch-chaos run``.
+    and ``controlled``: the options ``--topology`` and ``--no-controller`` with which it was loaded, for the command
+    that makes the run again. ``command``: that command where it is another than ``opensearch-chaos run``.
     """
 
     experiment: Experiment

@@ -27,7 +27,10 @@ def package(folder: Path, **files: str) -> Path:
         ({"a": "from pack import b", "b": "import pack.a"}, [["pack.a", "pack.b"]]),
         ({"a": "from pack.b import x", "b": "def f():\n    from pack.a import y"}, [["pack.a", "pack.b"]]),
         (
-            {"a": "from pack.b import x", "b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pack.a"},
+            {
+                "a": "from pack.b import x",
+                "b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pack.a",
+            },
             [["pack.a", "pack.b"]],
         ),
         ({"a": "import pack.b", "b": "import pack.c", "c": "import pack.a"}, [["pack.a", "pack.b", "pack.c"]]),

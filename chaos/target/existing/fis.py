@@ -333,8 +333,8 @@ class Fis:
         made = self._told("fis", "create_experiment_template", "experimentTemplate", **wanted)
         if (made.get("tags") or {}) != wanted["tags"] or set(made.get("actions") or {}) != set(wanted["actions"]):
             raise FaultError(
-                f"FIS answered with the template {made.get('id')}, which is not the one that was asked for: its tags or "
-                "actions are others"
+                f"FIS answered with the template {made.get('id')}, which is not the one that was asked for: its "
+                "tags or actions are others"
             )
 
     def templates(self, run: str | None = None, fault: str | None = None) -> list[dict[str, Any]]:

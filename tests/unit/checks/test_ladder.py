@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from synthetic import T0, Chapter, S, Story, constant, expect, mixed
 
 from chaos.checks import evaluate, failovers, ladder, regained, timeline
-from chaos.checks.timeline import Ladder
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.record import Record
+from chaos.checks.timeline import Ladder
 from chaos.history.format import Outcome
 from chaos.opensearch.routing import shard_of
 

@@ -11,7 +11,9 @@ from chaos.aws.policy import TAG
 from chaos.base.errors import FaultError
 from chaos.commands.fis import NO_ANSWER, looks
 
-THERE: Any = SimpleNamespace(topology=SimpleNamespace(nodes=[SimpleNamespace(name="a-data"), SimpleNamespace(name="b")]))
+THERE: Any = SimpleNamespace(
+    topology=SimpleNamespace(nodes=[SimpleNamespace(name="a-data"), SimpleNamespace(name="b")])
+)
 
 
 def instance(node: str, id: str, *tags: tuple[str, str], state: str = "running") -> SimpleNamespace:

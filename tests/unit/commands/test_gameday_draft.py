@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from daykit import EXPERIMENT, TARGET
+from ruamel.yaml import YAML
 
 from chaos.base.errors import InvalidInput
 from chaos.commands.gameday import gameday_init
 from chaos.definitions.gameday import FOLDER, load_gameday
-from chaos.definitions.source import Source
 
 FILLED = {
     "owner:": "owner: team-search",
@@ -30,7 +30,10 @@ FILLED = {
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for file, text in (("existing/staging.yaml", TARGET), ("experiments/node.yaml", EXPERIMENT.replace("NAME", "node"))):
+    for file, text in (
+        ("existing/staging.yaml", TARGET),
+        ("experiments/node.yaml", EXPERIMENT.replace("NAME", "node")),
+    ):
         path = tmp_path / ("topologies" if "existing" in file else ".") / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -72,14 +75,14 @@ def test_it_is_a_day_once_they_are_filled_in(repository: Path) -> None:
     assert day.target == repository / FOLDER / "../../topologies/existing/staging.yaml"
     assert [step.rung for step in day.written.experiments] == ["node"]
     assert float(day.written.bounds.day) == 15 * 60  # ten minutes by its guard, five between
-    assert day.written.consent is not None and day.people == 1
+    assert day.written.consent is not None and day.written.people == 1
     for name in ("allowed_signers", "operators"):
         assert all(line.startswith("#") for line in (file.parent / name).read_text().splitlines())
 
 
 def test_options_fill_lines_in(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = init(name="tuesday", owner="a: b <c@d>", hypothesis='it "holds"', kubernetes="search")
-    data = Source.read(file).data
+    data = YAML(typ="safe", pure=True).load(file.read_text())
     assert (data["owner"], data["hypothesis"]) == ("a: b <c@d>", 'it "holds"')
     assert data["stop"] == {"file": "/run/opensearch-chaos/tuesday.stop", "kubernetes": "search"}
     assert "to fill in: window, guards.users, announce" in capsys.readouterr().out
@@ -96,7 +99,9 @@ def test_nothing_that_is_there_is_changed(repository: Path) -> None:
     assert (file.parent / "allowed_signers").read_text() == "alice ssh-ed25519 AAAA\n"
 
 
-def test_what_cannot_be_a_day_is_refused_and_nothing_is_written(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_cannot_be_a_day_is_refused_and_nothing_is_written(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "node.yaml"
     elsewhere.write_text((repository / "experiments" / "node.yaml").read_text())
     for wrong, says in (

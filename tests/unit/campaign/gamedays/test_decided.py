@@ -259,7 +259,7 @@ NO_FILES = {
     "Alerts": "prometheus alertmanager ignore",
     "ExpectedAlert": "name experiment phase labels",
     "Announcement": "webhook slack grafana token tags templates",
-    "StopBy": "file ssh",
+    "StopBy": "file kubernetes ssh",
 }
 """Fields of text whose files, where they name one, do not count by content: definitions that are in as what they say
 (target, experiment, topology), what the runner shows of itself (certificate, key, secrets), and folders to write to."""

@@ -289,7 +289,8 @@ def test_the_line_that_is_announced_finds_the_pod_and_makes_the_file_in_it(tmp_p
     programs.mkdir()
     said = tmp_path / "said"
     (programs / "kubectl").write_text(
-        f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >> {said}\ncase "$*" in *"get pods"*) echo pod/x-1;; esac\n'
+        f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >> {said}\n'
+        'case "$*" in *"get pods"*) echo pod/x-1;; esac\n'
     )
     (programs / "kubectl").chmod(0o755)
     line = stop_line(day, "never")
