@@ -36,10 +36,14 @@ SERVICES = {
 LOCAL_KEY, LOCAL_SECRET = "LOCALENDPOINTONLY", "no-secret-at-all"
 """What requests to a local endpoint are signed with. AWS has no such key: it would refuse them."""
 ATTEMPTS = 5
-"""Of each request, in botocore's standard mode: after throttling, 5xx and lost answers, with growing pauses of up to
-some 15 seconds together. A repeat is the same request, its clientToken too."""
+"""Of each request, in botocore's standard mode: after throttling, 5xx and lost answers, with growing pauses. A repeat
+is the same request, its clientToken too."""
 CONNECT_TIMEOUT, READ_TIMEOUT = 5, 30
 """Seconds, of each attempt."""
+PAUSES = float(sum(2**attempt for attempt in range(ATTEMPTS - 1)))
+"""Seconds between the attempts of a request, at most: in botocore's standard mode up to 1, 2, 4 … of them."""
+ANSWER_SECONDS = ATTEMPTS * (CONNECT_TIMEOUT + READ_TIMEOUT) + PAUSES
+"""How long a question takes at most until it is known that AWS does not answer."""
 
 MODELS = "remove what leads it there, such as models of services in AWS_DATA_PATH or ~/.aws/models"
 
@@ -62,18 +66,26 @@ class Clients:
     """The clients of one account in one region. Thread-safe; each is made once, when it is first asked for.
 
     ``endpoint``: of a local target, ``http://127.0.0.1:PORT``; None: AWS itself. ``profile``: of AWS's configuration,
-    for AWS only; None is boto3's default. Raises InvalidInput where anything could be sent to somebody else, before
-    anything is sent, and MissingPrerequisite without boto3.
+    for AWS only; None is boto3's default. ``attempts``: of each request. Raises InvalidInput where anything could be
+    sent to somebody else, before anything is sent, and MissingPrerequisite without boto3.
     """
 
-    def __init__(self, region: str, profile: str | None = None, endpoint: str | None = None, *, account: str) -> None:
+    def __init__(
+        self,
+        region: str,
+        profile: str | None = None,
+        endpoint: str | None = None,
+        *,
+        account: str,
+        attempts: int = ATTEMPTS,
+    ) -> None:
         if not _REGION.fullmatch(region):
             raise InvalidInput(f"{region!r} is no region of AWS", remedy="for example eu-central-1")
         if not _ACCOUNT.fullmatch(account):
             raise InvalidInput("an account of AWS has twelve digits", remedy="write it as text, with its zeros")
         if endpoint is not None and profile is not None:
             raise InvalidInput("a local endpoint takes no profile of AWS", remedy="leave one out")
-        self.region, self.profile, self.account = region, profile, account
+        self.region, self.profile, self.account, self._attempts = region, profile, account, attempts
         self.endpoint = None if endpoint is None else _loopback(endpoint)
         self._lock = threading.RLock()
         self._session: Any = None
@@ -154,7 +166,7 @@ class Clients:
         if service not in SERVICES:
             raise ValueError(f"no client for {service}")
         if (service, once) not in self._made:
-            attempts = 1 if once else ATTEMPTS
+            attempts = 1 if once else self._attempts
             made = self._local(service, attempts) if self.local else self._of_aws(service, attempts)
             self._made[service, once] = _guarded(made, service, self.endpoint)
         return self._made[service, once]

@@ -7,11 +7,14 @@ known by its tag ``managedByFIS``. Never run on AWS: a policy that lacks somethi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaos.aws.catalogue import DOCUMENTS
+
+if TYPE_CHECKING:
+    from chaos.definitions.fis import FisFile
 
 VERSION = "2012-10-17"
 TAG = ("chaos", "allowed")
@@ -19,6 +22,26 @@ TAG = ("chaos", "allowed")
 STOP, REBOOT = "aws:ec2:stop-instances", "aws:ec2:reboot-instances"
 SEND, CUT = "aws:ssm:send-command", "aws:network:disrupt-connectivity"
 SHELL = "AWS-RunShellScript"
+STOPS = (("aws:ec2:stop-instances",), ())
+KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
+REBOOTS = (("aws:ec2:reboot-instances", "aws:fis:wait"), ())
+CUTS = (("aws:network:disrupt-connectivity",), ())
+DELAYS = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Latency-Sources",))
+LOSES = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Packet-Loss-Sources",))
+ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "node.stop": STOPS,
+    "zone.power_loss": STOPS,
+    "node.kill": KILLS,
+    "node.restart": REBOOTS,
+    "cluster_manager.quorum_loss": KILLS,
+    "zone.isolation": CUTS,
+    "zone.partition": CUTS,
+    "network.latency": DELAYS,
+    "zone.slowness": DELAYS,
+    "network.drop": LOSES,
+    "network.loss": LOSES,
+}
+"""Kind of fault → actions of FIS, and documents of Systems Manager, that it is made of."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +60,15 @@ class Wanted:
         return (
             f"arn:{self.partition}:{service}:{self.region if region else ''}:{self.account if account else ''}:{what}"
         )
+
+
+def wanted_for(file: FisFile, target: str, kinds: Iterable[str]) -> Wanted:
+    """What faults of these kinds need on a target, by its file's ``fis``. Raises KeyError for a kind that FIS does not
+    offer."""
+    made = [ACTIONS[kind] for kind in kinds]
+    actions = {action for actions, _ in made for action in actions}
+    documents = {document for _, documents in made for document in documents}
+    return Wanted(file.partition, file.region, file.account, target, file.role, actions, documents)
 
 
 def trust(wanted: Wanted) -> dict[str, Any]:
@@ -134,11 +166,13 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
         _allow(
             "Look",
             [
-                *(f"ec2:Describe{each}" for each in ("Instances", "Subnets", "Volumes", "NetworkAcls")),
+                "ec2:DescribeInstances",
+                *(["ec2:DescribeNetworkAcls"] if CUT in wanted.actions else []),
                 "cloudwatch:DescribeAlarms",
                 "ssm:DescribeInstanceInformation",
             ],
         ),
+        _allow("LookAtFisRole", ["iam:GetRole", "iam:SimulatePrincipalPolicy"], [wanted.role]),
     ]
     starts = REBOOT in wanted.actions or SHELL in wanted.documents
     if STOP in wanted.actions or starts:
@@ -157,9 +191,9 @@ def runner_role(wanted: Wanted) -> dict[str, Any]:
             _allow("StartTheService", ["ssm:SendCommand"], [shell]),
             _allow("OnTheseInstances", ["ssm:SendCommand"], [instances], _tagged("ssm:resourceTag")),
         ]
-    if SEND in wanted.actions or starts:
-        reads = [f"ssm:{each}" for each in ("ListCommands", "ListCommandInvocations")]
-        statements.append(_allow("Commands", [*reads, "ssm:CancelCommand"]))
+        statements.append(_allow("SeeItStarted", ["ssm:ListCommandInvocations"]))
+    if any(DOCUMENTS[name].network for name in wanted.documents if name in DOCUMENTS):
+        statements.append(_allow("EndCommands", ["ssm:ListCommands", "ssm:CancelCommand"]))
     return _policy(*statements)
 
 

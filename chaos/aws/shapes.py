@@ -81,7 +81,7 @@ RELIED_ON: Mapping[str, tuple[str, ...]] = {
     ),
     "sts": ("GetCallerIdentity",),
     "cloudwatch": ("DescribeAlarms",),
-    "iam": ("SimulatePrincipalPolicy",),
+    "iam": ("GetRole", "SimulatePrincipalPolicy"),
     "opensearch": (
         "DescribeDomain",
         "DescribeDomainHealth",

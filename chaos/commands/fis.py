@@ -177,15 +177,8 @@ def fis_policy(
     from chaos.aws import policy
 
     target, file = read(on)
-    kinds = _kinds(experiments) if experiments else sorted(ACTIONS)
-    actions, documents = set[str](), set[str]()
-    for kind in kinds:
-        more, docs = ACTIONS[kind]
-        actions |= set(more)
-        documents |= set(docs)
-    wanted = policy.Wanted(
-        file.partition, file.region, file.account, target.written.name, file.role, actions, documents
-    )
+    kinds = kinds_of(experiments) if experiments else sorted(policy.ACTIONS)
+    wanted = policy.wanted_for(file, target.written.name, kinds)
     makers: dict[str, Callable[[policy.Wanted], dict[str, Any]]] = {
         "trust": policy.trust,
         "experiment_role": policy.experiment_role,
@@ -197,30 +190,11 @@ def fis_policy(
 
 NO_ANSWER = ("no answer in time from", "nobody takes a connection at", "does not say whose account")
 """Of an endpoint that hangs or is not there: what comes after is not asked, or each look would take minutes."""
-STOPS = (("aws:ec2:stop-instances",), ())
-KILLS = (("aws:ssm:send-command", "aws:fis:wait"), ("AWSFIS-Run-Kill-Process", "AWS-RunShellScript"))
-REBOOTS = (("aws:ec2:reboot-instances", "aws:fis:wait"), ())
-CUTS = (("aws:network:disrupt-connectivity",), ())
-DELAYS = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Latency-Sources",))
-LOSES = (("aws:ssm:send-command",), ("AWSFIS-Run-Network-Packet-Loss-Sources",))
-ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "node.stop": STOPS,
-    "zone.power_loss": STOPS,
-    "node.kill": KILLS,
-    "node.restart": REBOOTS,
-    "cluster_manager.quorum_loss": KILLS,
-    "zone.isolation": CUTS,
-    "zone.partition": CUTS,
-    "network.latency": DELAYS,
-    "zone.slowness": DELAYS,
-    "network.drop": LOSES,
-    "network.loss": LOSES,
-}
-"""Kind of fault → actions of FIS, and documents of Systems Manager, that it is made of."""
 
 
-def _kinds(paths: Sequence[Path]) -> list[str]:
+def kinds_of(paths: Sequence[Path]) -> list[str]:
     """The kinds of faults of these experiments that FIS offers. Raises InvalidInput where there is none."""
+    from chaos.aws.policy import ACTIONS
     from chaos.registry import load_experiment
     from chaos.run import plan
 
@@ -237,19 +211,23 @@ def fis_preflight(
     """Ask AWS, by reading alone, whether faults by FIS could be made now: exit code 0, or 2 with every reason.
 
     Account, safety lever, alarms, the instance of each node and its tag chaos = allowed, agents of Systems
-    Manager, what was left before. FIS's role is not looked at. Never run on AWS.
+    Manager, FIS's role (whether FIS may take it, and IAM's simulation of what it may do for these experiments), what
+    was left before. A warning is what could not be looked at. Never run on AWS.
     """
     there = target_of(on)
     assert there.fis is not None
-    wrong = 0
-    for what, says, well in looks(there, there.fis):
-        out.print(f"  {'ok     ' if well else 'REFUSED'}  {what}: {says}", markup=False)
-        wrong += not well
+    seen: list[bool | None] = []
+    for what, says, well in looks(there, there.fis, kinds_of(experiments) if experiments else None):
+        out.print(f"  {SIGNS[well]}  {what}: {says}", markup=False)
+        seen.append(well)
+    wrong, unknown = seen.count(False), seen.count(None)
     for experiment in mapped_on(experiments or [], there):
         for fault, request in requests(experiment, there):
             out.print(f"  {experiment.name}, {fault}: {_priced(request, there.fis)}", markup=False)
     out.print(there.fis.file.says, markup=False)
-    verdict = f"REFUSED  {plural(wrong, 'reason')}" if wrong else "OK"
+    verdict = f"REFUSED  {plural(wrong, 'reason')}" if wrong else "OK" if not unknown else ""
+    if unknown:
+        verdict += f"{'; ' if verdict else 'nothing refuses it, and '}{plural(unknown, 'warning')}"
     out.print(f"preflight: {verdict}", markup=False)
     raise typer.Exit(int(Exit.USAGE if wrong else Exit.PASS))
 
@@ -262,10 +240,22 @@ def _priced(request: dict[str, Any], fis: Fis) -> str:
     return f"{', '.join(names)}; {found.text}"
 
 
-def looks(there: ExistingTarget, fis: Fis) -> Iterator[tuple[str, str, bool]]:
-    """(what, what was seen, whether it is well), each asked by itself: one that cannot be read hides no other."""
-    from chaos.aws.policy import TAG
+SIGNS = {True: "ok     ", False: "REFUSED", None: "WARNING"}
+DENIED = ("AccessDenied", "not authorized")
+"""What AWS says to who may not ask."""
+
+
+def looks(
+    there: ExistingTarget, fis: Fis, kinds: Sequence[str] | None = None
+) -> Iterator[tuple[str, str, bool | None]]:
+    """(what, what was seen, whether it is well), each asked by itself: one that cannot be read hides no other.
+
+    ``kinds``: of the faults that are to be made; default all that FIS offers, and then what the role lacks is no more
+    than a warning: None, as where the role may not be looked at.
+    """
+    from chaos.aws.policy import ACTIONS, TAG, wanted_for
     from chaos.opensearch.views import administer
+    from chaos.target.existing import fis_role
 
     def ask(path: str) -> tuple[int, Any]:
         return administer(there, "GET", path)
@@ -306,13 +296,38 @@ def looks(there: ExistingTarget, fis: Fis) -> Iterator[tuple[str, str, bool]]:
         found = fis.left()
         return "; ".join(found) or "nothing", not found
 
-    asked: dict[str, Callable[[], tuple[str, bool]]] = {
+    def readable(look: Callable[[], tuple[str, bool | None]]) -> tuple[str, bool | None]:
+        try:
+            return look()
+        except ChaosError as error:
+            if not any(words in error.message for words in DENIED):
+                raise
+            return f"not looked at, so it is not known: {error.message}", None
+
+    def trust() -> tuple[str, bool | None]:
+        return readable(lambda: fis_role.trust(fis))
+
+    def rights() -> tuple[str, bool | None]:
+        def look() -> tuple[str, bool | None]:
+            found = list(fis.instances(ask, [node.name for node in there.topology.nodes]).values())
+            wanted = wanted_for(fis.file, fis.target, kinds or sorted(ACTIONS))
+            lacks = fis_role.lacking(fis, wanted, found)
+            some = "these experiments" if kinds else "every fault that FIS offers"
+            if not lacks:
+                return f"all that `fis policy` prints for {some}, by IAM's simulation", True
+            return f"for {some} it lacks {', '.join(lacks)} (see: fis policy)", False if kinds else None
+
+        return readable(look)
+
+    asked: dict[str, Callable[[], tuple[str, bool | None]]] = {
         "account": account,
         "safety lever": lever,
         "alarms": alarms,
         "instances": instances,
         "tags of instances": tags,
         "agents of Systems Manager (faults by its documents need them)": agents,
+        "FIS's role": trust,
+        "what FIS's role may do": rights,
         "left of earlier runs": left,
     }
     unanswered: str | None = None

@@ -90,7 +90,8 @@ def plan(
 ) -> None:
     """Print every step with its inverse; needs no cluster and changes nothing.
 
-    With --on it sends GETs. With --fis it makes experiments of AWS FIS that do nothing, and deletes their templates.
+    With --on it reads the cluster, and in AWS FIS what of ours is there already. With --fis it makes experiments of AWS
+    FIS that do nothing, and deletes their templates.
     """
     from chaos.definitions import objectives
     from chaos.registry import GRAMMAR, PROVIDERS, load_experiment

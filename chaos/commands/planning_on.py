@@ -1,4 +1,4 @@
-"""``plan --on FILE``: an experiment held against a cluster that exists. GETs only; nothing there is changed."""
+"""``plan --on FILE``: an experiment held against a cluster that exists. It reads only; nothing there is changed."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def plans_on(
     seen = seen_of(target, shards=True)
     offers = reaching.offers_on(PROVIDERS, target.written)
     made = [planned(each, target, seen, each.seed if seed is None else seed, offers, day) for each in experiments]
+    made = rehearsing.looked(made)
     if fis:
         made = [rehearsing.rehearsed(each) for each in made]
     if as_json:
@@ -152,7 +153,6 @@ def show(made: Planned) -> None:
         if price := priced(made.experiment, made.target):
             out.print(f"AWS FIS: {price}", markup=False)
             out.print(f"  {file.fis.says}", markup=False)
-            out.print(f"  {file.fis.at_worst}", markup=False)
     if file.domain is not None:
         out.print(f"domain {file.domain.name}: {file.domain.says}", markup=False)
     for tried in made.rehearsed:

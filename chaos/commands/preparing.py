@@ -96,12 +96,19 @@ def recover(
         except InvalidInput as error:
             out.print(f"going on without it: {error}", markup=False)
     if on is not None:
-        from chaos.run.recovering_on import recover_on
+        from chaos.run.recovering_on import recover_on, remaining_in_fis
 
-        undone, problems = recover_on(on, lambda text: out.print(text, markup=False))
+        def say(text: str) -> None:
+            out.print(text, markup=False)
+
+        undone, problems = recover_on(on, say)
+        left, by_hand = remaining_in_fis(on, say)
+        problems = [*problems, *left]
         for problem in problems:
-            out.print(f"could not: {problem}", markup=False)
-        out.print("nothing is left behind" if not undone and not problems else f"{undone} moves undone", markup=False)
+            say(f"could not: {problem}")
+        for each in by_hand:
+            say(f"not ours to delete, and no run begins while it is there: {each}")
+        say("nothing is left behind" if not (undone or problems or by_hand) else f"{undone} moves undone")
         raise typer.Exit(int(Exit.DIRTY if problems else Exit.PASS))
     result = recover_all(lambda text: out.print(text, markup=False))
     for problem in result.problems:

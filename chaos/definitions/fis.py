@@ -159,14 +159,6 @@ class FisFile(Strict):
         """Seconds by the wall's clock after which a fault has ended by itself."""
         return float(self.longest) / float(self.time_scale)
 
-    @property
-    def at_worst(self) -> str:
-        """How long a fault stays where AWS answers no request of its undo."""
-        return (
-            f"where AWS answers no stop, a fault stays until FIS ends it: {self.lasting:g} s after it began, whatever "
-            "its phase says (longest)"
-        )
-
 
 def check(fis: FisFile) -> Iterator[Problem]:
     """What belongs to another account or region."""

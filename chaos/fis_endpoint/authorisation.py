@@ -1,7 +1,8 @@
 """On what a request is authorised, with the tags that conditions of a policy are judged by.
 
 Resources are those of the Service Authorization Reference, for the operations that a runner has: FIS's, and of EC2 and
-Systems Manager what puts back what FIS leaves. Of any other operation the resource is unknown.
+Systems Manager what puts back what FIS leaves, of IAM what looks at FIS's role. Of any other operation the resource is
+unknown.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def of_others(action: str, body: bytes, place: Place, tags: Tags) -> Needed:
         "ec2:DeleteNetworkAcl": _acls,
         "ec2:ReplaceNetworkAclAssociation": _acls,
         "ssm:SendCommand": _documents,
+        "iam:GetRole": _role,
+        "iam:SimulatePrincipalPolicy": _role,
     }.get(action)
     try:
         found = None if resources is None else resources(body, place, tags)
@@ -83,6 +86,14 @@ def _documents(body: bytes, place: Place, tags: Tags) -> list[On | None]:
     given = json.loads(body)
     document = On(f"arn:aws:ssm:{place.region}::document/{given['DocumentName']}")
     return [document, *(_ec2(each, "instance", place, tags) for each in given.get("InstanceIds", []))]
+
+
+def _role(body: bytes, place: Place, tags: Tags) -> list[On | None]:
+    """By its ARN, or by its name: of roles here no path is known."""
+    given = parse_qs(body.decode())
+    if "PolicySourceArn" in given:
+        return [On(given["PolicySourceArn"][0])]
+    return [On(f"arn:aws:iam::{place.account}:role/{given['RoleName'][0]}")] if "RoleName" in given else [None]
 
 
 def _context(prefix: str, tags: Mapping[str, Any]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from chaos.aws import policy as printed
 from chaos.aws.shapes import Model
 from chaos.base import paths
 from chaos.base.errors import ChaosError, InvalidInput
@@ -22,6 +23,7 @@ from chaos.fis_endpoint.connectivity import Connectivity
 from chaos.fis_endpoint.doors import Doors
 from chaos.fis_endpoint.ec2 import Ec2
 from chaos.fis_endpoint.hands import LabHands
+from chaos.fis_endpoint.iam import Iam
 from chaos.fis_endpoint.mirror import Ec2Resources, Mirror
 from chaos.fis_endpoint.moto_server import MotoServer
 from chaos.fis_endpoint.opening import Setup, opened
@@ -191,6 +193,7 @@ def standing(
                 "ec2": Ec2(hands, forward),
                 "ssm": Ssm(hands, forward),
                 "es": service,
+                "iam": Iam(moto.url),
             },
             moto=moto.url,
             policy=ALLOW_ALL if policy is None else read(policy),
@@ -198,6 +201,7 @@ def standing(
             port=port,
         )
         alarm = _alarm(moto.url)
+        _role(moto.url)
         there = stack.enter_context(opened(changed(setup)))
         if there.left:
             raise ChaosError(f"what a dead endpoint left in lab {lab.id} could not be undone: {'; '.join(there.left)}")
@@ -238,6 +242,17 @@ def _before(folder: Path) -> dict[str, int]:
         raise InvalidInput(
             f"{folder / 'doors.json'} cannot be read: {type(error).__name__}", remedy="remove it"
         ) from error
+
+
+def _role(url: str) -> None:
+    """FIS's role in moto, with what `fis policy` prints for every fault that FIS offers."""
+    iam, name = client("iam", url), ROLE.rpartition("/")[2]
+    actions = {action for actions, _ in printed.ACTIONS.values() for action in actions}
+    documents = {document for _, documents in printed.ACTIONS.values() for document in documents}
+    wanted = printed.Wanted("aws", REGION, ACCOUNT, "", ROLE, actions, documents)
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(printed.trust(wanted)))
+    rights = json.dumps(printed.experiment_role(wanted))
+    iam.put_role_policy(RoleName=name, PolicyName="opensearch-chaos", PolicyDocument=rights)
 
 
 def _alarm(url: str) -> str:

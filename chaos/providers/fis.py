@@ -33,6 +33,7 @@ from chaos.faults.offers import Aim, Means, Provider
 from chaos.faults.seconded import Seconded
 from chaos.opensearch.views import administer
 from chaos.target.existing.fis import SHELL, Ask, Fis
+from chaos.target.existing.fis_template import digest
 from chaos.target.existing.target import ExistingTarget
 from chaos.target.protocol import Lab
 
@@ -172,11 +173,16 @@ def _template(lab: Lab, host: str, run: str, id: str, template: Mapping[str, Any
 
 
 @operation("fis.template.drop")
-def _drop(lab: Lab, host: str, run: str, id: str) -> None:
-    """Also what a start whose answer was lost began meanwhile is ended: without its template none comes after."""
+def _drop(lab: Lab, host: str, run: str, id: str, made: str | None = None) -> None:
+    """Also what a start whose answer was lost began meanwhile is ended: without its template none comes after.
+
+    ``made``: the digest of the template's content; ledgers of before have none.
+    """
     fis = there(lab)
-    fis.drop_template(run, id)
-    fis.end(run, id, {}, within=DROPPED_SECONDS)
+    try:
+        fis.drop_template(run, id, made)
+    finally:
+        fis.end(run, id, {}, within=DROPPED_SECONDS)
 
 
 @operation("fis.start", late=signed)
@@ -210,8 +216,12 @@ def means(aim: Aim, draft: Draft, evidence: Evidence | None, *, patience: float 
 
     def both(run: str, drafted: Drafted) -> tuple[Reversible, ...]:
         what = {"host": host, "run": run, "id": aim.id}
+        made = {"made": digest(drafted.template)} if drafted.template else {}
         return (
-            Reversible(Move("fis.template", {**what, "template": drafted.template}), Move("fis.template.drop", what)),
+            Reversible(
+                Move("fis.template", {**what, "template": drafted.template}),
+                Move("fis.template.drop", {**what, **made}),
+            ),
             Reversible(
                 Move("fis.start", {**what, "expected": drafted.expected}),
                 Move("fis.end", {**what, "snapshot": drafted.snapshot}),
@@ -246,8 +256,10 @@ def chunks(name: str, kind: str, arns: Iterable[str]) -> dict[str, dict[str, Any
 
 
 def drafted(targets: dict[str, Any], actions: dict[str, Any], snapshot: dict[str, Any]) -> Drafted:
+    """``snapshot``: with whom it should hit (``asked``), so that another process knows who is foreign."""
     expected = {name: list(target["resourceArns"]) for name, target in targets.items()}
-    return Drafted({"targets": targets, "actions": actions}, expected, snapshot)
+    asked = sorted(arn for arns in expected.values() for arn in arns)
+    return Drafted({"targets": targets, "actions": actions}, expected, {**snapshot, "asked": asked})
 
 
 def stop_instances(nodes: Sequence[str]) -> Draft:

@@ -41,18 +41,36 @@ def recover_on(file: Path, says: Callable[[str], None]) -> tuple[int, list[str]]
         raise InvalidInput(f"{target.file} names no index for notes", remedy="name the one that the run used: notes")
     refuse_another(target)
     cluster = cluster_of(target)
-    if cluster.fis is not None:
-        for run in rehearsing.swept(cluster.fis):
-            says(f"templates and experiments of AWS FIS that {run} left are ended and deleted: they hit nobody")
-        with suppress(ChaosError):
-            for words in cluster.fis.left():
-                if "fis export" in words:
-                    says(f"not ours to delete, and no run begins while it is there: {words}")
     notes = Notes(cluster, target.written.notes)
     try:
         return _undo_noted(cluster, notes, says)
     except NotesGone as error:
         return 0, [f"{error}; run recover on the machine of the run, whose own ledger has the same"]
+
+
+def remaining_in_fis(file: Path, says: Callable[[str], None]) -> tuple[list[str], list[str]]:
+    """What is in AWS FIS once the notes were undone, in words: what dead runs left, and what a person made from an
+    export, which is not ours to delete. Either keeps every run from beginning. What rehearsals left is deleted.
+
+    It comes after the notes: an answer of AWS's that hangs must not keep what the cluster alone can undo.
+    """
+    target = load_existing(file)
+    cluster = cluster_of(target)
+    if cluster.fis is None:
+        return [], []
+    try:
+        for run in rehearsing.swept(cluster.fis):
+            says(f"templates and experiments of AWS FIS that {run} left are ended and deleted: they hit nobody")
+        return cluster.fis.remaining(but=_holder(cluster, target.written.notes))
+    except ChaosError as error:
+        return [f"AWS does not say whether anything of ours is left there: {error.message}"], []
+
+
+def _holder(cluster: ExistingTarget, index: str | None) -> str | None:
+    """The run that holds the cluster now. Raises ChaosError."""
+    notes = Notes(cluster, index or "")
+    held = notes.lock() if index is not None and notes.exists() else None
+    return None if held is None else held.run
 
 
 def _undo_noted(cluster: ExistingTarget, notes: Notes, says: Callable[[str], None]) -> tuple[int, list[str]]:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chaos.aws.clients import Clients, in_words, paged
+from chaos.aws.clients import ANSWER_SECONDS, ATTEMPTS, Clients, in_words, paged
 from chaos.aws.eks import cluster_of
-from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, LabError, NotOurs
 from chaos.base.text import listed, one_line
 from chaos.definitions.fis import INSTEAD_OF_PODS, PODS, FisFile
+from chaos.target.existing.fis_template import digest, unlike
 
 RUN, FAULT, TARGET, SCALE = (f"opensearch-chaos:{name}" for name in ("run", "fault", "target", "time-scale"))
 """Tags of what we make."""
@@ -43,6 +44,11 @@ BACK_SECONDS = 420.0
 """Until an instance that was stopped runs again."""
 LOCAL_SECONDS = 120.0
 """Each of these two of a stand-in, whose instances are processes."""
+QUESTIONS_BEFORE_STOP = 2
+"""Of an experiment's state, whose answers an undo may have to wait for before it sends the stop: a look that is under
+way when its phase ends, and the one right before the undo."""
+HUNG_SECONDS = QUESTIONS_BEFORE_STOP * ANSWER_SECONDS
+"""How long a fault may last past its phase while AWS answers nothing; no longer than ``longest`` in all."""
 COMMAND_SECONDS = 120.0
 SHELL = "AWS-RunShellScript"
 COMMAND_OVER = ("Success", "Cancelled", "Failed", "TimedOut")
@@ -116,18 +122,23 @@ class Stops:
 class Fis:
     """FIS, EC2 and Systems Manager of one target. Every call raises FaultError or LabError in words."""
 
-    def __init__(self, file: FisFile, target: str) -> None:
-        self.file, self.target = file, target
+    def __init__(self, file: FisFile, target: str, *, attempts: int = ATTEMPTS) -> None:
+        """``attempts``: of each request."""
+        self.file, self.target, self._attempts = file, target, attempts
         self._words: dict[tuple[str, str], tuple[float, Word]] = {}
         self._ids: dict[tuple[str, str], str] = {}
         self._stopped: set[tuple[str, str]] = set()
         self._foreign: dict[tuple[str, str], list[str]] = {}
+        self._made: dict[tuple[str, str], str] = {}
+        """The templates that were made here, by FIS's own answers."""
 
     @cached_property
     def clients(self) -> Clients:
         """Raises InvalidInput where it cannot be told that these speak to whom the file means."""
         file = self.file
-        return Clients(file.region, profile=file.profile, endpoint=file.endpoint, account=file.account)
+        return Clients(
+            file.region, profile=file.profile, endpoint=file.endpoint, account=file.account, attempts=self._attempts
+        )
 
     @property
     def every(self) -> float:
@@ -305,6 +316,14 @@ class Fis:
             raise FaultError(f"CloudWatch has no alarm {', '.join(without)}")
         return found
 
+    def role(self) -> dict[str, Any]:
+        """As which FIS acts, as IAM has it. Raises FaultError where there is none."""
+        return self._told("iam", "get_role", "Role", RoleName=self.file.role.rpartition("/")[2])
+
+    def simulated(self, **given: Any) -> list[dict[str, Any]]:
+        """IAM's simulation of what a principal may do: a result for each action, or for each action and resource."""
+        return self._all("iam", "simulate_principal_policy", "EvaluationResults", **given)
+
     # ---- the life of an experiment --------------------------------------------------------------------------
 
     def tags(self, run: str, fault: str) -> dict[str, str]:
@@ -327,29 +346,60 @@ class Fis:
         }
 
     def make_template(self, run: str, fault: str, template: Mapping[str, Any]) -> None:
-        """Raises FaultError where FIS answers with another template than was asked for, as it does for a token that was
-        used before."""
-        wanted = self.whole(run, fault, template)
-        made = self._told("fis", "create_experiment_template", "experimentTemplate", **wanted)
-        if (made.get("tags") or {}) != wanted["tags"] or set(made.get("actions") or {}) != set(wanted["actions"]):
+        """Raises FaultError where FIS answers with another one than was asked for: a token that was used before, or a
+        template that somebody has changed since. It is left as it is."""
+        asked = self.whole(run, fault, template)
+        made = self._told("fis", "create_experiment_template", "experimentTemplate", **asked)
+        if wrong := unlike(asked, made):
             raise FaultError(
-                f"FIS answered with the template {made.get('id')}, which is not the one that was asked for: its "
-                "tags or actions are others"
+                f"FIS answered with the template {made['id']}, which is not what was asked for: {', '.join(wrong)}"
             )
+        self._made[run, fault] = made["id"]
 
     def templates(self, run: str | None = None, fault: str | None = None) -> list[dict[str, Any]]:
         """Of this target; of a run and a fault, where they are given."""
         every = self._all("fis", "list_experiment_templates", "experimentTemplates")
         return [each for each in every if self._ours(each, run, fault)]
 
-    def drop_template(self, run: str, fault: str) -> None:
-        """Delete it; nothing where there is none."""
-        for each in self.templates(run, fault):
+    def drop_template(self, run: str, fault: str, made: str | None = None) -> None:
+        """Delete the one that was made; nothing where there is none. Raises NotOurs where others have its tags: they
+        are left and named.
+
+        It is known by the id that FIS answered here. Elsewhere by its tags and its content, whose :func:`digest` is
+        ``made``; without that, as ledgers of before are, by its tags alone.
+        """
+        known = self._made.get((run, fault))
+        found = [str(each["id"]) for each in self.templates(run, fault)]
+        if known is not None:
+            ours = [known] if known in found or self._template(known) is not None else []
+        elif made is not None:
+            ours = [id for id in found if (has := self._template(id)) is not None and digest(has) == made]
+        else:
+            ours = found
+        if made is not None and len(ours) > 1:  # copies, of which nothing tells ours
+            ours = []
+        others = [id for id in found if id not in ours]
+        for id in ours:
             try:
-                self.call("fis", "delete_experiment_template", id=each["id"])
+                self.call("fis", "delete_experiment_template", id=id)
             except FaultError as error:
                 if "ResourceNotFound" not in str(error):
                     raise
+        self._made.pop((run, fault), None)
+        if others:
+            raise NotOurs(
+                f"the tags of the template that run {run} made for {fault} are on what is not known to be it, and is "
+                f"left as it is: {', '.join(others)} (aws fis delete-experiment-template --id {others[0]})"
+            )
+
+    def _template(self, id: str) -> dict[str, Any] | None:
+        """None: there is none such."""
+        try:
+            return self._told("fis", "get_experiment_template", "experimentTemplate", id=id)
+        except FaultError as error:
+            if "ResourceNotFound" not in str(error):
+                raise
+            return None
 
     def experiments(self, run: str | None = None, fault: str | None = None) -> list[dict[str, Any]]:
         """As :meth:`templates`."""
@@ -476,8 +526,10 @@ class Fis:
         if known := self._ids.get((run, fault)):
             stops.ask(known)  # before any question: an answer that hangs must not keep a fault there
         found: list[str] = []
+        every: list[str] = []
         try:
             for each in self.experiments(run, fault):
+                every.append(each["id"])
                 if (each.get("state") or {}).get("status") not in OVER:
                     stops.ask(each["id"])
                     found.append(each["id"])
@@ -496,19 +548,33 @@ class Fis:
             except ChaosError as error:
                 failed.append(error.message)
         try:
-            failed += self._foreign_left(run, fault)
+            hitting = dict.fromkeys([*every, *([known] if known else [])])
+            failed += self._foreign_left(run, fault, snapshot, list(hitting))
         except ChaosError as error:
-            failed.append(error.message)
+            failed.append(f"whom FIS hit beside our targets is not known: {error.message}")
         if failed:
             raise FaultError("; ".join(failed))
 
-    def _foreign_left(self, run: str, fault: str) -> list[str]:
-        """What FIS hit that was not asked for, and is not seen as it should be: it is named, and left alone. Known only
-        where the experiment was started."""
-        foreign = self._foreign.get((run, fault), [])
+    def _foreign_left(self, run: str, fault: str, snapshot: Mapping[str, Any], experiments: Sequence[str]) -> list[str]:
+        """What FIS hit that was not asked for, and is not seen as it should be: it is named, and left alone.
+
+        FIS says whom an experiment hit, to any process; whom it should have hit is in the snapshot (``asked``), which
+        those of ledgers of before have not. An instance that runs is seen as it should be where stopping it was all
+        that was done. Raises FaultError where FIS or EC2 does not say.
+        """
+        hit = set(self._foreign.get((run, fault), []))
+        if (asked := snapshot.get("asked")) is not None:
+            hit |= {arn for id in experiments for arns in self._resolved(id).values() for arn in arns} - set(asked)
+        foreign = sorted(hit)
         ids = [arn.rpartition("/")[2] for arn in foreign if ":instance/" in arn]
         states = self._states(ids) if ids else {}
+        more = any(snapshot.get(part) for part in ("services", "commands", "acls"))
         left = [f"{id} was hit too, and is {states.get(id, 'unknown')}" for id in ids if states.get(id) != "running"]
+        left += [
+            f"{id} was hit too, and runs; what else became of it is unknown"
+            for id in ids
+            if more and states.get(id) == "running"
+        ]
         others = [arn for arn in foreign if ":instance/" not in arn]
         return left + [f"{arn} was hit too, and what became of it is unknown" for arn in others]
 
@@ -685,21 +751,28 @@ class Fis:
 
     def left(self, run: str | None = None) -> list[str]:
         """What of ours is still there, in words: experiments that are under way, and templates."""
-        found = [
+        of_runs, by_hand = self.remaining(run)
+        return of_runs + by_hand
+
+    def remaining(self, run: str | None = None, *, but: str | None = None) -> tuple[list[str], list[str]]:
+        """The same in two parts: what is a run's, without that of the run ``but``, and what was made by hand from an
+        export. Raises ChaosError."""
+        of_runs = [
             f"the experiment {each['id']} of FIS is {each['state']['status']}"
             for each in self.experiments(run)
-            if each["state"]["status"] not in OVER
+            if each["state"]["status"] not in OVER and each["tags"][RUN] != but
         ]
+        by_hand = []
         for each in self.templates(run):
-            tags = each.get("tags") or {}
-            if is_export(tags.get(RUN, "")):
-                found.append(
+            name = each["tags"][RUN]
+            if is_export(name):
+                by_hand.append(
                     f"the template {each['id']} of FIS was made by hand from `fis export` and is no run's: delete it, "
                     f"aws fis delete-experiment-template --id {each['id']}"
                 )
-            else:
-                found.append(f"the template {each['id']} of FIS is still there")
-        return found
+            elif name != but:
+                of_runs.append(f"the template {each['id']} of FIS is still there")
+        return of_runs, by_hand
 
 
 def is_export(run: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from chaos.base.errors import ChaosError
 from chaos.base.text import plural
 from chaos.target.existing.fis import FAULT, OVER, RUN, Fis
+from chaos.target.existing.fis_template import digest
 
 PLAN, ACCEPTANCE = "plan-", "acceptance-"
 """What the names of our runs begin with that do nothing to anybody."""
@@ -33,6 +34,7 @@ def rehearsed(fis: Fis, run: str, fault: str, request: Mapping[str, Any]) -> Reh
     ``run``: in the tags, by which another machine finds what is left. Raises nothing for what AWS says or does.
     """
     expected = {name: list(each["resourceArns"]) for name, each in request["targets"].items()}
+    made = digest(request)
     count = sum(map(len, expected.values()))
     says, wrong = "", list[str]()
     try:
@@ -41,7 +43,7 @@ def rehearsed(fis: Fis, run: str, fault: str, request: Mapping[str, Any]) -> Reh
     except ChaosError as error:
         wrong.append(error.message)
     finally:
-        wrong += _left(fis, run, fault)
+        wrong += _left(fis, run, fault, made)
     if wrong:
         return Rehearsed(fault, "; ".join(wrong), False)
     return Rehearsed(fault, f"chose exactly the {plural(count, 'resource')} that it should; {says}", True)
@@ -69,11 +71,11 @@ def swept(fis: Fis, run: str | None = None) -> list[str]:
     return sorted({name for name, _ in found})
 
 
-def _left(fis: Fis, run: str, fault: str) -> list[str]:
-    """End and delete what there is of it. What could not be, in words."""
+def _left(fis: Fis, run: str, fault: str, made: str) -> list[str]:
+    """End and delete what there is of it. What could not be, in words. ``made``: the digest of its template."""
     try:
         fis.end(run, fault, {})
-        fis.drop_template(run, fault)
+        fis.drop_template(run, fault, made)
         return fis.left(run)
     except ChaosError as error:
         return [f"it may be left: {error.message}"]

@@ -10,6 +10,7 @@ import pytest
 from chaos.aws.policy import TAG
 from chaos.base.errors import FaultError
 from chaos.commands.fis import NO_ANSWER, looks
+from chaos.target.existing import fis_role
 
 THERE: Any = SimpleNamespace(
     topology=SimpleNamespace(nodes=[SimpleNamespace(name="a-data"), SimpleNamespace(name="b")])
@@ -24,6 +25,7 @@ class Fis:
     """AWS that answers at once; each question is counted. ``fails``: of these questions, with this error."""
 
     file = SimpleNamespace(account="123456789012", alarms=())
+    target = "staging"
 
     def __init__(self, *, tags: tuple[tuple[str, str], ...] = (TAG,), fails: dict[str, str] | None = None) -> None:
         self.asked: list[str] = []
@@ -60,7 +62,24 @@ class Fis:
         return []
 
 
-def seen(fis: Fis) -> dict[str, tuple[str, bool]]:
+@pytest.fixture(autouse=True)
+def role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of IAM about FIS's role; its own tests are those of test_fis.py."""
+
+    def trust(fis: Fis) -> tuple[str, bool]:
+        fis._ask("role")
+        return "it may be taken", True
+
+    def lacking(fis: Fis, *_: Any) -> list[str]:
+        fis._ask("rights")
+        return []
+
+    monkeypatch.setattr(fis_role, "trust", trust)
+    monkeypatch.setattr(fis_role, "lacking", lacking)
+    monkeypatch.setattr("chaos.aws.policy.wanted_for", lambda *_: None)
+
+
+def seen(fis: Fis) -> dict[str, tuple[str, bool | None]]:
     return {what: (says, well) for what, says, well in looks(THERE, fis)}  # type: ignore[arg-type]
 
 
@@ -82,11 +101,22 @@ def test_after_an_endpoint_that_does_not_answer_nothing_more_is_asked_of_it(word
     found = seen(fis)
     assert fis.asked == ["account", "lever"]
     assert not any(well for what, (_, well) in found.items() if what != "account")
-    assert found["left of earlier runs"][0].startswith(f"not asked: {words}") and len(found) == 7
+    assert found["left of earlier runs"][0].startswith(f"not asked: {words}") and len(found) == 9
 
 
 def test_what_is_denied_hides_nothing_else() -> None:
     fis = Fis(fails={"lever": "fis GetSafetyLever: AccessDeniedException: not authorized"})
     found = seen(fis)
     assert [what for what, (_, well) in found.items() if not well] == ["safety lever"]
-    assert fis.asked == ["account", "lever", "alarms", "instances", "instances", "instances", "agents", "left"]
+    of_instances = ["instances", "instances", "instances", "agents"]
+    assert fis.asked == ["account", "lever", "alarms", *of_instances, "role", "instances", "rights", "left"]
+
+
+def test_what_the_role_lacks_refuses_these_experiments_and_is_a_warning_for_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fis_role, "lacking", lambda *_: ["ec2:StopInstances (implicitDeny)"])
+    for kinds, well in ((["node.stop"], False), (None, None)):
+        found = {what: (says, well) for what, says, well in looks(THERE, Fis(), kinds)}  # type: ignore[arg-type]
+        says, was = found["what FIS's role may do"]
+        assert was is well and "it lacks ec2:StopInstances (implicitDeny)" in says

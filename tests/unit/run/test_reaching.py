@@ -792,18 +792,6 @@ def test_what_fis_makes_is_planned_with_whom_it_hits_and_its_price(
     assert f"{minutes} action-minutes" in str(priced(experiment, known))
 
 
-def test_a_plan_by_fis_says_how_long_a_fault_stays_where_aws_answers_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show(by_fis(tmp_path, "node.restart: {target: node c-data}"))
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "a fault stays until FIS ends it: 600 s after it began" in shown
-    scaled = FIS + "  endpoint: http://127.0.0.1:4566\n  time_scale: 10x\n"
-    show(plan(tmp_path, "  hit: {inject: {node.restart: {target: node c-data}}, for: 5s}",
-              more=f"rung: zone\nuntil: 2027-01-31\n{scaled}"))  # fmt: skip
-    assert "60 s after it began" in " ".join(capsys.readouterr().out.split())
-
-
 @pytest.mark.parametrize(
     ("fault", "says"),
     [

@@ -5,28 +5,49 @@ The endpoint, moto and boto3 are real; the lab behind them only remembers what w
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from fakes import ROOT
 from fishands import TinyLab, needs_moto
+from fisrecord import World
+from fisrecord import fault as of_kind
 from fistamper import Times, tampering
 
 from chaos.aws import policy as printed
-from chaos.base.errors import ChaosError, FaultError
+from chaos.aws.policy import ACTIONS
+from chaos.base.errors import ChaosError, FaultError, InvalidInput, NotOurs
 from chaos.base.units import Duration
-from chaos.commands.fis import ACTIONS
+from chaos.commands import preparing
+from chaos.commands import rehearsing as asked
+from chaos.commands.fis import fis_policy, fis_preflight, kinds_of, looks
+from chaos.commands.planning_on import Planned
+from chaos.definitions.existing import load_existing
 from chaos.definitions.fis import FisFile
+from chaos.definitions.steps import Scene
+from chaos.faults.fault import Fault
+from chaos.faults.kind import built
+from chaos.faults.moves import Move, Reversible
 from chaos.fis_endpoint import mirror, standing
 from chaos.fis_endpoint.clients import ACCOUNT, REGION, client
-from chaos.fis_endpoint.policy import ALLOW_ALL, parse
+from chaos.fis_endpoint.policy import ALLOW_ALL, Policy, parse, read
 from chaos.fis_endpoint.server import Server
 from chaos.fis_endpoint.standing import Standing
 from chaos.providers.fis import DELAYS, LOSES, Drafted, delays, disrupt, impair, kill_process, reboot, stop_instances
-from chaos.target.existing.fis import OVER, Fis
+from chaos.registry import PROVIDERS, load_experiment
+from chaos.run import plan, recovering_on
+from chaos.target.existing.fis import HUNG_SECONDS, OVER, Fis
+from chaos.target.existing.fis_template import digest, unlike
+from chaos.target.existing.target import ExistingTarget
 from chaos.target.labs.processes import wait_until
 
 FAULT, NODE = "f1", "c-data"
@@ -72,6 +93,11 @@ class There:
     @property
     def ec2(self) -> Any:
         return client("ec2", self.stands.moto)
+
+    @property
+    def stands_file(self) -> FisFile:
+        """What the target's file says of FIS."""
+        return FisFile.model_validate(self.stands.fis | {"longest": "12h"})
 
     def well(self) -> bool:
         states = {each.state for each in mirror.Mirror(self.lab.id, self.stands.moto).instances().values()}
@@ -324,90 +350,306 @@ def test_a_stop_is_sent_before_anything_is_asked(there: There, denied: set[str])
     assert there.well()
 
 
-LIVES: dict[str, Any] = {
-    "node.stop": stop_instances([NODE]),
-    "node.kill": kill_process([NODE], "SIGKILL"),
-    "zone.isolation": disrupt(ZONE_C, "all"),
-}
-
-
-def limited(there: There, kind: str, less: str | None = None) -> set[str]:
-    """Hold the endpoint to the runner's policy that is printed for a kind, less an action; all that it allows."""
-    actions, documents = ACTIONS[kind]
-    file = there.file
-    role = printed.Wanted("aws", REGION, ACCOUNT, "staging", file.role, actions, documents)
-    statements = printed.runner_role(role)["Statement"]
+def limited(there: There, kind: str, less: str | None = None) -> None:
+    """Hold the endpoint to the runner's policy that is printed for a kind, less an action."""
+    statements = printed.runner_role(printed.wanted_for(there.file, "staging", [kind]))["Statement"]
     kept = [{**each, "Action": [do for do in each["Action"] if do != less]} for each in statements]
-    made = parse({"Statement": [each for each in kept if each["Action"]]})
-    there.stands_in.endpoint = replace(there.stands_in.endpoint, policy=made)
-    return {do for each in statements for do in each["Action"]}
+    hold(there, parse({"Statement": [each for each in kept if each["Action"]]}))
+
+
+def hold(there: There, policy: Policy) -> None:
+    there.stands_in.endpoint = replace(there.stands_in.endpoint, policy=policy)
 
 
 @pytest.fixture
 def free(there: There) -> Iterator[There]:
     yield there
-    there.stands_in.endpoint = replace(there.stands_in.endpoint, policy=ALLOW_ALL)
+    hold(there, ALLOW_ALL)
 
 
-@pytest.mark.parametrize("kind", LIVES)
-def test_the_printed_policy_is_enough_for_a_life_from_the_look_before_to_its_undo(free: There, kind: str) -> None:
-    limited(free, kind)
-    assert free.fis.not_ready(nobody, [NODE]) == []
-    assert free.fis.agents([each.id for each in free.fis.instances(nobody, [NODE]).values()])
-    drafted = free.begin(LIVES[kind])
-    free.end(drafted)
-    assert free.well()
+def on_cluster(there: There, folder: Path) -> ExistingTarget:
+    """The target as a process of its own has it."""
+    made = recovering_on.cluster_of(load_existing(target_file(there, folder)))
+    made.run = there.run
+    return made
+
+
+def rows_of(there: ExistingTarget, kinds: list[str] | None = None) -> dict[str, tuple[str, bool | None]]:
+    """What preflight looks at → what was seen, and whether it is well."""
+    assert there.fis is not None
+    return {what: (says, well) for what, says, well in looks(there, there.fis, kinds)}
+
+
+def begun(there: ExistingTarget, fault: Fault) -> tuple[list[Reversible], list[str]]:
+    """What was about to be done, and what was said of what failed."""
+    found: list[Reversible] = []
+    assert fault.read is not None
+    try:
+        for both in fault.read(there):
+            found.append(both)
+            both.move.apply(there)
+    except FaultError as error:
+        return found, [error.message]
+    return found, []
+
+
+def undone(there: ExistingTarget, found: list[Reversible]) -> list[str]:
+    """What was said of what failed."""
+    said = []
+    for both in reversed(found):
+        assert both.inverse is not None
+        try:
+            both.inverse.apply(there)
+        except FaultError as error:
+            said.append(error.message)
+    return said
+
+
+OFFERED = re.compile(rf"\b({'|'.join(map(re.escape, ACTIONS))})\b")
+FILES = sorted(each for each in (ROOT / "experiments").rglob("*.yaml") if OFFERED.search(each.read_text()))
+SOON = {"instance-stopped.yaml", "process-killed.yaml", "subnet-disrupted.yaml"}
+NOT_SERVED: set[str] = set()
+"""Those of which FIS takes no fault."""
+
+
+def served(there: ExistingTarget, file: Path) -> dict[str, Fault]:
+    """Kind → the first fault of an experiment that FIS takes there: rights depend on the kind alone."""
+    offers, found = PROVIDERS.on(order=("fis",)), dict[str, Fault]()
+    for each in plan.faults(load_experiment(file)):
+        kind = each.params.kind
+        if kind not in ACTIONS or kind in found:
+            continue
+        scene = Scene.of(there.topology, 1, each.id, there.topology.cluster_managers[0].name)
+        with suppress(InvalidInput):
+            found[kind] = built(each.params, each.id, scene, there.wiring, offers.meant(kind))
+    return found
 
 
 @pytest.mark.parametrize(
-    "less",
+    "file",
     [
-        "fis:CreateExperimentTemplate",
-        "fis:TagResource",
-        "fis:StartExperiment",
-        "fis:StopExperiment",
-        "fis:DeleteExperimentTemplate",
-        "fis:GetExperiment",
-        "fis:ListExperimentResolvedTargets",
-        "iam:PassRole",
-        "ec2:DescribeInstances",
-        "ssm:DescribeInstanceInformation",
+        pytest.param(each, marks=() if each.name in SOON else pytest.mark.full, id=str(each.relative_to(ROOT)))
+        for each in FILES
     ],
 )
-def test_less_one_action_of_the_printed_policy_something_is_denied(free: There, less: str) -> None:
-    assert less in limited(free, "node.stop", less)
-    drafted: Drafted | None = None
-    with pytest.raises(FaultError, match="not authorized"):
-        free.fis.agents([each.id for each in free.fis.instances(nobody, [NODE]).values()])
-        drafted = free.drafted(LIVES["node.stop"])
-        free.fis.make_template(free.run, FAULT, drafted.template)
-        free.fis.start(free.run, FAULT, drafted.expected)
-        free.end(drafted)
-    free.stands_in.endpoint = replace(free.stands_in.endpoint, policy=ALLOW_ALL)
-    free.end(drafted or free.drafted(LIVES["node.stop"]))
+def test_a_shipped_experiment_has_its_faults_under_exactly_the_policy_that_is_printed_for_it(
+    free: There, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = on_cluster(free, tmp_path)
+    faults = served(there, file)
+    assert bool(faults) is (file.name not in NOT_SERVED)
+    if not faults:
+        return
+    fis_policy(tmp_path / "staging.yaml", [file])
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(json.loads(capsys.readouterr().out)["runner_role"]))
+    hold(free, read(policy))
+    assert {what: row for what, row in rows_of(there, kinds_of([file])).items() if row[1] is not True} == {}
+    for fault in faults.values():
+        found, said = begun(there, fault)
+        assert [words for words in said if file.name in SOON or "not authorized" in words] == []
+        assert undone(there, found) == []
     assert free.well()
 
 
-@pytest.mark.parametrize("what", ["tags", "actions"])
-def test_a_template_that_is_not_the_one_that_was_asked_for_is_not_taken(
-    there: There, monkeypatch: pytest.MonkeyPatch, what: str
+def again_stopped(there: There, snapshot: dict[str, Any]) -> None:
+    """As AWS leaves an instance whose start it could not bring about."""
+    there.ec2.stop_instances(InstanceIds=list(snapshot["instances"]))
+
+
+def again_cloned(there: There, snapshot: dict[str, Any]) -> None:
+    """As AWS leaves subnets whose network ACL it could not put back."""
+    World(there.lab, there.stands.moto).clone_again(snapshot)
+
+
+def again_sent(there: There, snapshot: dict[str, Any]) -> None:
+    """As a document that outlives its experiment."""
+    (ours, *_) = snapshot["commands"]
+    given = {name: [value] for name, value in ours["parameters"].items()}
+    there.on("ssm").send_command(DocumentName=ours["document"], InstanceIds=ours["instances"][:1], Parameters=given)
+
+
+LEFT: dict[str, Any] = {
+    "node.stop": again_stopped,
+    "node.kill": again_stopped,
+    "node.restart": again_stopped,
+    "zone.isolation": again_cloned,
+    "network.latency": again_sent,
+}
+"""Kind → how AWS leaves it, so that all that puts it back is asked for."""
+OF_AWS = {"iam:CreateServiceLinkedRole"}
+"""What no request of ours needs: FIS has it asked for in our name, once in the life of an account."""
+
+
+def rights(kind: str) -> set[str]:
+    wanted = printed.Wanted("aws", REGION, ACCOUNT, "staging", standing.ROLE, *ACTIONS[kind])
+    return {do for each in printed.runner_role(wanted)["Statement"] for do in each["Action"]} - OF_AWS
+
+
+LESS = [
+    (kind, do) for kind in LEFT for do in sorted(rights(kind) - (set() if kind == "node.stop" else rights("node.stop")))
+]
+
+
+@pytest.mark.parametrize(("kind", "less"), LESS)
+def test_less_each_action_of_the_printed_policy_something_is_denied(
+    free: There, kind: str, less: str, tmp_path: Path
 ) -> None:
-    """As FIS answers for a token that somebody has used for another one."""
-    drafted, call = there.drafted(stop_instances([NODE])), there.fis.call
+    """From the look before to the undo by another machine, where AWS leaves something too."""
+    there = on_cluster(free, tmp_path)
+    limited(free, kind, less)
+    said = [says for says, well in rows_of(there, [kind]).values() if well is not True]
+    fault = of_kind(kind, there)
+    found, failed = begun(there, fault)
+    said += failed + undone(on_cluster(free, tmp_path), found)
+    if len(found) == 2 and not said:
+        hold(free, ALLOW_ALL)
+        assert found[1].inverse is not None
+        LEFT[kind](free, found[1].inverse.arguments["snapshot"])
+        limited(free, kind, less)
+        said += undone(on_cluster(free, tmp_path), found)
+    hold(free, ALLOW_ALL)
+    assert undone(on_cluster(free, tmp_path), found) == [] and free.well()
+    assert [words for words in said if "not authorized" in words], said
 
-    def another(service: str, operation: str, **given: Any) -> Any:
-        answer = call(service, operation, **given)
-        if operation == "create_experiment_template":
-            made = answer["experimentTemplate"]
-            answer["experimentTemplate"] = {**made, what: {**made[what], "other": made[what][next(iter(made[what]))]}}
-        return answer
 
-    with monkeypatch.context() as patched:
-        patched.setattr(there.fis, "call", another)
-        with pytest.raises(FaultError, match="not the one that was asked for"):
-            there.fis.make_template(there.run, FAULT, drafted.template)
-    there.fis.drop_template(there.run, FAULT)
-    assert there.well()
+ROLE = standing.ROLE.rpartition("/")[2]
+TRUST = "FIS's role"
+RIGHTS = "what FIS's role may do"
+
+
+@pytest.fixture
+def iam(there: There) -> Iterator[Any]:
+    """moto's, where the role is as it was afterwards."""
+    client_ = client("iam", there.stands.moto)
+    trust = client_.get_role(RoleName=ROLE)["Role"]["AssumeRolePolicyDocument"]
+    given = client_.get_role_policy(RoleName=ROLE, PolicyName="opensearch-chaos")["PolicyDocument"]
+    yield client_
+    client_.update_assume_role_policy(RoleName=ROLE, PolicyDocument=json.dumps(trust))
+    client_.put_role_policy(RoleName=ROLE, PolicyName="opensearch-chaos", PolicyDocument=json.dumps(given))
+
+
+def less_of_the_role(iam: Any, *less: str) -> None:
+    given = iam.get_role_policy(RoleName=ROLE, PolicyName="opensearch-chaos")["PolicyDocument"]
+    for each in given["Statement"]:
+        each["Action"] = [do for do in each["Action"] if do not in less] or ["s3:GetObject"]
+    iam.put_role_policy(RoleName=ROLE, PolicyName="opensearch-chaos", PolicyDocument=json.dumps(given))
+
+
+@pytest.mark.parametrize("less", ["ec2:StopInstances", "ec2:StartInstances", "tag:GetResources"])
+def test_preflight_names_what_fis_s_role_lacks_for_what_is_to_be_made(
+    there: There, iam: Any, tmp_path: Path, less: str
+) -> None:
+    made = on_cluster(there, tmp_path)
+    less_of_the_role(iam, less)
+    says, well = rows_of(made, ["node.stop"])[RIGHTS]
+    assert well is False and f"lacks {less}" in says and "implicitDeny" in says
+    says, well = rows_of(made)[RIGHTS]
+    assert well is None and "for every fault that FIS offers it lacks" in says and less in says
+
+
+def test_what_a_role_lacks_for_other_faults_is_no_matter(there: There, iam: Any, tmp_path: Path) -> None:
+    less_of_the_role(iam, "ec2:StopInstances", "ec2:StartInstances")
+    assert rows_of(on_cluster(there, tmp_path), ["zone.isolation"])[RIGHTS][1] is True
+
+
+def test_the_tags_of_instances_are_what_the_role_s_conditions_are_judged_by(
+    there: There, iam: Any, tmp_path: Path
+) -> None:
+    given = iam.get_role_policy(RoleName=ROLE, PolicyName="opensearch-chaos")["PolicyDocument"]
+    text = json.dumps(given).replace('"allowed"', '"never"')
+    iam.put_role_policy(RoleName=ROLE, PolicyName="opensearch-chaos", PolicyDocument=text)
+    says, well = rows_of(on_cluster(there, tmp_path), ["node.stop"])[RIGHTS]
+    assert well is False and "ec2:StopInstances on instance/i-" in says
+
+
+def test_an_explicit_deny_and_a_role_that_is_not_there_are_told(there: There, iam: Any, tmp_path: Path) -> None:
+    deny = {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "ec2:Stop*", "Resource": "*"}}
+    iam.put_role_policy(RoleName=ROLE, PolicyName="deny", PolicyDocument=json.dumps(deny))
+    says, well = rows_of(on_cluster(there, tmp_path), ["node.stop"])[RIGHTS]
+    iam.delete_role_policy(RoleName=ROLE, PolicyName="deny")
+    assert well is False and "ec2:StopInstances" in says and "(explicitDeny)" in says
+    missing = on_cluster(there, tmp_path)
+    assert missing.fis is not None
+    missing.fis.file = missing.fis.file.model_copy(update={"role": f"{standing.ROLE}-of-nobody"})
+    rows = rows_of(missing, ["node.stop"])
+    for what in (TRUST, RIGHTS):
+        assert rows[what][1] is False and "NoSuchEntity" in rows[what][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "well", "words"),
+    [
+        (("fis.amazonaws.com", "ec2.amazonaws.com"), False, "does not let fis.amazonaws.com take it"),
+        (("sts:AssumeRole", "sts:TagSession"), False, "does not let fis.amazonaws.com take it"),
+        (('"Allow"', '"Deny"'), False, "denies it"),
+        ((f'"aws:SourceAccount": "{ACCOUNT}"', '"aws:SourceAccount": "210987654321"'), False, "for experiments of"),
+        ((f"fis:{REGION}", "fis:us-east-1"), False, "for experiments of"),
+        (("aws:SourceAccount", "aws:PrincipalOrgID"), None, "on a condition that is not judged here"),
+    ],
+)
+def test_whether_fis_may_take_the_role_is_looked_at(
+    there: There, iam: Any, tmp_path: Path, change: tuple[str, str], well: bool | None, words: str
+) -> None:
+    text = json.dumps(iam.get_role(RoleName=ROLE)["Role"]["AssumeRolePolicyDocument"])
+    assert change[0] in text
+    iam.update_assume_role_policy(RoleName=ROLE, PolicyDocument=text.replace(*change))
+    seen = rows_of(on_cluster(there, tmp_path))[TRUST]
+    assert seen[1] is well and words in seen[0]
+
+
+@pytest.mark.parametrize(("less", "what"), [("iam:GetRole", TRUST), ("iam:SimulatePrincipalPolicy", RIGHTS)])
+def test_a_role_that_may_not_be_looked_at_is_a_warning_and_no_ok(
+    free: There,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    less: str,
+    what: str,
+) -> None:
+    monkeypatch.setattr("chaos.commands.fis.mapped_on", lambda paths, there: [])  # it asks the cluster
+    file = target_file(free, tmp_path)
+    limited(free, "node.stop", less)
+    with pytest.raises(typer.Exit) as ended:
+        fis_preflight(file)
+    output = capsys.readouterr().out
+    (line,) = [each for each in output.splitlines() if what + ":" in each]
+    assert line.split()[0] == "WARNING" and "not looked at, so it is not known" in line and "not authorized" in line
+    assert ended.value.exit_code == 0 and output.splitlines()[-1] == "preflight: nothing refuses it, and 1 warning"
+    limited(free, "node.stop")
+    with pytest.raises(typer.Exit):
+        fis_preflight(file)
+    assert capsys.readouterr().out.splitlines()[-1] == "preflight: OK"
+
+
+def test_an_instance_without_the_tag_that_the_printed_roles_need_is_refused_by_name(
+    there: There, tmp_path: Path
+) -> None:
+    made, what = on_cluster(there, tmp_path), "tags of instances"
+    (id,) = [each.id for each in there.fis.instances(nobody, [NODE]).values()]
+    assert rows_of(made)[what] == ("all have the tag chaos = allowed that the printed roles need", True)
+    there.ec2.delete_tags(Resources=[id], Tags=[{"Key": "chaos"}])
+    assert rows_of(made)[what] == (f"{id} of {NODE} has not the tag chaos = allowed that the printed roles need", False)
+    there.ec2.create_tags(Resources=[id], Tags=[{"Key": "chaos", "Value": "denied"}])
+    assert rows_of(made)[what][1] is False
+    there.ec2.create_tags(Resources=[id], Tags=[{"Key": "chaos", "Value": "allowed"}])
+    assert rows_of(made)[what][1] is True
+
+
+@pytest.mark.parametrize(("hangs", "before"), [("GetCallerIdentity", 0), ("GetSafetyLever", 1), ("DescribeAlarms", 2)])
+def test_an_endpoint_that_hangs_costs_one_timeout_whatever_else_is_to_be_looked_at(
+    there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str, before: int
+) -> None:
+    monkeypatch.setattr("chaos.aws.clients.READ_TIMEOUT", 0.3)
+    made = on_cluster(there, tmp_path)
+    assert made.fis is not None
+    made.fis = Fis(made.fis.file, "staging", attempts=1)
+    there.times.seen.clear()
+    there.times.what, there.times.operations, there.times.left = "hang", frozenset({hangs}), 1000
+    rows = list(rows_of(made).values())
+    assert [well for _, well in rows] == [True] * before + [False] * (len(rows) - before)
+    assert all(says.startswith("not asked: ") for says, _ in rows[before + 1 :])
+    assert there.times.seen.count(hangs) == 1 and there.times.seen[-1] == hangs, "nothing more is asked"
 
 
 def test_what_is_made_from_an_export_is_named_with_the_way_out(there: There) -> None:
@@ -417,6 +659,297 @@ def test_what_is_made_from_an_export_is_named_with_the_way_out(there: There) -> 
     assert "made by hand from `fis export`" in says and "aws fis delete-experiment-template --id EXT" in says
     there.fis.drop_template("export-0badcafe", FAULT)
     assert there.well()
+
+
+def target_file(there: There, folder: Path) -> Path:
+    """The target's file, of a cluster that nobody can ask."""
+    nodes = {node.name: {"zone": node.zone, "roles": list(node.roles)} for node in there.lab.topology.nodes}
+    written = {
+        "apiVersion": "opensearch-chaos/v1",
+        "kind": "existing",
+        "name": "staging",
+        "endpoints": ["http://127.0.0.1:9"],
+        "identity": {"cluster_uuid": "c" * 22, "cluster_name": "shop"},
+        "opensearch": there.lab.topology.version,
+        "zones": {"names": {zone: zone for zone in there.lab.topology.zones}},
+        "nodes": nodes,
+        "fis": there.stands.fis | {"longest": "12h"},
+    }
+    file = folder / "staging.yaml"
+    file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in written.items()))
+    return file
+
+
+@pytest.fixture
+def by_hand(there: There) -> Iterator[str]:
+    """The id of a template that a person made from an export."""
+    drafted = there.drafted(stop_instances([NODE]))
+    there.fis.make_template("export-0badcafe", FAULT, drafted.template)
+    (made,) = there.fis.templates("export-0badcafe")
+    yield str(made["id"])
+    there.fis.drop_template("export-0badcafe", FAULT)
+    assert there.well()
+
+
+def plan_on(there: There, folder: Path, experiment: str) -> Planned:
+    """A plan that neither the cluster nor its file refuses."""
+    target = load_existing(target_file(there, folder))
+    made = load_experiment(ROOT / "experiments" / experiment)
+    nothing: Any = None
+    return Planned(made, target, nothing, [], [], [], "node", [], (), 1, date(2026, 1, 1))
+
+
+@pytest.mark.parametrize("fis", [False, True], ids=["plan --on", "plan --fis"])
+def test_a_plan_is_refused_by_a_template_made_from_an_export_with_the_way_out(
+    there: There, by_hand: str, tmp_path: Path, fis: bool
+) -> None:
+    (made,) = asked.looked([plan_on(there, tmp_path, "fis/instance-stopped.yaml")])
+    if fis:
+        made = asked.rehearsed(made)
+    ((where, row),) = made.refused
+    assert (where, row.sign.value) == ("AWS FIS", "blocks") and made.rehearsed == ()
+    assert f"aws fis delete-experiment-template --id {by_hand}" in row.says and "`fis export`" in row.says
+
+
+def test_a_plan_says_what_a_dead_run_left_and_is_not_kept_by_it_where_no_fault_is_by_fis(
+    there: There, tmp_path: Path
+) -> None:
+    drafted = there.drafted(stop_instances([NODE]))
+    there.fis.make_template(there.run, FAULT, drafted.template)
+    mine, other = (plan_on(there, tmp_path, name) for name in ("fis/instance-stopped.yaml", "standby/paused-node.yaml"))
+    made, free = asked.looked([mine, other])
+    assert [row.what for _, row in made.refused] == ["left of earlier runs"]
+    assert "recover --on" in made.refused[0][1].remedy
+    assert free.refused == []
+    there.end(drafted)
+    (now,) = asked.looked([mine])
+    assert now.refused == [] and now.notes == (asked.hung(there.stands_file),) == made.notes and free.notes == ()
+
+
+def test_a_plan_says_that_aws_does_not_say_and_asks_each_question_once(there: There, tmp_path: Path) -> None:
+    there.times.seen.clear()
+    there.times.what, there.times.operations, there.times.left = "throttle", frozenset({"ListExperiments"}), 1000
+    (made,) = asked.looked([plan_on(there, tmp_path, "fis/instance-stopped.yaml")])
+    assert made.refused == [] and "does not say what of ours is left" in made.notes[-1]
+    assert there.times.seen.count("ListExperiments") == 1
+
+
+def test_recover_names_a_template_made_from_an_export_and_never_says_that_nothing_is_left(
+    there: There, by_hand: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recovering_on, "recover_on", lambda file, says: (0, []))  # the notes are undone
+    file = target_file(there, tmp_path)
+    assert recovered(file, capsys) == (
+        0,
+        "not ours to delete, and no run begins while it is there: "
+        f"the template {by_hand} of FIS was made by hand from `fis export` and is no run's: delete it, "
+        f"aws fis delete-experiment-template --id {by_hand} 0 moves undone",
+    )
+    assert [each["id"] for each in there.fis.templates()] == [by_hand]
+
+
+def test_recover_is_dirty_where_a_run_s_template_is_left_or_aws_does_not_say(
+    there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recovering_on, "recover_on", lambda file, says: (0, []))
+    file, drafted = target_file(there, tmp_path), there.drafted(stop_instances([NODE]))
+    there.fis.make_template(there.run, FAULT, drafted.template)
+    code, output = recovered(file, capsys)
+    assert code == 6 and "could not: the template EXT" in output and "nothing is left behind" not in output
+    monkeypatch.setattr(recovering_on, "_holder", lambda cluster, index: there.run)  # a run that has begun since
+    assert recovered(file, capsys) == (0, "nothing is left behind")
+    there.end(drafted)
+    there.times.what, there.times.operations, there.times.left = "deny", frozenset({"ListExperiments"}), 1000
+    code, output = recovered(file, capsys)
+    assert code == 6 and "AWS does not say whether anything of ours is left" in output
+    there.times.left = 0
+    assert recovered(file, capsys) == (0, "nothing is left behind")
+
+
+def test_how_long_a_fault_may_last_while_aws_answers_nothing_is_said_in_plans_and_docs(there: There) -> None:
+    seconds = 2 * (5 * (5 + 30) + 1 + 2 + 4 + 8)
+    assert seconds == HUNG_SECONDS == 380
+    lasting = there.stands_file.lasting
+    says = asked.hung(there.stands_file)
+    assert f"may last {seconds} s past its phase" in says and f"ends it {lasting:.0f} s after its start" in says
+    assert f"{seconds} s past its phase" in (ROOT / "docs" / "fis.md").read_text()
+
+
+def recovered(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code and the words of `recover --on`, in one line."""
+    with pytest.raises(typer.Exit) as ended:
+        preparing.recover(file)
+    return ended.value.exit_code, " ".join(capsys.readouterr().out.split())
+
+
+def changed(there: There, *nodes: str) -> str:
+    """Somebody adds the instances of these nodes to the targets of the run's template; its id."""
+    (made,) = there.fis.templates(there.run)
+    held = there.on("fis").get_experiment_template(id=made["id"])["experimentTemplate"]
+    more = [each.arn for each in there.fis.instances(nobody, nodes).values()]
+    targets = {name: {**each, "resourceArns": [*each["resourceArns"], *more]} for name, each in held["targets"].items()}
+    there.on("fis").update_experiment_template(id=made["id"], targets=targets)
+    return str(made["id"])
+
+
+def written_down(move: Move | None) -> Move:
+    """As another process reads it in a ledger or in the notes."""
+    assert move is not None
+    return Move.from_json(json.loads(json.dumps(move.to_json())))
+
+
+def of_stop(there: There, folder: Path, kind: str = "node.stop") -> tuple[ExistingTarget, list[Reversible]]:
+    made = on_cluster(there, folder)
+    fault = of_kind(kind, made)
+    assert fault.read is not None
+    return made, list(fault.read(made))
+
+
+@pytest.mark.parametrize("kind", ["node.stop", "node.kill"])
+def test_whom_somebody_added_to_the_targets_is_known_to_the_keeper_and_to_recover(
+    there: There, tmp_path: Path, kind: str
+) -> None:
+    made, (template, start) = of_stop(there, tmp_path, kind)
+    template.move.apply(made)
+    others = sorted({node.name for node in there.lab.topology.nodes} - set(made_nodes(there, start)))
+    foreign = there.fis.instances(nobody, others[:1])[others[0]]
+    changed(there, others[0])
+    with pytest.raises(FaultError, match="FIS chose other targets"):
+        start.move.apply(made)
+    if kind == "node.stop":  # FIS starts it again; then it is as if FIS had not
+        written_down(start.inverse).apply(on_cluster(there, tmp_path))
+        there.fis.call("ec2", "stop_instances", InstanceIds=[foreign.id])
+        says = f"{foreign.id} was hit too, and is stop"
+    else:
+        says = f"{foreign.id} was hit too, and runs; what else became of it is unknown"
+    for _ in range(2):  # the keeper, and recover after it: neither has seen the run
+        with pytest.raises(FaultError, match=says):
+            written_down(start.inverse).apply(on_cluster(there, tmp_path))
+    there.fis.call("ec2", "start_instances", InstanceIds=[foreign.id])
+    there.lab.start_node(others[0])
+    there.fis.drop_template(there.run, start.move.arguments["id"])
+    assert there.well()
+
+
+def made_nodes(there: There, start: Reversible) -> list[str]:
+    """The nodes whose instances a start is to hit."""
+    arns = {arn for each in start.move.arguments["expected"].values() for arn in each}
+    every = [node.name for node in there.lab.topology.nodes]
+    return [node for node, each in there.fis.instances(nobody, every).items() if each.arn in arns]
+
+
+def test_where_fis_does_not_say_whom_it_hit_an_undo_is_not_clean(there: There, tmp_path: Path) -> None:
+    made, moves = of_stop(there, tmp_path)
+    for each in moves:
+        each.move.apply(made)
+    there.times.what, there.times.operations, there.times.left = (
+        "deny",
+        frozenset({"ListExperimentResolvedTargets"}),
+        1000,
+    )
+    with pytest.raises(FaultError, match="whom FIS hit beside our targets is not known"):
+        written_down(moves[1].inverse).apply(on_cluster(there, tmp_path))
+    before = {name: value for name, value in moves[1].inverse.arguments["snapshot"].items() if name != "asked"}  # type: ignore[union-attr]
+    on_cluster(there, tmp_path).fis.end(there.run, "f1", before)  # type: ignore[union-attr]
+    there.times.left = 0
+    assert undone(on_cluster(there, tmp_path), moves) == [] and there.well()
+
+
+def test_a_template_that_a_token_brings_back_changed_is_refused_left_and_named(there: There, tmp_path: Path) -> None:
+    made, (template, _) = of_stop(there, tmp_path)
+    template.move.apply(made)
+    id = changed(there, "b-data")
+    again = on_cluster(there, tmp_path)
+    with pytest.raises(FaultError, match=f"answered with the template {id}, which is not what was asked for: targets"):
+        template.move.apply(again)
+    with pytest.raises(NotOurs, match=f"left as it is: {id} .aws fis delete-experiment-template --id {id}"):
+        written_down(template.inverse).apply(again)
+    assert [each["id"] for each in there.fis.templates()] == [id]
+    assert template.inverse is not None
+    template.inverse.apply(made)  # by whom FIS told its id it is known
+    assert there.well()
+
+
+def copied(there: There, **changes: Any) -> str:
+    """Somebody makes a template with the tags of the run's; its id."""
+    (made,) = there.fis.templates(there.run)
+    held = there.on("fis").get_experiment_template(id=made["id"])["experimentTemplate"]
+    parts = ("description", "stopConditions", "targets", "actions", "roleArn", "tags")
+    given = {part: held[part] for part in parts} | changes
+    answer = there.on("fis").create_experiment_template(clientToken=f"copy-{next(NUMBERS)}", **given)
+    return str(answer["experimentTemplate"]["id"])
+
+
+def test_an_undo_deletes_only_the_template_that_the_run_made_and_names_others_with_its_tags(
+    there: There, tmp_path: Path
+) -> None:
+    made, (template, _) = of_stop(there, tmp_path)
+    template.move.apply(made)
+    theirs = copied(there)
+    with pytest.raises(NotOurs, match=theirs):  # here FIS told the id of ours
+        written_down(template.inverse).apply(made)
+    assert [each["id"] for each in there.fis.templates()] == [theirs]
+    there.fis.call("fis", "delete_experiment_template", id=theirs)
+    assert there.well()
+
+
+def test_elsewhere_a_template_is_known_by_its_content_and_a_copy_cannot_be_told_from_it(
+    there: There, tmp_path: Path
+) -> None:
+    there.run = f"{there.run}-elsewhere"
+    made, (template, _) = of_stop(there, tmp_path)
+    template.move.apply(made)
+    (ours,) = [each["id"] for each in there.fis.templates(there.run)]
+    other = {"wait": {"actionId": "aws:fis:wait", "parameters": {"duration": "PT2M"}}}
+    theirs = copied(there, actions=other, targets={})
+    with pytest.raises(NotOurs, match=theirs):
+        written_down(template.inverse).apply(on_cluster(there, tmp_path))
+    assert [each["id"] for each in there.fis.templates()] == [theirs]
+    there.fis.call("fis", "delete_experiment_template", id=theirs)
+    there.run = f"{there.run}-again"
+    made, (template, _) = of_stop(there, tmp_path)
+    template.move.apply(made)
+    (ours,) = [each["id"] for each in there.fis.templates(there.run)]
+    copy = copied(there)
+    with pytest.raises(NotOurs, match=f"{ours}, {copy}|{copy}, {ours}"):
+        written_down(template.inverse).apply(on_cluster(there, tmp_path))
+    assert {each["id"] for each in there.fis.templates()} == {ours, copy}
+    old = written_down(template.inverse)
+    del old.arguments["made"]  # of a ledger of before
+    old.apply(on_cluster(there, tmp_path))
+    assert there.well()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda each: each, []),
+        (lambda each: {**each, "actions": {"wait": {"actionId": "aws:fis:wait", "startAfter": []}}}, ["actions.wait"]),
+        (lambda each: {**each, "targets": {}}, ["targets.nodes"]),
+        (lambda each: {**each, "roleArn": "arn:aws:iam::1:role/other"}, ["roleArn"]),
+        (lambda each: {**each, "stopConditions": []}, ["stopConditions"]),
+        (lambda each: {**each, "tags": {"run": "r2"}}, ["tags.run"]),
+        (lambda each: {**each, "tags": {"run": "r1", "aws:of": "theirs"}}, []),
+    ],
+)
+def test_in_what_a_template_is_not_what_was_asked_for(change: Any, says: list[str]) -> None:
+    wait = {"actionId": "aws:fis:wait", "parameters": {"duration": "PT120S"}, "startAfter": ["a", "b"]}
+    nodes = {"resourceType": "aws:ec2:instance", "resourceArns": ["arn:1", "arn:2"], "selectionMode": "ALL"}
+    asked_for = {
+        "targets": {"nodes": nodes},
+        "actions": {"wait": {**wait, "targets": {}}},
+        "roleArn": "arn:aws:iam::1:role/ours",
+        "stopConditions": [{"source": "none"}],
+        "tags": {"run": "r1"},
+    }
+    spelled = {"actionId": "aws:fis:wait", "parameters": {"duration": "PT2M"}, "startAfter": ["b", "a"]}
+    got = {
+        **asked_for,
+        "actions": {"wait": spelled},
+        "targets": {"nodes": {**nodes, "resourceArns": ["arn:2", "arn:1"], "filters": []}},
+    }
+    assert unlike(asked_for, change(got)) == says
+    assert (digest(asked_for) == digest(change(got))) is not any(each[:7] in ("actions", "targets") for each in says)
 
 
 def test_another_machine_sends_the_stop_once_it_knows_the_id(there: There) -> None:

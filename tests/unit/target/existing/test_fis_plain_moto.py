@@ -53,6 +53,17 @@ def there(tmp_path: Path) -> Iterator[There]:
         yield There(lab, Fis(file, "staging"), moto.url)
 
 
+def test_a_token_that_brings_back_another_template_is_no_template_of_ours(there: There) -> None:
+    """moto answers a token that it knows with what it made before, whatever is asked for now."""
+    fis, lab = there.fis, there.lab
+    theirs: Drafted = stop_instances(["b-data"])(fis.file, fis, lab)
+    fis.make_template(RUN, FAULT, theirs.template)
+    mine: Drafted = stop_instances([NODE])(fis.file, fis, lab)
+    with pytest.raises(FaultError, match=r"which is not what was asked for: targets\.nodes-0"):
+        Fis(fis.file, "staging").make_template(RUN, FAULT, mine.template)
+    fis.drop_template(RUN, FAULT)
+
+
 @pytest.mark.parametrize("draft", [stop_instances([NODE]), disrupt(["c-cm", "c-data"], "all")], ids=["stop", "disrupt"])
 def test_what_plain_moto_completes_is_no_fault_and_nothing_is_left(there: There, draft: Any) -> None:
     fis, lab = there.fis, there.lab
