@@ -25,9 +25,8 @@ from pathlib import Path
 from holding_cost import idle, used
 
 from chaos.definitions import load_topology
-from chaos.observe.foreign import PERIOD_SECONDS
 from chaos.opensearch.administration import create_index
-from chaos.opensearch.foreign import COUNTERS, counted, not_of
+from chaos.opensearch.foreign import COUNTERS, PERIOD_SECONDS, counted, not_of
 from chaos.opensearch.views import await_green
 from chaos.run.options import new_lab_id
 from chaos.target.labs import provisioning

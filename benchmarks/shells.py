@@ -24,7 +24,7 @@ import psutil
 
 from chaos.base.paths import ProcessIdentity
 from chaos.history import EventWriter
-from chaos.observe.ends import Ends
+from chaos.instruments.process_exits import Exits
 from chaos.provision.unprivileged import NODE_UID
 from chaos.target.labs import processes
 from chaos.target.labs.base import Resident
@@ -110,7 +110,7 @@ def _watch(folder: Path, number: int) -> float:
     ]
     lab: Any = OnlyProcesses(folder, found)
     with EventWriter(folder / "events.jsonl") as events:
-        watch = Ends(lab, events, folder, lambda fact: None)
+        watch = Exits(lab, events, folder, lambda fact: None)
         watch.start()
         before = time.process_time()
         time.sleep(WATCHED_SECONDS)

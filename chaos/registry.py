@@ -2,7 +2,8 @@
 
 Ours come first, and then what other installed packages bring (:mod:`chaos.base.plugins`).
 
-``python -m chaos.registry`` writes what is published of them: the JSON Schemas and docs/reference.md.
+``python -m chaos.registry`` writes what is published of them: the JSON Schemas, docs/reference.md and
+docs/instruments.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, cast
 
 from chaos import providers
 from chaos.base import operations
-from chaos.checks import catalogue
+from chaos.checks import catalogue, instruments
 from chaos.checks.check import Rests, Scope
 from chaos.definitions import loading, reference, schema
 from chaos.definitions.actions import ACTIONS
@@ -66,6 +67,8 @@ def main() -> None:
         print(path)
     reference.FILE.write_text(reference.markdown(GRAMMAR))
     print(reference.FILE)
+    instruments.FILE.write_text(instruments.markdown())
+    print(instruments.FILE)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 
 from chaos.base.errors import InvalidInput
 
-GROUPS = ("kinds", "providers", "checks", "workloads", "targets")
+GROUPS = ("kinds", "providers", "checks", "workloads", "targets", "instruments")
 """What can be brought."""
 OURS = "opensearch-chaos"
 API = "opensearch_chaos.api"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
@@ -12,13 +13,13 @@ from chaos.checks import (
     failovers,
     good,
     headroom,
+    instruments,
     ladder,
     latency,
     movement,
     outage,
     recovered,
     regained,
-    slis,
     writes,
 )
 from chaos.checks.check import Check, Rests, Scope
@@ -45,7 +46,8 @@ OURS: tuple[ModuleType, ...] = (
 
 
 def discover() -> dict[str, Check]:
-    """Metric → check, those of the load's operations first and without the operation (``good``).
+    """Metric → check, those of the load's operations first and without the operation (``good``). Instruments' own come
+    after those of this room.
 
     Raises InvalidInput for what a package brings and that is no check, or whose metric is there already.
     """
@@ -57,6 +59,7 @@ def discover() -> dict[str, Check]:
                 remedy="name an instance of chaos.checks.check.Check",
             )
         found.append(brought)
+    found += instruments.checks()
     of_operations = [check for check in found if check.scope is Scope.OPERATION]
     others = [check for check in found if check.scope is not Scope.OPERATION]
     named = [*of_operations, *others]
@@ -64,28 +67,37 @@ def discover() -> dict[str, Check]:
     return {check.metric: check for check in named}
 
 
-CHECKS: Mapping[str, Check] = discover()
+@functools.cache
+def checks() -> Mapping[str, Check]:
+    """:func:`discover`, once: when they are first asked for, since instruments are made of words of this room."""
+    return discover()
+
+
+def __getattr__(name: str) -> Mapping[str, Check]:
+    if name == "CHECKS":
+        return checks()
+    raise AttributeError(name)
 
 
 def metrics(operations: Iterable[str]) -> Iterator[tuple[str, str | None, Check]]:
     """Each metric as an expectation names it, the operation that it is of (None: of no one), its check."""
-    of_operations = [check for check in CHECKS.values() if check.scope is Scope.OPERATION]
+    of_operations = [check for check in checks().values() if check.scope is Scope.OPERATION]
     yield from ((f"{op}.{check.metric}", op, check) for op in operations for check in of_operations)
-    yield from ((metric, None, check) for metric, check in CHECKS.items() if check.scope is not Scope.OPERATION)
+    yield from ((metric, None, check) for metric, check in checks().items() if check.scope is not Scope.OPERATION)
 
 
 def of(metric: str) -> Check | None:
     """The check of a metric as an expectation names it; None for one that nobody here knows.
 
-    Which operations there are is up to workloads: any may stand before a metric that is of one. Which SLIs there are is
-    up to experiments: their checks are made here, and in no list.
+    Which operations there are is up to workloads: any may stand before a metric that is of one. What an
+    instrument is asked may be up to experiments (SLIs): such checks are made when they are asked for, and in no list.
     """
-    if (own := slis.check_of(metric)) is not None:
+    if (own := instruments.check_of(metric)) is not None:
         return own
-    check = CHECKS.get(metric)
+    check = checks().get(metric)
     if check is not None:
         return None if check.scope is Scope.OPERATION else check
-    check = CHECKS.get(metric.partition(".")[2])
+    check = checks().get(metric.partition(".")[2])
     return check if check is not None and check.scope is Scope.OPERATION else None
 
 
@@ -108,4 +120,4 @@ def group_of(metric: str) -> str | None:
 
 def of_scope(scope: Scope) -> Iterable[str]:
     """The metrics of a scope."""
-    return (metric for metric, check in CHECKS.items() if check.scope is scope)
+    return (metric for metric, check in checks().items() if check.scope is scope)

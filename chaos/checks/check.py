@@ -49,8 +49,9 @@ class Check:
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
     machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
     controllers are part of the run. ``foresee``: what the plan does not give it, in words and with the number that is
-    needed. ``meaning``: what it stands for, in a sentence or two. ``promise``: a count that every run which measures it
-    wants to be 0, whether a line of ``expect`` says so or not (:mod:`.defaults`).
+    needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: names of remedies of ``meanings.yaml``,
+    first things first. ``promise``: a count that every run which measures it wants to be 0, whether a line of
+    ``expect`` says so or not (:mod:`.defaults`).
     """
 
     metric: str
@@ -66,4 +67,5 @@ class Check:
     of_controllers: bool = False
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
+    helps: tuple[str, ...] = ()
     promise: bool = False

@@ -1,4 +1,4 @@
-"""Can this machine decide the objectives? From the echo beside the nodes (:mod:`chaos.observe.echo`).
+"""Can this machine decide the objectives? From the echo beside the nodes (:mod:`chaos.instruments.echo`).
 
 The echo needs next to no time of its own: what it took is what the machine took. Of an objective is said, before the
 first phase and with the load on:
@@ -29,6 +29,7 @@ import numpy as np
 from chaos.base import text
 from chaos.checks import starved, usable
 from chaos.checks.record import SECOND, Record, Span
+from chaos.history.writer import ECHO
 
 LIMITS_MS = (50, 100, 250, 500, 1000)
 """Columns of the table: how many took no longer."""
@@ -136,7 +137,7 @@ def says(echoes: Echoes, objectives: Mapping[str, float], seen: Seen = NOTHING) 
 
 def table(record: Record) -> dict[str, Any] | None:
     """What was said before the first phase, and what the echo took in each; None where none was asked."""
-    lines: Sequence[Mapping[str, Any]] = record.echo
+    lines: Sequence[Mapping[str, Any]] = record.lines(ECHO)
     said = record.first("machine.decides")
     if not lines and said is None:
         return None
@@ -175,7 +176,7 @@ def _kept(record: Record, said: Mapping[str, Any] | None) -> str | None:
 
 def _broken(record: Record, span: Span, objectives: Mapping[str, float]) -> list[str]:
     """Why the machine did not decide the objectives in a phase; what a fault did to answers is no reason."""
-    heard = Echoes.of(record.echo, span.start // SECOND * SECOND, span.end)
+    heard = Echoes.of(record.lines(ECHO), span.start // SECOND * SECOND, span.end)
     seen = Seen.of(record, span.start, span.end)
     found = []
     if heard.asked >= FEWEST and any(decides(heard, objective) == "no" for objective in objectives.values()):

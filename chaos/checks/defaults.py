@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.checks import catalogue, ends, wrong
+from chaos.checks import catalogue, wrong
 from chaos.checks.check import Check, Scope
 from chaos.checks.data.operations import planned
 from chaos.checks.measure import Measure, Verdict, judge
@@ -46,7 +46,7 @@ def expectations(record: Record) -> tuple[Expected, ...]:
     named = {expectation.metric for expectation in record.expectations}
     return tuple(
         _expected(metric)
-        for metric, check in catalogue.CHECKS.items()
+        for metric, check in catalogue.checks().items()
         if check.promise and metric not in named and _measured(record, metric, check)
     )
 
@@ -72,7 +72,7 @@ def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
     writes = any(models.writes(name, given) for name, given in models.operations(load).items())
     return tuple(
         metric
-        for metric, check in catalogue.CHECKS.items()
+        for metric, check in catalogue.checks().items()
         if check.promise
         and metric not in named
         and (any(load.get(name) for name in check.needs) if check.needs else writes or metric not in WRITTEN)
@@ -106,22 +106,7 @@ def _acknowledged(record: Record) -> int:
 
 def misses(record: Record, metric: str, measure: Measure) -> bool:
     """Whether a value breaks what every run promises of this metric, whatever a line allows."""
-    check = catalogue.CHECKS.get(metric)
+    check = catalogue.checks().get(metric)
     if record.rules < RULES or check is None or not check.promise or measure.value is None:
         return False
     return judge(measure, PROMISED, 0.0) is not Verdict.PASS
-
-
-def processes(record: Record) -> tuple[Measure, Verdict] | None:
-    """How many processes ended unasked; None where they were not watched, or by earlier rules."""
-    if record.rules < RULES or not record.plan.get("watched"):
-        return None
-    ended: list[dict[str, Any]] = ends.table(record)
-    by_themselves, gaps = ends.weaknesses(record), ends.gaps(record)
-    if by_themselves:
-        return Measure(float(len(ended)), "count", "; ".join(by_themselves)), Verdict.FAIL
-    if gaps:
-        return Measure.missing("count", "; ".join(gap.says for gap in gaps)), Verdict.INCONCLUSIVE
-    if ended:
-        return Measure.missing("count", "; ".join(end["says"] for end in ended)), Verdict.INCONCLUSIVE
-    return Measure(0.0, "count", "no process ended that was not asked to"), Verdict.PASS

@@ -12,13 +12,13 @@ Under rules 2, for runs whose plan says that it is recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from chaos.base import text
 from chaos.checks import evidence
 from chaos.checks.evidence import Gap
 from chaos.checks.record import SECOND, Record
 from chaos.history import disks
+from chaos.history.events import DisksBlocked, DisksFree, DisksWatched
 
 DUE = "disks_watched"
 EXISTING = "existing"
@@ -70,22 +70,22 @@ def _exists(record: Record) -> bool:
 
 def _short(record: Record) -> Iterator[tuple[int, str]]:
     """The first time that each disk had too little room: since when that may be so (ns), and words."""
-    first = record.first(disks.WATCHED)
-    samples = record.of_kind(disks.FREE)
-    for place in (first or {}).get("places") or ():
-        since, path = int((first or {})["t"]), str(place["path"])
+    first = next(iter(record.seen(DisksWatched)), None)
+    samples = record.seen(DisksFree)
+    for place in () if first is None else first.places or ():
+        since, path = 0 if first is None else first.t, str(place["path"])
         for event in samples:
-            left = (event.get("free") or {}).get(path)
+            left = (event.free or {}).get(path)
             if left is not None and int(left) < int(place["need"]):
-                since = max(since, int(event.get("since") or 0))  # more looks are taken than are written down
-                at = (int(event["t"]) - record.origin) / SECOND
+                since = max(since, int(event.since or 0))  # more looks are taken than are written down
+                at = (event.t - record.origin) / SECOND
                 says = disks.sentence(place, int(left))
                 yield since, f"{says[:1].upper()}{says[1:]} (seen {at:.1f} s into the run)"
                 break
-            since = int(event["t"])
+            since = event.t
 
 
-def _unexplained(record: Record) -> list[tuple[int, dict[str, Any]]]:
+def _unexplained(record: Record) -> list[tuple[int, DisksBlocked]]:
     """Each block of the load's index that no fault of ours explains: since when that may be so (ns), and its event."""
     faults = [
         fault
@@ -93,13 +93,13 @@ def _unexplained(record: Record) -> list[tuple[int, dict[str, Any]]]:
         if fault.kind.startswith(FILLS) or any(name in fault.says.lower() for name in NAMES)
     ]
     return [
-        (int(event["since"]), event)
-        for event in record.of_kind(disks.BLOCKED)
-        if event.get("blocked") is True and not any(fault.command <= int(event["t"]) for fault in faults)
+        (int(event.since), event)
+        for event in record.seen(DisksBlocked)
+        if event.blocked is True and not any(fault.command <= event.t for fault in faults)
     ]
 
 
-def _on_lab(record: Record, event: dict[str, Any]) -> str:
+def _on_lab(record: Record, event: DisksBlocked) -> str:
     own = (record.plan.get("topology") or {}).get("disks")
     why = (
         "the disks that the topology gives its nodes are too small for this load" if own else "this machine's disk was"
@@ -111,6 +111,6 @@ def _on_lab(record: Record, event: dict[str, Any]) -> str:
     )
 
 
-def _when(record: Record, event: dict[str, Any]) -> str:
-    a, b = (text.seconds(record.since_start(int(event[key])) or 0.0) for key in ("since", "t"))
+def _when(record: Record, event: DisksBlocked) -> str:
+    a, b = (text.seconds(record.since_start(int(at)) or 0.0) for at in (event.since, event.t))
     return f"between {a} and {b} of the run"

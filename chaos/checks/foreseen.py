@@ -18,7 +18,7 @@ from chaos.definitions.experiment import Experiment, Phase
 
 NONE = Length(0.0, 0.0)
 LOOK = 1.0
-"""Seconds between two looks at the cluster (:mod:`chaos.observe.sampler`)."""
+"""Seconds between two looks at the cluster (:mod:`chaos.instruments.sampler`)."""
 
 
 def notes(experiment: Experiment) -> list[str]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.paths import write_json
-from chaos.checks import catalogue
+from chaos.checks import catalogue, instruments
 from chaos.checks.models import FindingsFile, MadeBy
 from chaos.history.seal import Look
 
 FILE = "findings.json"
-ROOMS = ("chaos.base", "chaos.history", "chaos.checks")
+ROOMS = ("chaos.base", "chaos.history", "chaos.checks", "chaos.instruments")
 """The rooms on which a verdict rests."""
 ALSO = ("chaos.definitions.slis", "chaos.opensearch.routing")
 """What the checks use of other rooms."""
@@ -39,7 +39,8 @@ def _sources() -> Iterator[Path]:
     for name in ROOMS:
         (folder,) = importlib.util.find_spec(name).submodule_search_locations  # type: ignore[union-attr, misc]
         yield from Path(folder).rglob("*.py")
-    brought = {check.measure.__module__ for check in catalogue.CHECKS.values()}
+    brought = {check.measure.__module__ for check in catalogue.checks().values()}
+    brought |= {each.observe.__module__ for each in instruments.every()}
     for name in (*ALSO, *(each for each in brought if not each.startswith(ROOMS))):
         if (spec := importlib.util.find_spec(name)) is not None and spec.origin is not None:
             yield Path(spec.origin)

@@ -16,6 +16,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks.record import SECOND, Record, Span
+from chaos.history.events import ClusterStatus, FaultUndo
 
 WORSE = ("yellow", "red")
 SINCE = 2
@@ -88,8 +89,8 @@ def could_not_come(record: Record, span: Span) -> str | None:
     """Why a condition that was not met says nothing of the cluster, in words; None: it says that it was not green."""
     if (why := _kept_out(record, span)) is not None:
         return f"{why} all the time"
-    green = [event for event in record.of_kind("cluster.status") if int(event["t"]) <= span.end]
-    if green and green[-1].get("status") == "green" and (why := unnoticed(record, span)):
+    green = [event for event in record.seen(ClusterStatus) if event.t <= span.end]
+    if green and green[-1].status == "green" and (why := unnoticed(record, span)):
         return f"the cluster was green at the end, and {why}"
     return None
 
@@ -104,7 +105,7 @@ def _kept_out(record: Record, span: Span) -> str | None:
 
 
 def _undone(record: Record, fault: str, end: int) -> bool:
-    return any(event.get("fault") == fault and int(event["t"]) <= end for event in record.of_kind("fault.undo"))
+    return any(event.fault == fault and event.t <= end for event in record.seen(FaultUndo))
 
 
 def _words(record: Record, fault: str) -> str:

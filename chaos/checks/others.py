@@ -8,19 +8,20 @@ from __future__ import annotations
 from chaos.checks.evidence import Gap, Spoils
 from chaos.checks.record import Record
 from chaos.history import others
+from chaos.history.events import OthersIndex
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
     """Spoils what depends on time: how soon the cluster was well. What is said about our own documents stands."""
     return tuple(
         Gap(
-            f"{_upper(others.sentence(event))} while it was {event.get('status')}: whether it would have recovered "
+            f"{_upper(others.sentence(event.keys()))} while it was {event.status}: whether it would have recovered "
             "nobody knows",
-            int(event["t"]),
+            event.t,
             Spoils.TIME,
         )
-        for event in record.of_kind(others.INDEX)
-        if event.get("status") != "green"
+        for event in record.seen(OthersIndex)
+        if event.status != "green"
     )
 
 

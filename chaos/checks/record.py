@@ -11,10 +11,10 @@ import bisect
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ import pandas as pd
 
 from chaos.checks.arrivals import SECOND, UNANSWERED, Arrivals, Bools, Compact, Floats, Ints, per_window
 from chaos.history import during, models
+from chaos.history.events import Event
 from chaos.history.models import Plan
 from chaos.history.reader import OUTCOMES as NAMES
 from chaos.history.reader import PhaseSpan
@@ -46,6 +47,7 @@ __all__ = [
     "windows",
 ]
 
+E = TypeVar("E", bound=Event)
 OUTCOMES = {name: code for code, name in enumerate(NAMES)}
 TRIGGERS = ("fault.command", "action.command", "fault.undo", during.BEGUN)
 """Events by which the experiment itself changes something, or lets others do so."""
@@ -148,9 +150,7 @@ class Record:
         self.probes: list[dict[str, Any]] = list(getattr(history, "probes", ()))
         self.stale: list[dict[str, Any]] = list(getattr(history, "stale", ()))
         self.wrong: list[dict[str, Any]] = list(getattr(history, "wrong", ()))
-        self.echo: list[dict[str, Any]] = list(getattr(history, "echo", ()))
-        self.slis: list[dict[str, Any]] = list(getattr(history, "slis", ()))
-        self.foreign: list[dict[str, Any]] = list(getattr(history, "foreign", ()))
+        self._lines: Callable[[str], list[dict[str, Any]]] = getattr(history, "lines", lambda name: [])
         self.recorded_rules = int(getattr(history, "recorded_rules", self.rules))
         """Those under which it was recorded: what a run leaves follows from them, whatever it is judged by."""
         self.seal: Look | None = getattr(history, "seal", None)
@@ -195,6 +195,10 @@ class Record:
         self.clients, self.nodes = tuple(names["client"]), tuple(names["node"])
         return {name: Arrivals.joined(some) for name, some in parts.items()}
 
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The events of a file of its own in ``history/``, by time; empty where there is none."""
+        return self._lines(name)
+
     # -- events ---------------------------------------------------------------------------------
 
     @cached_property
@@ -209,6 +213,10 @@ class Record:
         """The events of these kinds in their order."""
         several = [self._by_kind.get(kind, []) for kind in dict.fromkeys(kinds)]
         return [event for _, event in heapq.merge(*several, key=lambda item: item[0])]
+
+    def seen(self, kind: type[E]) -> list[E]:
+        """The events of a class of the catalogue in their order (:mod:`chaos.history.events`)."""
+        return [kind.read(event) for event in self.of_kind(kind.kind)]
 
     def first(self, *kinds: str) -> dict[str, Any] | None:
         return next(iter(self.of_kind(*kinds)), None)

@@ -16,6 +16,7 @@ from chaos.checks.movement import longest_blind
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.words import Words
+from chaos.history.events import ClusterStatus
 
 
 def measure(record: Record, span: Span) -> Measure:
@@ -30,20 +31,20 @@ def measure(record: Record, span: Span) -> Measure:
 
 def since(record: Record, start: int, end: int, what: str) -> Measure:
     """Seconds from ``start`` to the end of the last non-green stretch before ``end`` (both ns)."""
-    statuses = record.of_kind("cluster.status")
-    before = [event for event in statuses if int(event["t"]) <= start]
-    after = [event for event in statuses if start < int(event["t"]) < end]
+    statuses = record.seen(ClusterStatus)
+    before = [event for event in statuses if event.t <= start]
+    after = [event for event in statuses if start < event.t < end]
     if not before and not after:
         return Measure.missing("seconds", "the cluster's status is not in the history")
-    green = bool(before) and before[-1].get("status") == "green"
+    green = bool(before) and before[-1].status == "green"
     over = start
-    trail = [{"at": record.since_start(start), "status": before[-1].get("status") if before else "unknown"}]
+    trail = [{"at": record.since_start(start), "status": before[-1].status if before else "unknown"}]
     for event in after:
-        now = event.get("status") == "green"
+        now = event.status == "green"
         if now and not green:
-            over = int(event["t"])
+            over = event.t
         green = now
-        trail.append({"at": record.since_start(int(event["t"])), "status": event.get("status")})
+        trail.append({"at": record.since_start(event.t), "status": event.status})
     evidence = {"statuses": trail, "from": what}
     if green:
         return Measure((over - start) / SECOND, "seconds", f"green, counted from: {what}", evidence=evidence)

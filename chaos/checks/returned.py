@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.checks.record import Record
+from chaos.history.events import Recovery
 
 KINDS = ("none", "operations", "files reused", "full copy")
 
@@ -39,26 +40,26 @@ def kind(of: str, bytes_total: int, bytes_reused: int, bytes_copied: int, operat
 def table(record: Record) -> list[dict[str, Any]]:
     """Every recovery that was recorded, by shard, node and time; sizes in bytes."""
     rows = []
-    for event in record.of_kind("cluster.recovery"):
-        total, reused, copied = (int(event.get(f"bytes_{name}") or 0) for name in ("total", "reused", "copied"))
-        operations = int(event.get("operations") or 0)
-        node = str(event.get("node"))
+    for event in record.seen(Recovery):
+        total, reused, copied = (int(size or 0) for size in (event.bytes_total, event.bytes_reused, event.bytes_copied))
+        operations = int(event.operations or 0)
+        node = str(event.node)
         rows.append(
             {
-                "index": str(event.get("index")),
-                "shard": int(event.get("shard") or 0),
+                "index": str(event.index),
+                "shard": int(event.shard or 0),
                 "node": node,
                 "zone": record.zone_of.get(node),
-                "kind": kind(str(event.get("type")), total, reused, copied, operations),
-                "type": str(event.get("type")),
-                "source": event.get("source"),
+                "kind": kind(str(event.type), total, reused, copied, operations),
+                "type": str(event.type),
+                "source": event.source,
                 "bytes_total": total,
                 "bytes_reused": reused,
                 "bytes_copied": copied,
                 "operations": operations,
-                "seconds": float(event.get("seconds") or 0.0),
-                "shard_bytes": event.get("shard_bytes"),
-                "at": record.since_start(int(event["t"])),
+                "seconds": float(event.seconds or 0.0),
+                "shard_bytes": event.shard_bytes,
+                "at": record.since_start(event.t),
             }
         )
     rows.sort(key=lambda row: (str(row["index"]), row["shard"], str(row["node"]), row["at"]))

@@ -39,7 +39,7 @@ from chaos.checks.record import SECOND, Record
 
 DRIVER, RUNNER = "the load driver", "the runner"
 LATE_LOOK_MS = 100.0
-"""As of the runner's own beat (:mod:`chaos.observe.ticks`): threads of one interpreter take turns."""
+"""As of the runner's own beat (:mod:`chaos.base.ticks`): threads of one interpreter take turns."""
 LATE_NS = 50_000_000
 """How late a beat or a sign of life may be (ns): as late as the driver may be with an arrival."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from chaos.checks import latency
 from chaos.checks.record import SECOND, Record
+from chaos.history.events import ActionCommand, ActionDone
 
 AROUND = 10
 """Seconds before a change and after it."""
@@ -49,11 +50,9 @@ def _changes(record: Record) -> list[tuple[int, str]]:
         change = int(event["t"]), f"weights {shared}"
         version = int(event.get("version") or 0)
         seen[version] = min(change, seen.get(version, change))
-    own = {
-        e.get("action"): str(e.get("says")) for e in record.of_kind("action.command") if e["action_kind"] == "weights"
-    }
-    done = [e for e in record.of_kind("action.done") if e.get("ok") and e.get("action") in own]
-    return [*seen.values(), *((int(e["t"]), own[e["action"]]) for e in done if not seen)]
+    own = {each.action: str(each.says) for each in record.seen(ActionCommand) if each.action_kind == "weights"}
+    done = [each for each in record.seen(ActionDone) if each.ok and each.action in own]
+    return [*seen.values(), *((each.t, own[each.action]) for each in done if not seen)]
 
 
 def _around(record: Record, op: str, start: int, end: int) -> dict[str, Any]:

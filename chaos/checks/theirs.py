@@ -1,7 +1,7 @@
 """On a cluster that exists: what is this suite's own, and what happened to the team's traffic while it ran.
 
-Figures of others' searches and indexing are those of :mod:`.foreign`; what a Prometheus said, of every SLI that the
-experiment names. Neither judges anything here.
+Figures of others' searches and indexing are those of the table ``foreign``; what a Prometheus said, of the table
+``slis``. Neither judges anything here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.base import text
-from chaos.checks.foreign import AFTER, BEFORE, WARM_UP
 from chaos.checks.record import Record
+
+BEFORE, WARM_UP, AFTER = "before the load", "warm-up", "after the phases"
+"""Rows of the table ``foreign`` beside those of the phases."""
 
 OTHER = 1.2
 """How many times what it was before a figure must be, or the other way round, to be told with its phase."""
@@ -21,21 +23,6 @@ def own(record: Record) -> dict[str, Any]:
     """The documents of the run's own index, as they were read back; those that were prepared where none were read."""
     prepared = ((record.plan.get("experiment") or {}).get("load") or {}).get("documents")
     return {"documents": (record.readback or {}).get("documents") or prepared}
-
-
-def slis(record: Record) -> dict[str, dict[str, float]]:
-    """Of each SLI the mean of its values by phase; a phase without a value is left out."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for each in record.slis:
-        place = record.place(int(each["t"]))
-        if each.get("value") is not None and place is not None:
-            found.setdefault(str(each.get("name")), {}).setdefault(record.spans[place].name, []).append(
-                float(each["value"])
-            )
-    return {
-        name: {phase: round(sum(values) / len(values), 6) for phase, values in by_phase.items()}
-        for name, by_phase in found.items()
-    }
 
 
 def whose(tables: Mapping[str, Any]) -> str:

@@ -25,23 +25,19 @@ from chaos.checks import (
     availability,
     cancelled,
     catalogue,
-    configuration,
     coverage,
     data,
     dated,
     deciding,
     defaults,
-    disks,
-    domain,
     during,
-    ends,
     enough,
     evidence,
-    foreign,
     forgiving,
     good,
     gravity,
     headroom,
+    instruments,
     ladder,
     latency,
     leaving,
@@ -50,7 +46,6 @@ from chaos.checks import (
     noticed,
     others,
     outage,
-    passages,
     projection,
     recovered,
     refused,
@@ -63,7 +58,6 @@ from chaos.checks import (
     strangers,
     summary,
     swaps,
-    theirs,
     validity,
     within,
     writes,
@@ -73,6 +67,7 @@ from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.models import FaultItem, FindingItem, FindingsFile, RulesItem, ValidityItem
 from chaos.checks.reasons import Cause, Outcome, Reason, ordered
 from chaos.checks.record import SECOND, Expected, HistoryLike, Record, Span
+from chaos.history import events
 from chaos.history.reader import History
 
 FINDINGS_VERSION = 1
@@ -238,14 +233,9 @@ def _evaluate(record: Record) -> Findings:
     faults = evidence.faults(record)
     conditions = validity.conditions(record)
     gathered: dict[Cause, tuple[evidence.Gap, ...]] = {
-        Cause.PROCESS: ends.gaps(record),
-        Cause.DISK: disks.gaps(record),
-        Cause.SETTINGS: (
-            *configuration.gaps(record),
-            *others.gaps(record),
-            *passages.gaps(record),
-            *cancelled.gaps(record),
-        ),
+        Cause.PROCESS: (),
+        Cause.DISK: (),
+        Cause.SETTINGS: (*others.gaps(record), *cancelled.gaps(record)),
         Cause.FAULT: tuple(gap for fault in faults for gap in fault.gaps),
         Cause.STEP: (*during.gaps(record), *evidence.step_gaps(record)),
         Cause.NEVER_GOOD: evidence.vacuous_operations(record),
@@ -254,6 +244,9 @@ def _evaluate(record: Record) -> Findings:
         Cause.PUSHED: leaving.gaps(record),
         Cause.INSTRUMENT: tuple(validity.gaps(conditions)),
     }
+    for instrument in reversed(instruments.every()):  # what each saw stands before what is concluded from elsewhere
+        for cause, found in instrument.gaps.items():
+            gathered[cause] = (*found(record), *gathered.get(cause, ()))
     gaps = [*(gap for some in gathered.values() for gap in some), *strangers.gaps(record)]
     findings, broken = _findings(record, gaps)
     excused = any(gap.excuses("documents.unexpected") for gap in gaps)
@@ -261,8 +254,12 @@ def _evaluate(record: Record) -> Findings:
         *sealed.reasons(record),
         *_run_reasons(record),
         *(Reason(Outcome.ERROR, Cause.CHECK_BROKEN, says) for says in broken),
-        *(Reason(Outcome.WEAKNESS, Cause.PROCESS, says) for says in ends.weaknesses(record)),
-        *(Reason(Outcome.WEAKNESS, Cause.DISK, says) for says in disks.weaknesses(record, _missed(findings))),
+        *(
+            Reason(Outcome.WEAKNESS, instrument.weakness, says)
+            for instrument in instruments.every()
+            if instrument.weaknesses is not None
+            for says in instrument.weaknesses(record, _missed(findings))
+        ),
         *(  # by rules 2 a finding of its own
             Reason(Outcome.WEAKNESS, Cause.DOCUMENTS, f"Documents that should not be there: {says}")
             for says in (data.violations(record) if not excused and record.rules < defaults.RULES else ())
@@ -328,32 +325,36 @@ def _missed(findings: list[Finding]) -> list[str | None]:
 
 def _run_reasons(record: Record) -> list[Reason]:
     reasons = []
-    end = record.first("run.end")
+    end = _end(record)
     if end is None and (nowhere := sealed.no_end(record)) is not None:
         reasons += nowhere
     elif end is None:
         where = record.spans[-1].name if record.spans else None
         place = f"in the phase {where}" if where else "before the first phase"
         reasons.append(Reason(Outcome.ERROR, Cause.RUNNER_DIED, f"The runner died {place}; the history ends there"))
-    elif end.get("reason") == "error":
+    elif end.reason == "error":
         reasons.append(Reason(Outcome.ERROR, Cause.RUNNER_DIED, "The runner ended with an error"))
-    for event in record.of_kind("error"):
-        reasons.insert(0, Reason(Outcome.ERROR, Cause.ERROR, str(event.get("says") or "an error without a message")))
+    for error in record.seen(events.Error):
+        reasons.insert(0, Reason(Outcome.ERROR, Cause.ERROR, str(error.says or "an error without a message")))
     reasons += [Reason(Outcome.ERROR, Cause.REFUSED, says) for says in refused.reasons(record)]
-    for event in record.of_kind("guard.tripped"):
-        says = f"The guard {event.get('guard')} tripped: {event.get('says')}"
+    for guard in record.seen(events.GuardTripped):
+        says = f"The guard {guard.guard} tripped: {guard.says}"
         reasons.append(Reason(Outcome.ABORTED, Cause.GUARD, says))
-    for event in record.of_kind("abort"):
-        reasons.append(Reason(Outcome.ABORTED, Cause.ABORTED, str(event.get("says") or "aborted")))
-    if end is not None and end.get("reason") == "aborted":
+    for abort in record.seen(events.Abort):
+        reasons.append(Reason(Outcome.ABORTED, Cause.ABORTED, str(abort.says or "aborted")))
+    if end is not None and end.reason == "aborted":
         reasons.append(Reason(Outcome.ABORTED, Cause.ABORTED, "The run was aborted"))
     return reasons
 
 
 def _end_of(record: Record) -> str | None:
     """How the run ended, as the runner says; None when it never did."""
-    end = record.first("run.end")
-    return None if end is None else str(end.get("reason"))
+    end = _end(record)
+    return None if end is None else str(end.reason)
+
+
+def _end(record: Record) -> events.RunEnd | None:
+    return next(iter(record.seen(events.RunEnd)), None)
 
 
 def _clean(record: Record) -> bool | None:
@@ -435,7 +436,7 @@ def _findings(record: Record, gaps: list[evidence.Gap]) -> tuple[list[Finding], 
                 )
             )
         findings += _counted(group)
-    findings += _processes(record)
+    findings += _promised(record)
     findings += [replace(item, id=unique(item.id)) for item in _conditions_met(record, gaps)]
     return findings, broken
 
@@ -480,16 +481,18 @@ def _known(record: Record, expectation: Expected, measure: Measure) -> Known:
     return Known(shown, judge(measure, comparison, value), broken)
 
 
-def _processes(record: Record) -> list[Finding]:
-    """The finding about processes that ended unasked; none where they were not watched."""
-    found = defaults.processes(record)
-    if found is None:
-        return []
-    measure, verdict = found
+def _promised(record: Record) -> list[Finding]:
+    """The findings of what instruments promise; none where it was not observed."""
+    promises = [each.promise for each in instruments.every() if each.promise is not None]
+    found = ((promise.metric, promise.measure(record)) for promise in promises)
+    return [item for metric, seen in found if seen is not None for item in _kept(metric, *seen)]
+
+
+def _kept(metric: str, measure: Measure, verdict: Verdict) -> list[Finding]:
     finding = Finding(
-        id=defaults.PROCESS,
-        title=f"{defaults.PROCESS} = 0",
-        metric=defaults.PROCESS,
+        id=metric,
+        title=f"{metric} = 0",
+        metric=metric,
         op=None,
         phase=None,
         target="= 0",
@@ -629,8 +632,8 @@ def _counted(group: list[Finding]) -> list[Finding]:
 
 def _looked(record: Record, span: Span) -> float:
     """For how many seconds at the end of a phase faults were looked at once more before their undo."""
-    ends = [event for event in record.of_kind("phase.end") if event.get("phase") == span.name]
-    return float(ends[-1].get("looked") or 0.0) if ends else 0.0
+    ends = [event for event in record.seen(events.PhaseEnd) if event.phase == span.name]
+    return float(ends[-1].looked or 0.0) if ends else 0.0
 
 
 def _unless(judged: Judged, why: str | None) -> Judged:
@@ -757,16 +760,10 @@ def _tables(record: Record) -> dict[str, Any]:
     tables["data"] = data.tables(record)
     if asked := coverage.table(record):
         tables["coverage"] = asked
-    if ended := ends.table(record):
-        tables["ends"] = ended
     if waited := during.table(record):
         tables["during"] = waited
-    if others := foreign.table(record):
-        tables["foreign"] = others | {"own": theirs.own(record)}
-    if said_of_slis := theirs.slis(record):
-        tables["slis"] = said_of_slis
-    if said := domain.table(record):
-        tables["domain"] = said
+    for instrument in instruments.every():
+        tables |= {name: found for name, table in instrument.tables.items() if (found := table(record))}
     return tables
 
 
@@ -823,7 +820,7 @@ def _fault_json(record: Record, fault: evidence.FaultRecord) -> FaultItem:
 
 def _run_json(record: Record) -> dict[str, Any]:
     experiment = record.plan.get("experiment") or {}
-    end = record.first("run.end")
+    end = _end(record)
     return {
         "name": record.plan.get("run"),
         "experiment": experiment.get("name"),
@@ -835,27 +832,27 @@ def _run_json(record: Record) -> dict[str, Any]:
             op.name: {"within": op.good_within, "in_file": (experiment.get("good_in_file") or {}).get(op.name)}
             for op in record.operations
         },
-        "ended": end.get("reason") if end else None,
+        "ended": end.reason if end else None,
         "seconds": record.since_start(record.last_seen),
     }
 
 
 def _abort_json(record: Record) -> dict[str, Any] | None:
     """The abort as it was measured: seconds from the stop being asked for until the moves of all were taken back."""
-    event = next(reversed(record.of_kind("abort.undone")), None)
+    event = next(reversed(record.seen(events.AbortUndone)), None)
     if event is None:
         return None
-    seconds, complete = float(event["seconds"]), event.get("complete", True) is True
-    ceased = record.first("load.ceased")
+    seconds, complete = float(event.seconds), event.complete in (True, None)
+    ceased = next(iter(record.seen(events.LoadCeased)), None)
     return {
-        "asked": record.since_start(int(event["asked"])),
-        "guard": next((str(each.get("guard")) for each in record.of_kind("guard.tripped")), None),
-        "faults": [str(fault) for fault in event.get("faults") or []],
+        "asked": record.since_start(int(event.asked)),
+        "guard": next((str(each.guard) for each in record.seen(events.GuardTripped)), None),
+        "faults": [str(fault) for fault in event.faults or []],
         "seconds": seconds,
-        "proven": event.get("proven") is True,
-        "proven_seconds": event.get("proven_seconds"),
-        **({"actions": int(event["actions"])} if "actions" in event else {}),
-        **({"load_seconds": (int(ceased["t"]) - int(event["asked"])) / 1e9} if ceased is not None else {}),
+        "proven": event.proven is True,
+        "proven_seconds": event.proven_seconds,
+        **({"actions": int(event.actions)} if event.actions is not None else {}),
+        **({"load_seconds": (ceased.t - int(event.asked)) / 1e9} if ceased is not None else {}),
         "goal": ABORT_GOAL_SECONDS,
         "complete": complete,
         "within": complete and seconds <= ABORT_GOAL_SECONDS,

@@ -179,9 +179,9 @@ def _of_its_own(made: Planned) -> Iterator[str]:
 
 def _controllers(experiment: Experiment, controller: Controller) -> str:
     """What they may do by themselves, at any time, and what takes it back."""
-    from chaos.run import controllers
+    from chaos.opensearch import canaries
 
-    names, every = controllers.canaries(experiment.topology), controller.rotate_every
+    names, every = canaries.canaries(experiment.topology), controller.rotate_every
     may = [
         f"set weights so that another zone stands by{f' (every {words(float(every))})' if every else ''}",
         "decommission a zone that is not well, one at most, and take it in again",
@@ -195,7 +195,7 @@ def _controllers(experiment: Experiment, controller: Controller) -> str:
         "every node some small questions a second, and writes to "
         f"{plural(len(names), 'hidden index', 'hidden indices')} of their own "
         f"({', '.join(f'`{name}`' for name in names)}; "
-        f"{plural(controllers.COPIES * len(names), 'copy', 'copies')} of shards). {does}. Taken back by: {back}."
+        f"{plural(canaries.COPIES * len(names), 'copy', 'copies')} of shards). {does}. Taken back by: {back}."
     )
 
 
@@ -248,7 +248,8 @@ def _signed(row: Row) -> str:
 
 
 def _undone(made: Planned) -> Iterator[str]:
-    from chaos.run import controllers, keeper, recovering_on
+    from chaos.history import controllers
+    from chaos.run import keeper, recovering_on
 
     yield "## How it is undone, and how soon"
     yield ""

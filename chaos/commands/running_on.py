@@ -249,7 +249,7 @@ def busy(every: Sequence[Planned]) -> list[tuple[str, Row]]:
     rows += on_target.refused_beside(cluster)
     if controlled := [each for each in every if each.experiment.controller is not None]:
         rows += on_target.refused_canaries(cluster, controlled[0].experiment.topology)
-    rows += on_target.refused_foreign(made.target)
+    rows += on_target.refused_instruments(made.target)
     offers = reaching.offers_on(PROVIDERS, made.target.written)
     for each in every:
         there = ExistingTarget(each.target, each.experiment.topology)

@@ -11,7 +11,9 @@ from chaos.base.errors import ChaosError, FaultError
 from chaos.definitions.actions import ActionParams, Decommission, ExcludeVotes, IncludeVotes, Recommission, Weights
 from chaos.definitions.selectors import resolve_nodes
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import Events, Move, Reversible, is_open
+from chaos.faults.moves import Move, Reversible, is_open
+from chaos.history.events import ActionCommand, ActionDone
+from chaos.history.writer import Events
 from chaos.opensearch import administration
 from chaos.opensearch.views import elected
 from chaos.target.protocol import Lab
@@ -55,7 +57,7 @@ def reversible(action: ActionParams, lab: Lab, earlier: Sequence[Entry] = ()) ->
 
 def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Events) -> bool:
     """Carry an action out and say how it went. True when it came through."""
-    events.write("action.command", action=id, action_kind=action.kind, says=action.describe())
+    ActionCommand(action=id, action_kind=action.kind, says=action.describe()).write(events)
     try:
         both = reversible(action, lab, ledger.standing())
         (entry,) = ledger.intend(id, [both])
@@ -67,7 +69,7 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
             raise
         ledger.answered([entry])
     except ChaosError as error:
-        events.write("action.done", action=id, ok=False, says=str(error))
+        ActionDone(action=id, ok=False, says=str(error)).write(events)
         return False
     if (ended := ENDS.get(type(action))) is not None:
         for earlier in ledger.standing():
@@ -75,5 +77,5 @@ def perform(id: str, action: ActionParams, lab: Lab, ledger: Ledger, events: Eve
                 ledger.note(earlier, "undone")
     elif both.inverse is None:
         ledger.note(entry, "undone")
-    events.write("action.done", action=id, ok=True, says=f"{action.describe()}: done")
+    ActionDone(action=id, ok=True, says=f"{action.describe()}: done").write(events)
     return True

@@ -36,9 +36,24 @@ from chaos.faults.holding import (
     told,
 )
 from chaos.faults.ledger import Entry, Ledger
-from chaos.faults.moves import CLUSTER, Events, Move, Reversible, apply_moves, said
+from chaos.faults.moves import CLUSTER, Move, Reversible, apply_moves, said
 from chaos.faults.patience import patiently
 from chaos.faults.pulsing import Pulsing
+from chaos.history.events import (
+    LEFT_OUT,
+    Event,
+    FaultApplied,
+    FaultCommand,
+    FaultEvidence,
+    FaultFailed,
+    FaultGone,
+    FaultInEffect,
+    FaultLook,
+    FaultUndo,
+    FaultUndone,
+    Note,
+)
+from chaos.history.writer import Events
 from chaos.target.protocol import Lab
 
 STOPPED_SECONDS = 5.0
@@ -135,9 +150,9 @@ class Lifecycle:
             self._command(active)
         failures = _each(lambda active: self._make(active), actives)
         for active, failed in zip(actives, failures, strict=True):
-            self._events.write("fault.applied", fault=active.fault.id)
+            FaultApplied(fault=active.fault.id).write(self._events)
             if failed:
-                self._events.write("fault.failed", fault=active.fault.id, stage="inject", says="; ".join(failed))
+                FaultFailed(fault=active.fault.id, stage="inject", says="; ".join(failed)).write(self._events)
         for active, failed in zip(actives, failures, strict=True):
             if failed:
                 self.undo(*(each.fault.id for each in actives))
@@ -193,9 +208,7 @@ class Lifecycle:
     def _command(self, active: Active) -> None:
         """``held``: it is to be looked at again right before its undo, so that a look that is missing is noticed."""
         fault = active.fault
-        more: dict[str, Any] = {"silences": list(fault.silences)} if fault.silences else {}
-        self._events.write(
-            "fault.command",
+        FaultCommand(
             fault=fault.id,
             fault_kind=fault.kind,
             says=fault.says,
@@ -207,8 +220,8 @@ class Lifecycle:
             links=[list(link) for link in fault.links],
             pulses=active.pulses,
             held=active.evidence.holds and not active.pulses,
-            **more,
-        )
+            silences=list(fault.silences) if fault.silences else LEFT_OUT,
+        ).write(self._events)
 
     def _make(self, active: Active) -> list[str]:
         moves = [entry.move for entry in active.entries]
@@ -239,7 +252,7 @@ class Lifecycle:
             look = replace(look, says=f"{look.says}; before it was made: {active.before.says}")
         self._look(fault, "effect", look, proven)
         if proven:
-            self._events.write("fault.in_effect", t=since, fault=fault.id)
+            FaultInEffect(fault=fault.id).write(self._events, t=since)
         if proven and evidence.holds and pulse is None:
             active.holding = Holding(evidence, since, recorded=since)
             active.holding.saw(look, since)
@@ -272,7 +285,7 @@ class Lifecycle:
             for active in actives:
                 active.undoing = True
         for active in actives:
-            self._note("fault.undo", fault=active.fault.id)
+            self._note(FaultUndo(fault=active.fault.id))
         calm = _each(lambda active: self._tried(active, self._still), actives)
         self._take_back(actives)
         with self._lock:
@@ -349,7 +362,7 @@ class Lifecycle:
         """``fault.look``: a look in between that proved it; ``t`` is when it began."""
         assert active.holding is not None
         active.holding.recorded = t
-        self._note("fault.look", t=t, fault=active.fault.id, proven=True, says=look.says)
+        self._note(FaultLook(fault=active.fault.id, proven=True, says=look.says), t=t)
 
     def _hint(self, actives: Sequence[Active], hosts: Sequence[str]) -> set[str]:
         """What the proxies of these hosts say: the ids of faults that they do not show. The faults on links are told
@@ -400,7 +413,7 @@ class Lifecycle:
                     self._glance(active, active.fault.id in odd)
             except Exception as error:  # looks that end without a word would be taken for calm
                 if not failed:
-                    self._note("note", says=f"the looks at faults that hold failed: {said(error)}")
+                    self._note(Note(says=f"the looks at faults that hold failed: {said(error)}"))
                 failed = True
 
     def _glance(self, active: Active, odd: bool) -> None:
@@ -426,7 +439,7 @@ class Lifecycle:
         try:
             return step(active)
         except Exception as error:  # whatever it is, the others must be tried
-            self._note("fault.failed", fault=active.fault.id, stage="undo", says=f"{type(error).__name__}: {error}")
+            self._note(FaultFailed(fault=active.fault.id, stage="undo", says=f"{type(error).__name__}: {error}"))
             return False
 
     def _still(self, active: Active) -> bool:
@@ -456,12 +469,12 @@ class Lifecycle:
                 if failure is not None:
                     next(each for each in actives if each.fault.id == entry.fault).problems.append(failure)
             if last:
-                self._note("fault.undone", fault=entry.fault)
+                self._note(FaultUndone(fault=entry.fault))
 
         undo_entries(self._lab, self._ledger, [e for each in actives for e in reversed(each.entries)], done)
         for active in actives:
             if active.problems:
-                self._note("fault.failed", fault=active.fault.id, stage="undo", says="; ".join(active.problems))
+                self._note(FaultFailed(fault=active.fault.id, stage="undo", says="; ".join(active.problems)))
 
     def _prove_gone(self, active: Active) -> bool:
         try:
@@ -476,12 +489,12 @@ class Lifecycle:
             self._look(active.fault, "gone", look)
         gone = look.proven and not active.problems
         if gone:
-            self._note("fault.gone", t=since, fault=active.fault.id)
+            self._note(FaultGone(fault=active.fault.id), t=since)
         return gone
 
-    def _note(self, kind: str, *, t: int | None = None, **fields: Any) -> None:
+    def _note(self, event: Event, *, t: int | None = None) -> None:
         with suppress(OSError):
-            self._events.write(kind, t=t, **fields)
+            event.write(self._events, t=t)
 
     def _until(self, look: Callable[[Lab], Look], deadline: float, after_stop: float) -> tuple[Look, int]:
         """The proving look, or the last one, and when it began (monotonic ns): the effect was there by then.
@@ -505,15 +518,14 @@ class Lifecycle:
         return patiently(question, self._stopped, after_stop) or NOT_AWAITED
 
     def _look(self, fault: Fault, stage: str, look: Look, proven: bool | None = None, **more: Any) -> None:
-        self._events.write(
-            "fault.evidence",
+        FaultEvidence(
             fault=fault.id,
             stage=stage,
             proven=look.proven if proven is None else proven,
             says=look.says,
             probes=[probe.to_json() for probe in look.probes],
             **more,
-        )
+        ).write(self._events)
 
 
 def _window(verdict: Verdict) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from chaos.base.errors import ChaosError, FaultError, InvalidInput, Unanswered
 from chaos.base.logs import LOG
@@ -112,12 +112,6 @@ def known(name: str) -> Operation:
             f"nobody here can make the move {name}", remedy="use the version, and the providers, that wrote it down"
         )
     return _OPERATIONS[name]
-
-
-class Events(Protocol):
-    """Where what happens is written: :class:`chaos.history.EventWriter`."""
-
-    def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int: ...
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from chaos.faults.evidence import Evidence, Look, Probe
 from chaos.faults.fault import Fault, Pulse
 from chaos.faults.holding import Holding
 from chaos.faults.ledger import Entry
-from chaos.faults.moves import Events, Move, apply_moves
+from chaos.faults.moves import Move, apply_moves
 from chaos.faults.patience import patiently
+from chaos.history.events import FaultPulse
+from chaos.history.writer import Events
 from chaos.target.protocol import Lab
 
 LONG_SECONDS = 10.0
@@ -106,4 +108,4 @@ class Pulsing:
 
     def _note(self, state: str, number: int, **fields: Any) -> None:
         with suppress(OSError):
-            self._events.write("fault.pulse", fault=self._fault.id, state=state, number=number, **fields)
+            FaultPulse(fault=self._fault.id, state=state, number=number, **fields).write(self._events)

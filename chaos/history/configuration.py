@@ -2,7 +2,7 @@
 
 Facts have a scope and a name: ``cluster`` (a setting that is set, persistent or transient), ``index`` (one of the
 load's index) and ``zones`` (``weights``, ``decommissioned``, ``votes``). The events, by the watch over them
-(:mod:`chaos.observe.configuration`):
+(:mod:`chaos.instruments.settings`):
 
     configuration.watched    from when on it is looked at
     configuration.changed    one fact that nobody of ours has changed: ``scope``, ``name``, ``before`` and ``now``

@@ -1,6 +1,6 @@
 """How full this machine's disks are while a run lasts, and the events that say so.
 
-The plan's ``disks_watched`` says that they are due. They are written by :mod:`chaos.observe.disks`:
+The plan's ``disks_watched`` says that they are due. They are written by :mod:`chaos.instruments.disks`:
 
     disks.watched    ``places``: each disk that matters once: ``what`` lies there, in words, ``path``, ``size`` and
                      ``need`` (bytes; below so many free ones nothing that is measured is the cluster's), ``remedy``

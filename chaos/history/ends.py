@@ -1,6 +1,6 @@
 """How a process ended, from what is known of it: the words of the event ``process.ended``, for writer and checks alike.
 
-The event is written for every process of a run that ends while it is watched (:mod:`chaos.observe.ends`)::
+The event is written for every process of a run that ends while it is watched (:mod:`chaos.instruments.process_exits`)::
 
     what        node, toxiproxy, driver, controller, echo or keeper
     name        of the node, or of the host or zone whose it is; ``node`` and ``zone`` where it has them

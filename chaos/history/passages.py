@@ -1,6 +1,6 @@
 """What the Toxiproxies of a lab let pass, and the events that say whether an external actor changed it in mid-run.
 
-By the watch over them (:mod:`chaos.observe.passages`)::
+By the watch over them (:mod:`chaos.instruments.passages`)::
 
     passages.watched    from when on they are looked at
     passage.changed     one fact that no move of ours has changed: ``host`` whose Toxiproxy it is (``client``: the zone

@@ -2,7 +2,7 @@
 
 The plan's ``machine.usable`` says that these events are due: ``processors`` (numbers of those that the runner may use),
 ``of`` (how many the machine has), ``quota`` (processors' worth of time, or None). The events are written by the watch
-over them (:mod:`chaos.observe.processors`):
+over them (:mod:`chaos.instruments.processors`):
 
     machine.usable     what runner, load driver, nodes and Toxiproxies may use from now on, at first and whenever it
                        changes: ``of``; ``sets``: each different set of processors that one of them is held to, without

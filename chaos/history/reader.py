@@ -36,12 +36,9 @@ from chaos.history.writer import (
     CAS,
     CONTROLLER_EVENTS,
     DRIVER_EVENTS,
-    ECHO,
     EVENTS,
-    FOREIGN,
     PARQUET,
     PROBES,
-    SLIS,
     STALE,
     TABLES,
     WRONG,
@@ -78,6 +75,7 @@ class History:
     def __init__(self, folder: Path, plan: Plan | None = None) -> None:
         """``plan``: to be taken instead of the one in the folder, whose file stays as it is."""
         self.folder, self._plan = folder, plan
+        self._lines: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
     def open(cls, run_folder: Path | str) -> Self:
@@ -140,20 +138,15 @@ class History:
         """Examples of answers that were not what was asked for, as in :mod:`chaos.load.examples`."""
         return _json_lines(self.folder / "history" / WRONG)
 
-    @cached_property
-    def echo(self) -> list[dict[str, Any]]:
-        """What an echo beside the nodes took, a line each second, as in :mod:`chaos.observe.echoing`."""
-        return _json_lines(self.folder / "history" / ECHO)
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The events of a file in ``history/`` by time, of an instrument for example; empty where there is none."""
+        if name not in self._lines:
+            self._lines[name] = _json_lines(self.folder / "history" / name)
+        return self._lines[name]
 
-    @cached_property
-    def slis(self) -> list[dict[str, Any]]:
-        """What a Prometheus said of the experiment's SLIs, as in :mod:`chaos.observe.slis`; empty without any."""
-        return _json_lines(self.folder / "history" / SLIS)
-
-    @cached_property
-    def foreign(self) -> list[dict[str, Any]]:
-        """What others did on a cluster that is not ours, as in :mod:`chaos.observe.foreign`; empty on a lab."""
-        return _json_lines(self.folder / "history" / FOREIGN)
+    def give(self, name: str, lines: list[dict[str, Any]]) -> None:
+        """Take these instead of what the file has, which stays as it is."""
+        self._lines[name] = lines
 
     @cached_property
     def seal(self) -> seal.Look | None:

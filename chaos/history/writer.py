@@ -20,7 +20,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from chaos.base.paths import ends_in_half_a_line, write_json
 from chaos.history import kept
@@ -43,17 +43,19 @@ STALE = "stale.jsonl"
 WRONG = "wrong.jsonl"
 """The first answers of each kind of request that were wrong, written by :mod:`chaos.load.examples`."""
 ECHO = "echo.jsonl"
-"""What the echo beside the nodes took, written by :mod:`chaos.observe.echoing`, where its lines are described."""
-SLIS = "slis.jsonl"
-"""What a Prometheus answered, written by :mod:`chaos.observe.slis`, where its lines are described."""
-FOREIGN = "foreign.jsonl"
-"""What others did on a cluster that is not ours, by :mod:`chaos.observe.foreign`, where its lines are described."""
+"""What the echo beside the nodes took, written by :mod:`chaos.programs.echoing`, where its lines are described."""
 AUDIT = "audit.json"
 """In the run's folder itself: the availability audit, as :mod:`chaos.programs.audit.documentation` makes it."""
 
 
 Broken = Callable[[str], None]
 """Told, in one line for the user, that a part of the record could not be written. Must not raise."""
+
+
+class Events(Protocol):
+    """Where what happens is written: :class:`EventWriter`."""
+
+    def write(self, kind: str, *, t: int | None = None, **fields: Any) -> int: ...
 
 
 def unwritable(path: Path, error: OSError) -> str:

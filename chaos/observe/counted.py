@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from chaos.faults.moves import Events
 from chaos.history import others
+from chaos.history.events import OthersIndex
+from chaos.history.writer import Events
 from chaos.opensearch.views import View
 
 Shape = Counter[int]
 """Shard → its copies."""
-Counts = Callable[[View], View]
-"""What of a view counts."""
-
-
-def everything(seen: View) -> View:
-    """On a lab all that is there is ours."""
-    return seen
 
 
 def shapes(seen: View) -> Mapping[str, Shape]:
@@ -68,7 +62,7 @@ class Counted:
             del self._shapes[index]
             how = others.GONE if index not in now else others.COPIES
             with suppress(OSError):
-                self._events.write(others.INDEX, index=index, how=how, status=self._status.pop(index))
+                OthersIndex(index=index, how=how, status=self._status.pop(index)).write(self._events)
 
 
 def _status(seen: View, index: str) -> str:

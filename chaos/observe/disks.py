@@ -1,18 +1,14 @@
-"""Watches how full this machine's disks are, and whether OpenSearch blocks the load's index for a full disk.
+"""The disks of this machine that matter for a lab and a run on it, and how much room each needs.
 
-A lab's nodes write to this machine's disk, and so do the record and the nodes' temporary files. When another program
-fills it, nodes place no copies and refuse writes, and nothing of that is the cluster's. So free bytes are sampled, and
-a run on a disk with too few ends (:mod:`chaos.checks.disks` says what that means). Disks that a topology gives to its
-nodes are not looked at: only faults of ours, and the nodes themselves, write there.
+Disks that a topology gives to its nodes are not among them: only faults of ours, and the nodes themselves, write there.
+While a run lasts :mod:`chaos.instruments.disks` looks at them.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +16,10 @@ from typing import Any
 
 from chaos.base import paths
 from chaos.base.errors import LabError
-from chaos.faults.moves import Events
 from chaos.history import disks
-from chaos.opensearch import administration
 from chaos.target.labs import kinds, watermarks
 from chaos.target.labs.base import BaseLab
-from chaos.target.protocol import Lab
 
-LOOK_SECONDS = 5.0
-BEAT_SECONDS = 1.0
-"""Free bytes are looked at so often, and written down every LOOK_SECONDS, or when there are too few."""
-ASK_SECONDS = 2.0
 FOR_RECORD = 16 * 2**20
 """Free bytes that a record, nodes' logs and temporary files need at any moment."""
 
@@ -114,88 +103,3 @@ def named(lab: BaseLab) -> Iterator[None]:
         if says := scarce(of_lab(lab)):
             raise LabError(f"{error.message} ({says})", remedy=error.remedy) from error
         raise
-
-
-def blocked(lab: Lab, index: str) -> bool:
-    """Whether writes to the index are blocked as beyond the flood stage. Raises LabError when no node says it."""
-    found = administration.explicit_settings(lab, index, timeout=ASK_SECONDS) or {}
-    return str(found.get(disks.BLOCK)).lower() == "true"
-
-
-class Disks:
-    """The watch, in a thread of its own. ``short`` is told in words, once, when there is too little room."""
-
-    def __init__(
-        self, events: Events, some: Callable[[], list[Place]], asks: Callable[[], bool], short: Callable[[str], None]
-    ) -> None:
-        self._events, self._some, self._asks, self._short = events, some, asks, short
-        self._places: list[Place] = []
-        self._blocked, self._seen = False, time.monotonic_ns()
-        self._written = float("-inf")
-        self._last: int | None = None
-        self._why: str | None = None
-        self._told = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="disks", daemon=True)
-
-    def start(self) -> None:
-        """From now on. Idempotent. Raises OSError when a disk cannot be looked at at all."""
-        if self._thread.ident is not None:
-            return
-        self._places = self._some()
-        self._events.write(disks.WATCHED, places=[place.to_json() for place in self._places])
-        self._seen = time.monotonic_ns()
-        self.look()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look once more and end; idempotent."""
-        if self._over.is_set() or self._thread.ident is None:
-            return
-        self._over.set()
-        self._thread.join()
-        self._written = float("-inf")
-        self.look()
-        self._ask()
-        with suppress(OSError):
-            self._events.write(disks.UNWATCHED, last=self._last, because=self._why)
-
-    def _run(self) -> None:
-        due = time.monotonic() + LOOK_SECONDS
-        while not self._over.wait(BEAT_SECONDS):
-            self.look()
-            if time.monotonic() >= due:
-                due = time.monotonic() + LOOK_SECONDS
-                self._ask()
-
-    def look(self) -> None:
-        """Sample free bytes once. Never raises."""
-        try:
-            found = {str(place.path): place.free for place in self._places}
-            lacking = [place for place in self._places if found[str(place.path)] < place.need]
-            now = time.monotonic()
-            if now - self._written >= LOOK_SECONDS or (lacking and not self._told):
-                self._written = now
-                self._events.write(disks.FREE, free=found, since=self._last)
-            self._last = time.monotonic_ns()
-            if lacking and not self._told:
-                self._told = True
-                self._short(disks.sentence(lacking[0].to_json(), found[str(lacking[0].path)]))
-        except Exception as error:  # then it is not known, and the record says so
-            self._why = self._why or f"{type(error).__name__}: {error}"
-
-    def _ask(self) -> None:
-        """Whether the index is blocked; a cluster that does not answer says nothing."""
-        began = time.monotonic_ns()
-        try:
-            now = self._asks()
-        except (LabError, KeyError):
-            return
-        except Exception as error:
-            self._why = self._why or f"{type(error).__name__}: {error}"
-            return
-        if now != self._blocked:
-            self._blocked = now
-            with suppress(OSError):
-                self._events.write(disks.BLOCKED, blocked=now, since=self._seen)
-        self._seen = began

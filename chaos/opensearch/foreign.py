@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+PERIOD_SECONDS = 2.0
+"""Between two questions of those who sample. An answer has some 170 bytes for each copy of a shard, see
+``benchmarks/foreign_cost.py``."""
 CANARY = ".failover-canary"
-"""How those of failover controllers begin."""
+"""How those of failover controllers begin. A name with a dot: ``awareness.balance`` refuses other indices whose copies
+are no multiple of the zones (``getIndexSettingsValidationErrors`` of OpenSearch's MetadataCreateIndexService)."""
 WHO = "/_cluster/state/cluster_manager_node?local=true&filter_path=cluster_uuid,cluster_manager_node,master_node"
 """Whether who answers is in the cluster: a node that was put out of it has no cluster manager, and old counters."""
 _OF_A_COPY = "nodes.*.indices.shards.*.*."

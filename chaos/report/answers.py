@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.base import text
 from chaos.checks import during as waited
-from chaos.checks import ends, plainly, shown, starved, theirs, usable, words, writes
+from chaos.checks import instruments, plainly, shown, starved, theirs, usable, words, writes
 from chaos.checks.models import FindingItem, FindingsFile, ReasonItem
 from chaos.checks.reasons import Cause, deciding
 from chaos.checks.record import SECOND, Record
@@ -275,8 +275,7 @@ def _users(record: Record, findings: FindingsFile) -> Answer:
     early, broken = _bad_windows(record)
     begins = int(record.spans[0].start)
     harm = [*early, *broken]
-    for end in ends.table(record):
-        harm.append((record.origin + round(end["at"] * SECOND), f"{end['what']} {end['name']} ended {end['how']}"))
+    harm += instruments.harm(record)
     red = next(
         (e for e in record.of_kind("cluster.status") if int(e["t"]) >= begins and e.get("status") == "red"), None
     )

@@ -62,7 +62,7 @@ class Meanings:
         written = self.metrics.get(name) or self.metrics.get(name.partition(".")[2])
         check = catalogue.of(name)
         if written is None and check is not None and check.meaning:
-            return Meaning(name, check.meaning, "", ())
+            return Meaning(name, check.meaning, "", check.helps)
         return written
 
     def advice(self, metric: str, causes: Iterable[str]) -> tuple[Remedy, ...]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pandas as pd
 
+from chaos.checks import instruments
 from chaos.definitions.slis import of_plan
 from chaos.history.reader import History
 
@@ -71,7 +72,7 @@ _MAC = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])")
 _HOST = re.compile(rf"(?<![\w.\-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?:{SUFFIXES})(?![\w\-]|\.\w)")
 
 
-_LINES = ("cas", "probes", "stale", "wrong", "echo", "foreign")
+_LINES = ("cas", "probes", "stale", "wrong")
 """Parts of a history that are lines, each redacted as it is."""
 
 
@@ -203,11 +204,12 @@ def redacted(history: History) -> tuple[History, Redactor]:
             "audit": _audit(history.audit, redactor),
             "seal": history.seal,
             **{name: redactor.value(getattr(history, name)) for name in _LINES},
-            # what a Prometheus said in words may have any label in it, by itself
-            "slis": [redactor.value({**line, "said": None}) for line in history.slis],
             "arrivals": _renamed(history.arrivals, redactor),
         }
     )
+    for each in instruments.every():
+        if each.file is not None:
+            copy.give(each.file, [redactor.value(each.redact(line)) for line in history.lines(each.file)])
     return copy, redactor
 
 

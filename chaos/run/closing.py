@@ -10,11 +10,13 @@ from contextlib import suppress
 
 from chaos.base.errors import Aborted, ChaosError
 from chaos.base.paths import write_json
+from chaos.checks.instrument import Ends
 from chaos.faults.effects import BACK_SECONDS
 from chaos.faults.ledger import Entry, registrations
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.patience import patiently
 from chaos.history import History, compact, seal
+from chaos.history.events import LEFT_OUT, AbortUndone, ClusterSettled, LoadCeased, LoadStop, Note, RunEnd
 from chaos.observe import proof
 from chaos.observe.readback import read_back
 from chaos.observe.written import Written
@@ -68,11 +70,11 @@ class Closing(RunState):
     def undo(self) -> None:
         self.stage("undo")
         held = [fault.id for fault in self.lifecycle.active]
-        self.controllers.stop()  # else they would do again what is taken back
+        self.end_instruments(Ends.UNDO)  # else they would do again what is taken back
         if self.there is not None and self.outcome != "finished":
             self.cease()  # first of all no more load on a cluster that is not ours
             if self.ceased_at is not None:
-                self.note("load.ceased", t=self.ceased_at)
+                self.note(LoadCeased(), t=self.ceased_at)
         if held:
             self.reporter.line("undoing what is still in effect")
         gone = self.lifecycle.undo_all(look=self.outcome == "finished")
@@ -100,10 +102,10 @@ class Closing(RunState):
         """
         mended, failed = mend(self.lab)
         for says in failed:
-            self.note("note", says=says)
+            self.note(Note(says=says))
         for what in mended:
             says = f"{what} did not take back what it was told to, and was started anew: its connections were cut"
-            self.note("note", says=says)
+            self.note(Note(says=says))
             self.reporter.line(says)
 
     def say_latency(self, held: list[str], gone: bool, back: int | None, left: list[str], *, actions: int = 0) -> None:
@@ -117,16 +119,16 @@ class Closing(RunState):
             return
         now = time.monotonic_ns()
         seconds = max(0, back - asked) / 1e9 if back is not None else 0.0
-        self.note(
-            "abort.undone",
+        undone = AbortUndone(
             asked=asked,
             faults=held,
             seconds=round(seconds, 6),
             complete=not left,
             proven=gone,
             proven_seconds=round((now - asked) / 1e9, 6) if held else None,
-            **({"actions": actions} if actions else {}),
+            actions=actions or LEFT_OUT,
         )
+        self.note(undone)
         if left:
             self.reporter.line(f"not everything could be undone: {left[0]}")
         elif held or actions:
@@ -150,16 +152,16 @@ class Closing(RunState):
 
         Where a process ended unasked nothing is waited for: it will not come back, and what is there is read.
         """
-        if self.driver is None or self.sampler is None:
+        if self.driver is None:
             return
         if self.outcome == "finished" and self.stop.ended is None:
             self.stage("settle")
-            over, sampler = self.stop.is_over, self.sampler
+            over = self.stop.is_over
             until = time.monotonic() + SETTLE_SECONDS
 
             def waiting() -> bool:
                 left = max(0.0, until - time.monotonic())
-                self.reporter.status(f"settling: waiting for green, at most {left:.0f} s   cluster {sampler.status}")
+                self.reporter.status(f"settling: waiting for green, at most {left:.0f} s   {self.instruments.word()}")
                 return over()
 
             settled = patiently(
@@ -170,21 +172,13 @@ class Closing(RunState):
                 0.0,
             )
             if settled is not None and not over():
-                self.events.write("cluster.settled", green=settled[0], seconds=round(settled[1], 3))
-            patiently(self.sampler.returned, over, 0.0)
-        self.note("load.stop")
+                ClusterSettled(green=settled[0], seconds=round(settled[1], 3)).write(self.events)
+            patiently(self.instruments.settled, over, 0.0)
+        self.note(LoadStop())
         self.reporter.status("load off")
         if not self.driver.stop():
-            self.note("note", says=f"the load driver did not end in order: {self.driver.error}")
-        if self.others is not None:
-            self.others.unguarded()
-        self.sampler.stop()
-        self.slis.stop()
-        self.processors.stop()
-        self.disks.stop()
-        self.configuration.stop()
-        if self.passages is not None:
-            self.passages.stop()
+            self.note(Note(says=f"the load driver did not end in order: {self.driver.error}"))
+        self.instruments.stop(Ends.LOAD)
         self.check_late_stop()
         if self.outcome == "finished":
             load = self.experiment.load
@@ -218,25 +212,13 @@ class Closing(RunState):
 
     def lab_away(self) -> None:
         self.stage("lab away")
-        self.ends.stop()
-        self.echo.stop()
+        self.end_instruments(Ends.LAST)
         if self.identity is not None:  # until the load is off: what comes after asks before each change
             self.identity.stop()
-        if self.others is not None:
-            self.others.stop()
-        if self.domain is not None:
-            self.domain.stop()
         if self.driver is not None:
             self.driver.kill()
             self.dirt += [f"the load driver (process {self.driver.pid}) does not die"] if self.driver.alive else []
-        if self.sampler is not None:
-            self.sampler.stop()
-        self.slis.stop()
-        self.processors.stop()
-        self.disks.stop()
-        self.configuration.stop(patient=self.outcome == "finished")
-        if self.passages is not None:
-            self.passages.stop()
+        self.end_instruments(Ends.LOAD)
         self.lab.write_logs()
         self.keep_logs()
         if self.own_lab:
@@ -254,12 +236,20 @@ class Closing(RunState):
                 self.dirt += self.there.not_back(LOOKED_SECONDS if self.outcome == "finished" else BACK_SECONDS)
             self.dirt += proof.index_there(self.lab, self.index)
             if self.there is not None and (says := self.there.end(clean=not self.dirt)):
-                self.note("note", says=says)
+                self.note(Note(says=says))
                 self.reporter.line(says)
         if not self.dirt:
             self.registration.remove()
             left = [each for each in registrations() if each.run == self.registration.run]
             self.dirt += [f"registry entry {each.file} is still here" for each in left]
+
+    def end_instruments(self, *ends: Ends) -> None:
+        """Whatever comes of it, the lab goes away."""
+        try:
+            self.instruments.stop(*ends, patient=self.outcome == "finished")
+        except Exception as error:
+            self.keep_traceback("instruments")
+            self.failed(f"an instrument did not end in order: {type(error).__name__}: {error}")
 
     def keep_logs(self) -> None:
         """The nodes' logs go with the run; a reused lab's are cut where the run began."""
@@ -297,7 +287,7 @@ class Closing(RunState):
             stays = self.there.stays() if self.there is not None else []
             state = {"clean": clean, "detail": self.dirt, "scanned": scanned, "stays": stays}
             write_json(self.folder / "clean.json", state)
-            self.note("run.end", reason=self.outcome)
+            self.note(RunEnd(reason=self.outcome))
             self.reporter.status("judging")
             with suppress(ChaosError, OSError):  # rows can be judged as they are
                 compact(self.folder)

@@ -18,13 +18,13 @@ from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
 from chaos.base.paths import ProcessIdentity, write_json
+from chaos.checks.instrument import ClusterSight, Permission
 from chaos.definitions import Phase
 from chaos.definitions.during import During
 from chaos.definitions.selectors import candidates
-from chaos.history import during as words
+from chaos.history.events import DuringBegun, DuringOver, DuringProof
 from chaos.observe import restarted
 from chaos.observe.restarted import Processes, Shown
-from chaos.observe.sampler import Sampler
 from chaos.run import commanding
 from chaos.run.commanding import Command
 from chaos.run.loading import TICK_SECONDS
@@ -52,24 +52,21 @@ class Waiting(RunState):
         assert during is not None
         named = () if during.restarts is None else candidates(during.restarts, self.experiment.topology.nodes)
         before = self.processes(phase)
-        self.configuration.allow(phase.name, during.changes)
-        self.ends.allow(phase.name, named)
-        self.events.write(
-            words.BEGUN,
+        self.instruments.permit(Permission(phase.name, tuple(named), tuple(during.changes)))
+        DuringBegun(
             phase=phase.name,
             says=during.describe(),
             how="manual" if during.command is None else "command",
             nodes=list(named),
             settings=list(during.changes),
             grade=during.grade,
-        )
+        ).write(self.events)
         try:
             told = self._command(phase, during, named) if during.command else self._person(phase, during, named)
             self.reporter.line(f"  {during.describe()}: {told}")
             self._prove(phase, before, named)
         finally:
-            self.ends.allow_no_more()
-            self.configuration.allow_no_more(patient=not self.stop.is_over())
+            self.instruments.permit_no_more(patient=not self.stop.is_over())
         self.stop.check()
         return "done"
 
@@ -117,8 +114,7 @@ class Waiting(RunState):
             return str(told["says"])
         finally:
             self._end(command, name)
-            self.note(
-                words.OVER,
+            over = DuringOver(
                 phase=phase.name,
                 ok=told["exit_code"] == 0,
                 seconds=round(time.monotonic() - began, 3),
@@ -126,6 +122,7 @@ class Waiting(RunState):
                 last=command.last(),
                 **told,
             )
+            self.note(over)
 
     def _end(self, command: Command, name: str) -> None:
         """Before anything is undone. What does not end stays in the ledger, and is tried again there."""
@@ -164,13 +161,13 @@ class Waiting(RunState):
             return f"said to be done{f': {told}' if told else ''}"
         finally:
             waiting.unlink(missing_ok=True)
-            self.note(
-                words.OVER,
+            over = DuringOver(
                 phase=phase.name,
                 ok=told is not None,
                 seconds=round(time.monotonic() - began, 3),
                 says="nobody said that it is done" if told is None else told or "said to be done",
             )
+            self.note(over)
 
     # ---- what it did --------------------------------------------------------------------------------
 
@@ -202,7 +199,7 @@ class Waiting(RunState):
             for node in sorted({*named, *(node for node in before if before.get(node) != after.get(node))})
         }
         if named or not proven:
-            self.events.write(words.PROOF, phase=phase.name, proven=proven, says=says, nodes=nodes)
+            DuringProof(phase=phase.name, proven=proven, says=says, nodes=nodes).write(self.events)
             self.reporter.line(f"  {says}{', proven' if proven else ': NOT PROVEN'}")
         if not proven:
             assert phase.during is not None
@@ -211,17 +208,17 @@ class Waiting(RunState):
     def _pause(self, text: str, named: tuple[str, ...]) -> None:
         """A moment, in which whatever ends a run is heard."""
         self.tick(text)
-        if self.there is not None and self.sampler is not None and (why := _too_many(self.sampler, named)):
+        if self.there is not None and self.sight is not None and (why := _too_many(self.sight, named)):
             self.stop.ask(why, TARGET_GUARD)
             self.stop.check()
         time.sleep(TICK_SECONDS)
 
 
-def _too_many(sampler: Sampler, named: tuple[str, ...]) -> str | None:
+def _too_many(sight: ClusterSight, named: tuple[str, ...]) -> str | None:
     """Why more may be away than what a cluster that is not ours was said to bear; None: nothing says so."""
-    if named and time.monotonic() - sampler.heard > SILENT_SECONDS:
+    if named and time.monotonic() - sight.heard > SILENT_SECONDS:
         return f"for {SILENT_SECONDS:.0f} s nobody has said which nodes are away"
-    away = sorted(set(named) - sampler.nodes) if sampler.nodes is not None else []
+    away = sorted(set(named) - sight.nodes) if sight.nodes is not None else []
     return f"{' and '.join(away)} are away at the same time, and it was planned that one is" if len(away) > 1 else None
 
 

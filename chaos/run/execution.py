@@ -20,6 +20,7 @@ from chaos.base.paths import write_json
 from chaos.definitions import Experiment
 from chaos.definitions import objectives as overriding
 from chaos.faults.offers import Offers, Providers
+from chaos.history.events import Note, RunStart
 from chaos.history.format import RULES
 from chaos.history.models import Plan
 from chaos.history.writer import AUDIT
@@ -28,6 +29,7 @@ from chaos.programs.audit import cluster as audited
 from chaos.run import guards, plan, space
 from chaos.run import notes as said_before
 from chaos.run.closing import Closing
+from chaos.run.instruments import unanswered
 from chaos.run.leftovers import refuse_leftovers, sole_run
 from chaos.run.loading import Loading
 from chaos.run.options import RunOptions, RunResult, new_folder
@@ -171,7 +173,13 @@ class Execution(Loading, Phases, Closing):
         """Write down what is to come; from here on somebody watches that what is written stays."""
         self.registration.write()
         self.recording.start(self.write_plan())
-        self.events.write("run.start", run=self.folder.name)
+        RunStart(run=self.folder.name).write(self.events)
+        for guard in unanswered(self.experiment.guards):
+            says = f"the guard {guard} is off: no instrument here answers it"
+            if self.there is not None:
+                raise InvalidInput(says, remedy="install this suite anew, whole")
+            self.note(Note(says=says))
+            self.reporter.line(says)
 
     @property
     def foreseen(self) -> Offers:
@@ -215,10 +223,6 @@ class Execution(Loading, Phases, Closing):
                 "toxiproxy": self.parts.toxiproxy_version,
             },
             "machine": plan.machine(),
-            "watched": True,  # an end of a process is an event; without events of the watch nothing passes
-            "configuration_watched": True,  # and so is a change of settings that is not ours
-            "disks_watched": True,  # and how full this machine's disks are
-            "passages_watched": self.passages is not None,  # and of proxies and toxics
             "differences": plan.differences(experiment, self.parts.notes, shared=target.shares_processors)
             if self.there is None
             else plan.there(self.there.lab.target),
@@ -228,6 +232,7 @@ class Execution(Loading, Phases, Closing):
             "steps": list(plan.steps(experiment, self.seed, self.foreseen, lab.wiring)),
             "notes": notes,
         }
+        made.update(self.instruments.due())  # type: ignore[typeddict-item]  # without events of these nothing passes
         if self.options.second_of:
             made["second_of"] = self.options.second_of
         if not experiment.phases:  # one in Python has no expectations that a report could judge
@@ -247,11 +252,9 @@ class Execution(Loading, Phases, Closing):
         made = guards.guards_of(
             self.experiment.guards,
             phases_began=lambda: self.phases_began,
-            red_since=lambda: self.sampler.red_since if self.sampler else None,
             status=lambda: self.driver.status if self.driver else {},
-            slis=self.experiment.slis,
-            said=self.slis.said,
         )
+        made += self.instruments.guards(self.experiment.guards)
         made += self.options.guards
         with guards.Watch(made, self.stop.ask):
             yield

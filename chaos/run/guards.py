@@ -1,8 +1,8 @@
 """Guards: what ends a run early, from the warm-up to the last phase's end.
 
-Each guard is one small object that is asked ten times a second and answers None, or why the run must end. A guard that
-cannot be evaluated at the start is the user's to mend (:func:`refuse_unready`, before anything is started); one that
-breaks later ends the run with that as its reason. So none is ever off without a word.
+What a guard is: :mod:`chaos.base.guarding`. Here are those that need no instrument; an instrument brings its own
+(:meth:`chaos.checks.instrument.Observer.guards`). A guard that cannot be evaluated at the start is the user's to mend
+(:func:`refuse_unready`, before anything is started).
 """
 
 from __future__ import annotations
@@ -13,44 +13,20 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from chaos.base.errors import InvalidInput
+from chaos.base.guarding import TICK_SECONDS, Guard, Lasting, Watch, reason
 from chaos.definitions.experiment import GoodFloor, GuardCommand, Guards
-from chaos.definitions.slis import INTERVALS, Sli, SliLimit
-from chaos.observe.slis import Said
 
-TICK_SECONDS = 0.1
+__all__ = ["TICK_SECONDS", "Guard", "Lasting", "Watch", "reason"]
+
 SILENT_SECONDS = 6.0
 """The load driver speaks every second; a floor that hears nothing for this long cannot be evaluated."""
 SAID_CHARACTERS = 160
-
-
-class Guard(Protocol):
-    """One stop condition."""
-
-    name: str
-
-    def tripped(self, now: float) -> str | None:
-        """Why the run must end at ``now`` (``time.monotonic()``), None while it may go on."""
-
-
-class Lasting:
-    """Something that may last no longer than ``limit`` seconds; ``since`` (monotonic) None: it does not last now."""
-
-    name: str
-    says: str
-
-    def __init__(self, limit: float, text: str, since: Callable[[], float | None]) -> None:
-        self._limit, self._text, self._since = limit, text, since
-
-    def tripped(self, now: float) -> str | None:
-        since = self._since()
-        return self.says.format(self._text) if since is not None and now - since > self._limit else None
 
 
 class Longest(Lasting):
@@ -58,13 +34,6 @@ class Longest(Lasting):
 
     name = "max"
     says = "the run took longer than {}"
-
-
-class ClusterRed(Lasting):
-    """``cluster.red``: red, or led by nobody after red, for longer."""
-
-    name = "cluster.red"
-    says = "the cluster was red for longer than {}"
 
 
 class Floor:
@@ -198,45 +167,6 @@ class Command:
                     raise TimeoutError from None
 
 
-class Limit:
-    """``sli``: a number of the team's own stays on the wrong side of a limit, answer by answer.
-
-    An answer without a value says nothing; so many in a row, or nobody who asks any more, end the run. ``said``: the
-    last answer, see :meth:`chaos.observe.slis.Slis.said`.
-    """
-
-    def __init__(self, name: str, limit: SliLimit, sli: Sli, said: Callable[[], Said | None]) -> None:
-        self.name = f"sli.{name}"
-        self._sli, self._limit, self._every, self._said = name, limit, float(sli.every), said
-        self._number, self._without = 0, 0
-        self._heard: float | None = None
-        self._beyond_since: float | None = None
-
-    def tripped(self, now: float) -> str | None:
-        said = self._said()
-        self._heard = now if self._heard is None else self._heard
-        if said is None or said.number == self._number:
-            silent = (INTERVALS + 1) * self._every
-            if now - self._heard > silent:
-                return f"it cannot be evaluated: nothing was heard of {self._sli} for {silent:g} s"
-            return None
-        self._number, self._heard = said.number, said.heard
-        if said.value is None:
-            self._without += 1
-            if self._without < INTERVALS:
-                return None
-            return f"it cannot be evaluated: {self._sli} had no value {self._without} times in a row ({said.why})"
-        self._without = 0
-        if not self._limit.beyond(said.value):
-            self._beyond_since = None
-            return None
-        if self._beyond_since is None:
-            self._beyond_since = said.heard
-        if said.heard - self._beyond_since < float(self._limit.for_):
-            return None
-        return f"{self._sli} was {self._limit.says} for {self._limit.for_.text} (at last {said.value:g})"
-
-
 def refuse_unready(guards: Guards) -> None:
     """Raises InvalidInput for a guard that cannot be evaluated here, or that has tripped already."""
     if guards.stop_file is not None:
@@ -260,64 +190,22 @@ def refuse_absent(guards: Guards) -> None:
         )
 
 
-class Watch:
-    """Asks every guard, in a thread of its own, from the beginning of the block to its end.
-
-    ``ask`` (reason, guard) is called once, for the first that trips; a guard that raises has tripped as well.
-    """
-
-    def __init__(self, guards: Sequence[Guard], ask: Callable[[str, str], None]) -> None:
-        self._guards, self._ask = guards, ask
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="guards", daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        for guard in self._guards:
-            if isinstance(guard, Command):
-                guard.close()
-
-    def _run(self) -> None:
-        while True:
-            for guard in self._guards:
-                if (why := reason(guard, time.monotonic())) is not None:
-                    self._ask(why, guard.name)
-                    return
-            if self._over.wait(TICK_SECONDS):
-                return
-
-
-def reason(guard: Guard, now: float) -> str | None:
-    """Why this guard ends the run; a guard that breaks does so too."""
-    try:
-        return guard.tripped(now)
-    except Exception as error:
-        return f"it cannot be evaluated: {type(error).__name__}: {error}"
-
-
 def guards_of(
     wanted: Guards,
     *,
     phases_began: Callable[[], float | None],
-    red_since: Callable[[], float | None],
     status: Callable[[], Mapping[str, Any]],
-    slis: Mapping[str, Sli] | None = None,
-    said: Callable[[str], Said | None] = lambda name: None,
 ) -> list[Guard]:
-    """The guards that an experiment asks for. A command is run from now on. ``slis``: the experiment's, ``said``: the
-    last answer about one."""
+    """The guards that an experiment asks for, but for those of instruments. A command is run from now on."""
     made: list[Guard] = [Longest(float(wanted.max), wanted.max.text, phases_began)]
-    if wanted.cluster_red is not None:
-        made.append(ClusterRed(float(wanted.cluster_red), wanted.cluster_red.text, red_since))
     made += [Floor(operation, floor, status) for operation, floor in wanted.floors.items()]
-    made += [Limit(name, limit, (slis or {})[name], partial(said, name)) for name, limit in wanted.sli.items()]
     if wanted.stop_file is not None:
         made.append(StopFile(Path(wanted.stop_file).absolute()))
     if wanted.command is not None:
         made.append(Command(wanted.command))
     return made
+
+
+def asked_of_instruments(wanted: Guards) -> list[str]:
+    """The names of the guards that an instrument must bring."""
+    return ["cluster.red"] * (wanted.cluster_red is not None) + [f"sli.{name}" for name in wanted.sli]

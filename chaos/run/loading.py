@@ -11,10 +11,13 @@ from chaos.base.addresses import Address
 from chaos.base.errors import ChaosError, LabError
 from chaos.base.paths import ProcessIdentity
 from chaos.checks import deciding
+from chaos.checks.instrument import Begins, Child, ProcessorSets, Steering
 from chaos.checks.record import Record
 from chaos.definitions.actions import Weights
 from chaos.faults.moves import Move, Reversible, is_open
 from chaos.history import History
+from chaos.history.events import IndexShape, LoadStart, MachineDecides, Warm
+from chaos.history.writer import ECHO
 from chaos.load.config import (
     CasConfig,
     ClientConfig,
@@ -28,8 +31,6 @@ from chaos.load.config import (
 )
 from chaos.load.driver import Driver, DriverError
 from chaos.observe.counted import Counted
-from chaos.observe.ends import Ours
-from chaos.observe.sampler import Sampler
 from chaos.opensearch.administration import explicit_settings, new_owner
 from chaos.opensearch.requests import write_alias
 from chaos.opensearch.rest import opensearch
@@ -60,6 +61,7 @@ class Loading(RunState):
     def driver_config(self, *, planned: bool = False) -> DriverConfig:
         """``planned``: before there is a lab, so that nobody knows where clients will reach nodes."""
         topology, load = self.experiment.topology, self.experiment.load
+        limits = self.instruments.provided(ProcessorSets)
         weighed = topology.weights or any(
             isinstance(action, Weights) for each in self.experiment.phases for action in each.do
         )
@@ -106,7 +108,7 @@ class Loading(RunState):
             ),
             targets=self.load_targets,
             instruments=() if planned else tuple(map(self.instrument, self.pulsed)),
-            usable=() if planned else tuple(map(tuple, self.processors.sets())),
+            usable=() if planned or limits is None else tuple(map(tuple, limits.sets())),
             access=self.lab.access,
         )
 
@@ -160,26 +162,26 @@ class Loading(RunState):
         ways = {node: self.lab.endpoint(f"client-{zone}", (address, HTTP)) for node, address in nodes.items()}
         space = next(iter(ways.values())).namespace
         steered = self.experiment.controller is not None and self.experiment.controller.steer
+        steering = self.instruments.provided(Steering) if steered else None
         return ClientHost(
             zone=zone,
             netns=str(space.path) if space is not None else None,
             addresses={node: way.address for node, way in ways.items() if way.address != (nodes[node], HTTP)},
-            controller=self.controllers.ports.get(zone) if steered else None,
+            controller=steering.ports.get(zone) if steering is not None else None,
         )
 
     def load_on(self) -> None:
-        self.ends.start()
+        if self.identity is not None:
+            self.identity.start()
+        self.instruments.start(Begins.FIRST)
         if self.there is not None:
-            if self.identity is not None:
-                self.identity.start()
-            if self.domain is not None:
-                self.domain.start()
-            self.listen()
             self.stage("notes")
             keeper = self.there.begin(self.folder / "logs")
             process = keeper.process
             assert process is not None
-            self.ends.add(Ours("keeper", "keeper", None, process.pid, process.poll, keeper.commanded, keeper.log))
+            self.instruments.add(
+                Child("keeper", "keeper", None, process.pid, process.poll, keeper.commanded, keeper.log)
+            )
         self.stage("preload")
         self.reporter.status("writing the documents that are there before the load")
         owner = new_owner()
@@ -232,22 +234,11 @@ class Loading(RunState):
         self.stop.check()
         taking.refuse_unknown(self.lab, self.experiment, self.index, ours=self.there is None)
         self.look_at_the_index(through)
-        self.configuration.start()
-        self.disks.start()
-        if self.passages is not None:
-            self.passages.start()
         if self.there is not None:
             if (first := newest(views(self.lab))) is None:
                 raise LabError("the cluster has no elected manager that says which indices are there")
             self.counted = Counted(self.index, first, self.events)
-        self.sampler = Sampler(self.lab, self.events, self.index, self.counted)
-        self.sampler.start()
-        self.slis.start()
-        if self.experiment.controller is not None:
-            self.reporter.status("starting failover controllers")
-            self.controllers.start(self.ledger, self.stop.check)
-            for child in self.controllers.watched():
-                self.ends.add(child)
+        self.instruments.start(Begins.INDEX)
         self.driver = Driver(self.driver_config(), self.folder / "logs" / "driver.log", self.driver_failed)
         with self.unless_stopped():
             self.driver.start()
@@ -255,15 +246,12 @@ class Loading(RunState):
             if self.there is not None:
                 self.write_down(self.driver.pid)
             self.lab.instrument(self.driver.pid)
-            self.ends.add(Ours("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
-        self.processors.start()
-        self.echo.start()
-        for child in self.echo.watched():
-            self.ends.add(child)
+            self.instruments.add(Child("driver", "driver", None, self.driver.pid, *self.driver.ending, self.driver.log))
+        self.instruments.start(Begins.LOAD)
         self.stop.check()
         with self.unless_stopped():
             self.driver.go()
-        self.events.write("load.start")
+        LoadStart().write(self.events)
         self.reporter.line(
             "load on: "
             + ", ".join(f"{o.name} {o.rate.text}" for o in self.experiment.load.operations)
@@ -276,7 +264,7 @@ class Loading(RunState):
         if settings is None:
             raise LabError(f"the load's index {self.index} is gone before the load began")
         self.shape = shape.of_index(settings, self.experiment)
-        self.events.write("index.shape", index=self.index, **asdict(self.shape))
+        IndexShape(index=self.index, **asdict(self.shape)).write(self.events)
 
     def write_down(self, pid: int) -> None:
         """The driver, for whoever undoes on this machine while the runner stands still: a write that comes after the
@@ -293,19 +281,6 @@ class Loading(RunState):
         except DriverError:
             self.stop.check()
             raise
-
-    def listen(self) -> None:
-        """Hear what others do before anything is done."""
-        assert self.others is not None
-        self.stage("listening")
-
-        def tick(says: str) -> None:
-            self.stop.check()
-            self.reporter.status(says)
-
-        for says in self.others.begin(tick):
-            self.note("note", says=says)
-            self.reporter.line(says)
 
     def warm_up(self) -> None:
         """Let the load run until it is steady. These arrivals belong to no phase."""
@@ -329,7 +304,7 @@ class Loading(RunState):
                 in_a_row = in_a_row + 1 if good else 0
             time.sleep(TICK_SECONDS)
         seconds = time.monotonic() - began
-        self.events.write("warm", seconds=round(seconds, 3), steady=in_a_row >= WARM_SECONDS)
+        Warm(seconds=round(seconds, 3), steady=in_a_row >= WARM_SECONDS).write(self.events)
         self.reporter.line(
             f"warm after {seconds:.0f} s" if in_a_row >= WARM_SECONDS else f"not steady after {seconds:.0f} s"
         )
@@ -340,9 +315,9 @@ class Loading(RunState):
         objectives: dict[str, float] = {o.name: float(o.good_within) for o in self.experiment.load.operations}
         now = time.monotonic_ns()
         record = Record(History.open(self.folder))
-        heard = deciding.Echoes.of(record.echo, now - DECIDED_BY_SECONDS * 1_000_000_000, now)
+        heard = deciding.Echoes.of(record.lines(ECHO), now - DECIDED_BY_SECONDS * 1_000_000_000, now)
         seen = deciding.Seen.of(record, now - WARM_SECONDS * 1_000_000_000, now)
         says = deciding.says(heard, objectives, seen)
         answers = {op: deciding.decides(heard, objective, seen, op) for op, objective in objectives.items()}
-        self.events.write("machine.decides", decides=answers, asked=heard.asked, says=says)
+        MachineDecides(decides=answers, asked=heard.asked, says=says).write(self.events)
         self.reporter.line(says)

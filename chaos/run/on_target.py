@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.base.errors import ChaosError, InvalidInput, LabError
+from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
 from chaos.definitions.actions import ExcludeVotes
 from chaos.definitions.existing import Existing, ExistingFile, load_existing, today
@@ -22,11 +23,11 @@ from chaos.faults.effects import not_back
 from chaos.faults.holding import facts, told
 from chaos.faults.moves import Move
 from chaos.faults.offers import Offers
-from chaos.observe import foreign
+from chaos.opensearch import canaries
 from chaos.opensearch.administration import explicit_settings, reading
 from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.views import administer
-from chaos.run import controllers, plan, reaching
+from chaos.run import plan, reaching
 from chaos.run.keeper import PATIENCE_SECONDS, Keeper
 from chaos.run.noted import OPEN, NotedLedger, Notes, now, opening
 from chaos.run.options import ID_BYTES
@@ -92,7 +93,7 @@ def refused_caps(experiment: Experiment, target: Existing) -> list[Row]:
     rate = most_requests(experiment) + LEAST_LOOKS * looking(experiment)
     copies = topology.shards * (topology.replicas + 1)
     if experiment.controller is not None:
-        copies += controllers.COPIES * len(controllers.canaries(topology))
+        copies += canaries.COPIES * len(canaries.canaries(topology))
     wrong = [
         Row("caps", Sign.BLOCKS, f"{what} {asked:g}, and the file allows {allowed:g}", "ask for less, or agree on more")
         for what, asked, allowed in (
@@ -227,12 +228,12 @@ def refused_canaries(target: ExistingTarget, topology: Topology) -> list[Row]:
     """What keeps failover controllers of ours away: templates that would catch their canaries, as the cluster itself
     says, and canaries that are there, which are of controllers of somebody else's. Raises LabError."""
     rows = []
-    for name in controllers.canaries(topology):
+    for name in canaries.canaries(topology):
         if explicit_settings(target, name) is not None:
             says, remedy = f"the index {name} is there", "end the failover controllers that made it, and delete it"
             rows.append(Row("controller", Sign.BLOCKS, f"{says}: failover controllers of others run there", remedy))
             break
-    first = next(iter(controllers.canaries(topology)), None)
+    first = next(iter(canaries.canaries(topology)), None)
     return rows + (refused_templates(target, first, f"{CANARY}-") if first is not None else [])
 
 
@@ -369,12 +370,10 @@ def _wait(target: ExistingTarget) -> str:
     return f"wait for its end; where its machine is dead: opensearch-chaos recover --on {target.target.file}"
 
 
-def refused_foreign(target: Existing) -> list[Row]:
-    """What the file limits of others' traffic, where that cannot be sampled now."""
-    if target.written.foreign is None or (why := foreign.why_not(target)) is None:
-        return []
-    remedy = "give this user the right cluster:monitor/nodes/stats, or take foreign out of the file"
-    return [Row("foreign", Sign.BLOCKS, f"what others do there cannot be sampled: {why}", remedy)]
+def refused_instruments(target: Existing) -> list[Row]:
+    """What instruments could not observe there now, of what the file asks."""
+    found = (each.refuse_on(target) for each in instruments.every() if each.refuse_on is not None)
+    return [Row(what, Sign.BLOCKS, says, remedy) for what, says, remedy in filter(None, found)]
 
 
 @dataclass

@@ -14,6 +14,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.lifecycle import Active
 from chaos.faults.patience import patiently
 from chaos.faults.select import ready
+from chaos.history.events import Clock, PhaseEnd, PhaseStart
 from chaos.opensearch.views import View, await_green, elected
 from chaos.run import noticing
 from chaos.run.during import Waiting
@@ -41,8 +42,8 @@ class Phases(Waiting):
         if number == 0 and not phase.undo:
             self.ask_allowed(number)
             self.prepare_step(number)
-        self.events.write("clock")
-        self.events.write("phase.start", phase=phase.name, index=number, scripted_wait=phase.scripted_wait)
+        Clock().write(self.events)
+        PhaseStart(phase=phase.name, index=number, scripted_wait=phase.scripted_wait).write(self.events)
         began = time.monotonic()
         self.reporter.line(f"phase {phase.name}")
         try:
@@ -66,10 +67,10 @@ class Phases(Waiting):
             looked = self.look_step(number)
         except BaseException as error:  # whatever ended it, the record says when
             early = isinstance(error, Aborted | Unproven | Unasked)
-            self.note("phase.end", phase=phase.name, reason="aborted" if early else "error")
+            self.note(PhaseEnd(phase=phase.name, reason="aborted" if early else "error"))
             raise
         seen = {} if phase.until is None else self.noticed
-        self.events.write("phase.end", phase=phase.name, reason=reason, looked=round(looked, 3), **seen)
+        PhaseEnd(phase=phase.name, reason=reason, looked=round(looked, 3), **seen).write(self.events)
         self.refuse_vanished()
 
     def look_step(self, number: int) -> float:
@@ -181,11 +182,11 @@ class Phases(Waiting):
         return tuple(wait for wait in self.made if wait.lingers or wait.fault in active)
 
     def has_noticed(self, seen: View) -> bool:
-        """Whether green counts: of a state that is no older than what the sampler saw, once all was noticed."""
-        now, sampler = time.monotonic_ns(), self.sampler
-        if sampler is not None and seen.version < sampler.version:
+        """Whether green counts: of a state that is no older than what was last seen, once all was noticed."""
+        now, sight = time.monotonic_ns(), self.sight
+        if sight is not None and seen.version < sight.version:
             return False
-        return all(wait.over(now, sampler.worse if sampler else None) for wait in self.waits)
+        return all(wait.over(now, sight.worse if sight else None) for wait in self.waits)
 
     @property
     def noticed(self) -> dict[str, Any]:

@@ -33,10 +33,9 @@ from chaos.faults.fault import Fault
 from chaos.faults.kind import built
 from chaos.faults.offers import Offers
 from chaos.history.models import PlannedStep
-from chaos.observe import processors
 from chaos.run import noticing
 from chaos.run.noticing import Foreseen
-from chaos.target.labs import watermarks
+from chaos.target.labs import usable, watermarks
 from chaos.target.wiring import Wiring
 
 PROBE_PATH = "/_cluster/health?local=true"
@@ -300,7 +299,7 @@ def machine() -> dict[str, Any]:
     return {
         "architecture": platform.machine(),
         "processors": psutil.cpu_count(),
-        "usable": processors.planned(),
+        "usable": _usable(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
     }
 
@@ -317,6 +316,15 @@ def again(
     options += [word for each in good for word in (objectives.OPTION, each)]
     shown = os.path.relpath(file)
     return shlex.join(["opensearch-chaos", "run", file.name if shown.startswith("..") else shown, *options])
+
+
+def _usable() -> dict[str, Any]:
+    """What this process may use of the machine's processors, and so what it starts."""
+    try:
+        mine = usable.of(os.getpid())
+    except OSError:
+        return {"processors": None, "of": len(usable.online()), "quota": None}
+    return {"processors": sorted(sorted(mine.sets, key=len)[0]), "of": len(usable.online()), "quota": mine.quota}
 
 
 def there(target: Existing) -> list[str]:

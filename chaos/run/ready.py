@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from chaos.base.console import Reporter
 from chaos.definitions import Experiment
-from chaos.observe import slis
-from chaos.run import commanding, guards
+from chaos.run import commanding, guards, instruments
 
 
 def refuse_unready(experiment: Experiment, reporter: Reporter | None = None) -> None:
-    """Raises InvalidInput for a guard or an SLI that cannot be evaluated here, and for a command that is not here.
+    """Raises InvalidInput for a guard that cannot be evaluated here, for what an instrument could not observe (an SLI),
+    and for a command that is not here.
 
-    ``reporter`` is told of an SLI that has no data yet.
+    ``reporter`` is told of what has no data yet.
     """
     guards.refuse_unready(experiment.guards)
-    slis.refuse_unready(experiment, reporter)
+    instruments.refuse_unready(experiment, reporter)
     commanding.refuse_absent(experiment)

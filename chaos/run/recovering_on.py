@@ -14,10 +14,10 @@ from chaos.definitions.existing import Existing, ExistingFile, load_existing
 from chaos.faults.ledger import Entry
 from chaos.faults.lifecycle import on_its_way
 from chaos.faults.moves import said
+from chaos.history.controllers import LEDGER, NOTHING, SILENT_SECONDS
 from chaos.opensearch.administration import reading
 from chaos.opensearch.cluster import Cluster
 from chaos.opensearch.views import administer
-from chaos.run.controllers import CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import Lock, Notes, NotesGone
 from chaos.run.on_target import LEASE_SECONDS, RENEW_SECONDS
 from chaos.target.existing import rehearsing
@@ -155,7 +155,7 @@ def watched_of(experiment: Experiment) -> float:
 
 def watched(entries: Sequence[Entry]) -> float:
     """How many seconds the lock of a run with these notes must stand still until it counts as dead."""
-    controlled = any(entry.fault == CONTROLLERS for entry in entries)
+    controlled = any(entry.fault == LEDGER for entry in entries)
     return CONTROLLED_SECONDS if controlled else WATCHED_SECONDS
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from chaos.base import paths
 from chaos.base.errors import InvalidInput
+from chaos.checks import instruments
 from chaos.definitions import Experiment, Topology
 from chaos.observe.disks import FOR_RECORD
 from chaos.run import commanding
@@ -47,10 +48,6 @@ SECOND_NODE_BYTES = 100
 """… and of those that do (393 seen for six nodes)."""
 LOG_NODE_BYTES = 2000
 """A second of a node's log and its Toxiproxy's (7.5 kB/s seen for six nodes, one zone decommissioned for a while)."""
-CONTROLLER_BYTES = 2000
-"""A second of a failover controller's events and log."""
-SLI_BYTES = 400
-"""An answer about an SLI, words of its Prometheus included."""
 COMMAND_BYTES = commanding.LOG_BYTES
 """What a command that a phase waits for may print."""
 FIXED_BYTES = 4 * MIB
@@ -132,10 +129,9 @@ def of_record(experiment: Experiment) -> Need:
     arrivals = sum(float(each.rate) * (ARRIVAL_BYTES + STALE_BYTES * (not each.writes)) for each in load.operations)
     cas = float(load.cas.rate) * CAS_BYTES if load.cas else 0.0
     probes = float(load.visibility.rate) * (PROBE_BYTES + PROBE_NODE_BYTES * data) if load.visibility else 0.0
-    own = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
-    own += CONTROLLER_BYTES * len(experiment.controller_zones) * (experiment.controller is not None)
-    slis = sum(SLI_BYTES / float(sli.every) for sli in experiment.slis.values())
-    seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + slis + own)
+    own: float = SECOND_BYTES + (SECOND_NODE_BYTES + LOG_NODE_BYTES) * nodes
+    own += sum(each.room(experiment) for each in instruments.every())
+    seen = FIXED_BYTES + longest_seconds(experiment) * (arrivals + cas + probes + own)
     printed = COMMAND_BYTES * sum(phase.during is not None for phase in experiment.phases)
     return Need(round(MARGIN * seen) + printed + FOR_UNDO + FOR_REPORT, RECORD_FILES)
 

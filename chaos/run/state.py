@@ -7,38 +7,30 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from chaos.base.console import Reporter
 from chaos.base.errors import Aborted, ChaosError, InvalidInput
 from chaos.base.logs import LOG
 from chaos.base.paths import ProcessIdentity
+from chaos.checks.instrument import ClusterSight, ProcessWatch, Steering
 from chaos.definitions import Experiment
 from chaos.faults.ledger import Ledger, Registration
 from chaos.faults.lifecycle import Lifecycle
-from chaos.history import EventWriter, ends
-from chaos.history.writer import FOREIGN
+from chaos.history import EventWriter
+from chaos.history.events import Abort, Error, Event, GuardTripped, Note, StageBegun
 from chaos.load import workloads
 from chaos.load.driver import Driver
-from chaos.observe import disks, echo
-from chaos.observe import processors as usable
-from chaos.observe.configuration import Configuration
-from chaos.observe.counted import Counts, everything
-from chaos.observe.domain import DomainHealth
-from chaos.observe.ends import Ends, Fact
+from chaos.observe import disks
 from chaos.observe.identity import Identity
-from chaos.observe.passages import Passages
-from chaos.observe.processors import Processors
-from chaos.observe.sampler import Sampler
-from chaos.observe.slis import Slis
-from chaos.run import controllers, plan, space
+from chaos.opensearch.views import Counts, everything
+from chaos.run import plan, space
+from chaos.run.instruments import Instruments, RunContext
 from chaos.run.noted import NotedLedger
 from chaos.run.on_target import OnTarget, index_of
 from chaos.run.options import RunOptions, new_lab_id
 from chaos.run.recording import Recording
 from chaos.run.shape import Shape
 from chaos.run.stopping import Stop, Unproven
-from chaos.run.suffering import Others
 from chaos.target.existing.target import ExistingTarget
 from chaos.target.labs import kinds
 from chaos.target.labs.processes import wait_until
@@ -61,14 +53,8 @@ class RunState:
     """Beside a run on a cluster that is not ours; None on a lab."""
     counted: Counts = staticmethod(everything)
     """What of a view says how the cluster is: where others have indices too, not all."""
-    others: Others | None = None
-    """What others do there; None on a lab."""
     identity: Identity | None = None
     """The watch over who answers at the addresses of a cluster that is not ours; None on a lab."""
-    passages: Passages | None = None
-    """The watch over what Toxiproxies let pass; None where none of ours are on the links."""
-    domain: DomainHealth | None = None
-    """What AWS says of the domain; None where it is none."""
     shape: Shape = Shape()
     """What the load's index is like; nothing is known before it has been made."""
     refused: InvalidInput | None = None
@@ -112,9 +98,6 @@ class RunState:
             there.run = folder.name
             asked = lambda says: stop.ask(says, TARGET_GUARD)  # noqa: E731
             self.there = OnTarget(there, experiment, self.seed, self.offers, noted, asked)
-            self.others = Others(there.target, folder / "history" / FOREIGN, self.broken, stop.ask)
-            if (domain := there.domain) is not None:
-                self.domain = DomainHealth(domain.health, self.events, domain.health_every)
             self.identity = Identity(
                 there.identities,
                 there.target.access,
@@ -123,25 +106,14 @@ class RunState:
                 index=self.index,
             )
             stop.at_once = self.cease
-        self.ends = Ends(self.lab, self.events, folder / "logs", self.unasked)
         self.planned = plan.by_phase(experiment)
         self.labels: dict[str, list[str]] = {}
-        self.configuration = Configuration(self.lab, self.events, self.index, self.ledger.path, self.cut)
-        # only where Toxiproxies of ours are on the links; those of a cluster's owners are looked at before and after
-        if there is None and self.lab.lacks("links") is None:
-            self.passages = Passages(self.lab, self.events, self.ledger.path, self.cut)
-        self.controllers = self._controllers()
         self.driver: Driver | None = None
-        self.sampler: Sampler | None = None
-        self.echo = echo.Echo(self.lab, folder)
-        self.slis = Slis(experiment, folder / "history", self.broken)
-        self.processors = Processors(self.events, self.local_processes)
-        self.disks = disks.Disks(
-            self.events,
-            lambda: disks.places(folder, self.lab),
-            lambda: disks.blocked(self.lab, self.index),
-            self.cut,
-        )
+        self.instruments = Instruments()
+        self.instruments.make(RunContext(self))
+        steering = self.instruments.provided(Steering)
+        if self.there is not None and steering is not None:
+            self.there.taken_out = steering.taken_out
         self.workload = workloads.named(experiment.load.workload)
         self.action_count = 0
         self.outcome = "finished"
@@ -150,21 +122,10 @@ class RunState:
         self.dirt: list[str] = []
         self.phases_began: float | None = None
 
-    def local_processes(self) -> dict[str, int]:
-        """What runs on this machine for the run beside the runner, in words, with its pids."""
-        found = usable.of_lab(self.lab) if kinds.named(self.lab.kind).shares_processors else {}
-        if self.driver is not None and self.driver.pid is not None and self.driver.alive:
-            found[usable.DRIVER] = self.driver.pid
-        return found
-
-    def _controllers(self) -> controllers.Controllers:
-        if self.there is None:
-            return controllers.Controllers(self.experiment, self.lab, self.folder)
-        made = controllers.Controllers(
-            self.experiment, self.lab, self.folder, holds=self.there.holds, lost=self.there.stop
-        )
-        self.there.taken_out = made.taken_out
-        return made
+    @property
+    def sight(self) -> ClusterSight | None:
+        """How the cluster was last seen; None where no instrument looks."""
+        return self.instruments.provided(ClusterSight)
 
     def cease(self) -> None:
         """Begin no request of the load any more, and wait for nothing. Idempotent; never raises."""
@@ -176,19 +137,14 @@ class RunState:
     def aborted(self, error: Aborted) -> None:
         self.outcome = "aborted"
         if self.stop.guard:
-            self.note("guard.tripped", guard=self.stop.guard, says=str(error))
-        self.note("abort", says=str(error))
+            self.note(GuardTripped(guard=self.stop.guard, says=str(error)))
+        self.note(Abort(says=str(error)))
         self.reporter.line(f"aborted: {error}")
 
     def ended_early(self, error: ChaosError) -> None:
         self.early = True
-        self.note("note", says=str(error))
+        self.note(Note(says=str(error)))
         self.reporter.line(f"ended early: {error}")
-
-    def unasked(self, fact: Fact) -> None:
-        """A process has ended that no move had asked to: in the watch's thread, at once."""
-        failed = fact["what"] in ("driver", "controller") and fact["how"] == ends.ITSELF
-        self.cut(ends.sentence(fact), failed=failed)
 
     def cut(self, says: str, *, failed: bool = False) -> None:
         """Something has happened that no move had asked for: in the thread of whoever watches it."""
@@ -201,23 +157,23 @@ class RunState:
         with suppress(Exception):  # what failed must be said whatever the disk is like
             scarce = disks.scarce(disks.places(self.folder, self.lab))
         says = f"{says} ({scarce})" if scarce else says
-        self.note("error", says=says)
+        self.note(Error(says=says))
         self.reporter.line(f"error: {says}")
 
     def refuse(self, error: InvalidInput) -> None:
         """It may not begin, and has changed nothing: another run was quicker. As an error it goes through the tail."""
         self.outcome, self.refused = "error", error
-        self.note("error", says=str(error))
+        self.note(Error(says=str(error)))
 
     def stage(self, name: str) -> None:
         """Say in the record how far the run is, outside its phases."""
-        self.note("stage", name=name)
+        self.note(StageBegun(name=name))
 
-    def note(self, kind: str, **fields: Any) -> None:
+    def note(self, event: Event, *, t: int | None = None) -> None:
         """Write an event on the way out. A disk that is full must not stop the undo that comes after."""
-        LOG.info("%s %s", kind, fields)
+        LOG.info("%s %s", event.kind, event.keys())
         with suppress(OSError):
-            self.events.write(kind, **fields)
+            event.write(self.events, t=t)
 
     def keep_traceback(self, what: str) -> None:
         LOG.exception("%s", what)
@@ -247,8 +203,7 @@ class RunState:
             self.await_word()
             raise ChaosError(f"the load driver died: {self.driver.error}")
         try:
-            self.controllers.check()
-            self.echo.check()
+            self.instruments.check()
         except ChaosError:
             self.await_word()
             raise
@@ -258,8 +213,7 @@ class RunState:
             f"{name} {o['ok']}/s good, {o['bad']}/s not, p99 {o['p99_ms'] or 0:.0f} ms"
             for name, o in status.get("operations", {}).items()
         )
-        colour = self.sampler.status if self.sampler else ""
-        self.reporter.status(f"{text}   {rates}   cluster {colour}")
+        self.reporter.status(f"{text}   {rates}   {self.instruments.word()}")
         return False
 
     def await_word(self) -> None:
@@ -269,7 +223,8 @@ class RunState:
 
     def wait_for_word(self) -> None:
         """Who watches a process of ours that is dead says in a moment how it ended, and stops the run."""
-        wait_until(self.stop.is_over, WORD_SECONDS)
+        if self.instruments.provided(ProcessWatch) is not None:
+            wait_until(self.stop.is_over, WORD_SECONDS)
 
     def refuse_vanished(self) -> None:
         """Raises Unproven when a fault ended early or spread: nothing that comes after could count."""

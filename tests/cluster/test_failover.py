@@ -17,12 +17,13 @@ from chaos.base.netsock import Endpoint
 from chaos.definitions.experiment import Controller, Experiment
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
+from chaos.instruments.controllers import PORT, Controllers
 from chaos.observe.proof import problems
 from chaos.opensearch import administration
 from chaos.opensearch.rest import NodeClient
 from chaos.opensearch.views import administer, await_green, elected
 from chaos.registry import load_experiment
-from chaos.run.controllers import PORT, Controllers
+from chaos.run.instruments import Changes
 from chaos.target.labs import network
 from chaos.target.labs.local import LocalLab
 from chaos.target.labs.processes import wait_until
@@ -41,7 +42,7 @@ class Fleet:
         self.controllers = Controllers(experiment.model_copy(update={"controller": wanted}), lab, folder)
 
     def start(self) -> None:
-        self.controllers.start(self.ledger, lambda: None)
+        self.controllers.start(Changes(self.ledger), lambda: None)
 
     def end(self) -> None:
         self.controllers.stop()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from controls import DOC, PLANTED, ROOT, tables
-from negative.test_mutated import BREAKS
+from negative.test_mutated import BREAKS, METRICS
 
-from chaos.registry import METRICS, load_experiment
+from chaos.registry import load_experiment
 
 TEXT = DOC.read_text()
 

@@ -27,7 +27,7 @@ from screens import in_headline
 from synthetic import Chapter, Compared, Probed, Story, mixed
 
 from chaos.base.errors import Exit, HistoryError
-from chaos.checks import Findings, evaluate, ladder
+from chaos.checks import Findings, evaluate, instruments, ladder
 from chaos.checks import Outcome as Run
 from chaos.checks.measure import Verdict
 from chaos.checks.verdict import Counts
@@ -35,7 +35,7 @@ from chaos.definitions.expectations import Comparison
 from chaos.history import History
 from chaos.history.format import Outcome
 from chaos.history.reader import compact
-from chaos.registry import METRICS
+from chaos.registry import METRICS as ALL_METRICS
 
 REAL = Path(__file__).parents[1] / "unit" / "data" / "zone-network-slowdown"
 ORDER = list(Run)
@@ -78,6 +78,10 @@ def sound() -> Story:
 def _sound() -> Stored:
     return Stored.of(sound().history())
 
+
+OWN = {check.metric for check in instruments.checks()}
+"""What instruments let expectations ask: broken in ``test_mutated_instruments.py``, by what they bring."""
+METRICS = {metric: each for metric, each in ALL_METRICS.items() if metric not in OWN}
 
 WHOLE_RUN = sorted(metric for metric, each in METRICS.items() if each.whole_run)
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes import ROOT, FakeLab
 from unit.run.test_execution import execution
 
 from chaos.base.errors import InvalidInput
@@ -20,7 +19,7 @@ from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.registry import load_experiment
 from chaos.run import commanding, keeper, recovery
 from chaos.run.commanding import Command
-from chaos.run.controllers import Controllers
+from chaos.run.instruments import Changes
 from chaos.target.labs import network
 from chaos.target.labs.processes import end, wait_until
 
@@ -227,15 +226,10 @@ def test_a_failover_controller_begins_once_it_is_written_down_and_whoever_undoes
     book: Ledger, tmp_path: Path
 ) -> None:
     """Its runner lives, says nothing and keeps the pipe open."""
-    experiment = load_experiment(ROOT / "experiments" / "standby" / "rotation.yaml")
-    mine = Controllers(experiment, FakeLab("3az-standby"), tmp_path, holds=lambda: True)  # type: ignore[arg-type]
     words = [sys.executable, "-c", "import sys; print('on', flush=True); sys.stdin.read()"]
-    process = subprocess.Popen(
-        commanding.gate(words, heard=True), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
-    assert process.stdout is not None
-    mine._begin("a", process, "token", book)
-    assert process.stdout.readline() == b"on\n"
+    about, log = ["opensearch-chaos", "failover", "--name", "controller-a"], tmp_path / "log"
+    process = Changes(book).begin("controller a", words, log, about, cwd=tmp_path).process
+    assert wait_until(lambda: log.read_text() == "on\n", 10)
     (entry,) = standing(book.path)
     assert entry.inverse is not None and entry.inverse.arguments["pid"] == process.pid
     said: list[str] = []

@@ -23,11 +23,11 @@ from chaos.checks import evaluate
 from chaos.checks.deciding import FEWEST, Echoes, decides, says
 from chaos.history import History
 from chaos.history.writer import ECHO
-from chaos.observe import echo
+from chaos.instruments import echo
 from chaos.report.page import render_html
 from chaos.target.labs.processes import wait_until
 
-PROGRAM = Path(echo.__file__).with_name("echoing.py")
+PROGRAM = echo.PROGRAM
 S = synthetic.S
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from fakes import a_fault
@@ -47,7 +46,7 @@ def test_a_load_without_a_record_ends_the_phase_and_everything_is_undone(
     small: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(driving, "SILENT_SECONDS", 2.0)
-    made = execution(small, folder=small, sampler=None, echo=SimpleNamespace(check=lambda: None))
+    made = execution(small, folder=small)
     made.for_undo = space.Reserve(small, "undo", space.FOR_UNDO)
     made.events = EventWriter(small / "events.jsonl", made.broken)
     made.ledger = Ledger(small / "ledger.jsonl", made.broken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,9 @@ from programs.test_standing_driven import answers, free_ports
 
 from chaos.base.errors import FaultError
 from chaos.base.netsock import Endpoint
-from chaos.faults.ledger import Ledger
+from chaos.faults.ledger import Ledger, moves
 from chaos.history import passages as events
-from chaos.observe.passages import Passages
+from chaos.instruments.passages import Passages
 from chaos.provision.toxiproxy import find_toxiproxy
 from chaos.target.labs.processes import wait_until
 from chaos.target.labs.toxiproxy import ToxiproxyServer
@@ -46,7 +47,7 @@ def test_what_others_do_to_a_real_toxiproxy_is_told_and_a_quiet_one_says_nothing
     host = SimpleNamespace(name="client-a", kind="client", zone="a")
     lab: Any = SimpleNamespace(wiring=SimpleNamespace(hosts=(host,)), toxiproxy={"client-a": server}.__getitem__)
     log, said = Log(), []
-    watch = Passages(lab, log, Ledger(tmp_path / "ledger.jsonl").path, said.append)
+    watch = Passages(lab, log, partial(moves, Ledger(tmp_path / "ledger.jsonl").path), said.append)
     assert all(watch.look() for _ in range(3)) and said == []
     server.set_enabled("to-a-data-http", False)
     assert watch.look()

@@ -20,7 +20,8 @@ from chaos.checks.measure import Measure, Verdict, judge
 from chaos.checks.record import Record, Span, _expectations
 from chaos.definitions.experiment import Experiment
 from chaos.history.reader import History
-from chaos.observe.slis import Asker, Slis, refuse_unready
+from chaos.instruments.slis import Slis, refuse_unready
+from chaos.opensearch.prometheus import Asker
 from chaos.target.labs.processes import wait_until
 
 pytestmark = needed
@@ -50,7 +51,7 @@ def phase(slis: Slis, name: str, ready: Callable[[float | None], bool]) -> tuple
 def judged(folder: Path, experiment: Experiment, edges: tuple[int, int], name: str) -> tuple[Measure, Verdict]:
     """What the check says of the record that was written."""
     record = Record(synthetic.slow_zone().history())
-    record.slis = History(folder).slis
+    record._lines = History(folder).lines
     record.plan["experiment"] = experiment.to_json()
     expected = wanted("max", "<", 0.01, "1%")
     expected["metric"] = f"sli.{name}.max"

@@ -12,7 +12,7 @@ from programs.test_pulse import stopped
 
 SECOND = 1_000_000_000
 RUNNER = """
-from chaos.observe.ticks import Ticks
+from chaos.base.ticks import Ticks
 ticks = Ticks()
 ticks.start()
 taken = lambda: ticks.taken().get("own", [])

@@ -19,7 +19,7 @@ import pytest
 
 from chaos.definitions.experiment import Experiment
 from chaos.definitions.slis import Sli
-from chaos.observe.slis import Asker
+from chaos.opensearch.prometheus import Asker
 from chaos.registry import load_experiment
 from chaos.target.labs.processes import wait_until
 

@@ -34,7 +34,7 @@ from chaos.base.text import one_line, printable
 from chaos.campaign.gamedays.asking import access_of, bearer, moment_of, number_of, pointed
 from chaos.definitions.gameday import CloudWatchGuard, GameDay, Guard, HttpGuard, ProgramGuard
 from chaos.definitions.slis import INTERVALS
-from chaos.observe.slis import Asker
+from chaos.opensearch.prometheus import Asker
 from chaos.opensearch.rest import UNREADABLE, Garbled, connection_class, short
 
 State = Literal["good", "bad", "none"]

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from chaos.opensearch import foreign
+from chaos.opensearch.canaries import pairs as pairs
 from chaos.opensearch.cluster import Zoning
+from chaos.opensearch.foreign import CANARY as CANARY
 from chaos.opensearch.requests import (
     DECOMMISSION,
     EXCLUDED,
@@ -31,9 +32,6 @@ from chaos.opensearch.requests import (
 from chaos.programs.failover.decide import Cluster, Step
 from chaos.programs.failover.rest import Answer, Api, Node
 
-CANARY = foreign.CANARY
-"""A name with a dot: ``awareness.balance`` refuses other indices whose copies are no multiple of the zones
-(``getIndexSettingsValidationErrors`` of OpenSearch's MetadataCreateIndexService)."""
 READ_SECONDS = 1.0
 WEIGHTS_SECONDS = 35.0
 """The cluster manager gives up after 30 s; the answer waits for every node that is still counted, up to
@@ -52,18 +50,6 @@ class Reading:
     members: frozenset[str]
     holders: Mapping[str, frozenset[str]]
     version: int
-
-
-def pairs(zones: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Canary index → its two zones: the neighbours of a ring, so that every zone is in two of them.
-
-    Of two zones there is one pair, of one zone none.
-    """
-    ordered = sorted(zones)
-    ring = [(zone, ordered[(at + 1) % len(ordered)]) for at, zone in enumerate(ordered)]
-    if len(ordered) < 3:
-        ring = ring[: len(ordered) - 1]
-    return {f"{CANARY}-{at}": pair for at, pair in enumerate(ring)}
 
 
 def canary_settings(index: str, attribute: str, pair: tuple[str, str], owner: str | None = None) -> dict[str, Any]:

@@ -17,8 +17,7 @@ import resource
 import shlex
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import NamedTuple
 
 from chaos.base.errors import LabError
 from chaos.base.paths import ProcessIdentity, write_json
+from chaos.base.waiting import wait_until as wait_until
 from chaos.provision.unprivileged import NODE_UID
 from chaos.target.wiring import Host
 
@@ -157,16 +157,6 @@ def send(identity: ProcessIdentity, number: signal.Signals) -> bool:
         os.kill(identity.pid, number)
     except ProcessLookupError:
         return False
-    return True
-
-
-def wait_until(condition: Callable[[], bool], seconds: float, *, every: float = 0.02) -> bool:
-    """Await a condition; False when it does not hold within ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(every)
     return True
 
 

@@ -14,9 +14,9 @@ from mutations import Stored
 from synthetic import T0, Chapter, S, Story, expect
 
 from chaos.checks import evaluate
-from chaos.checks.ends import table
 from chaos.checks.record import Record
 from chaos.history import ends
+from chaos.instruments.process_exits import table
 from chaos.report import render
 
 LINES = [f"[2026-11-21T02:15:{second:02}][INFO ][o.o.n.Node] [a-data] line {second}" for second in range(20)]

@@ -44,7 +44,7 @@ def run(values: list[float | None], expected: list[dict[str, Any]], first: float
     history = story.history()
     history.plan["experiment"]["slis"] = {NAME: {"prometheus": "http://p:9090", "query": "q", "every": EVERY}}
     before = [line(1.0 + EVERY * k, 9.9) for k in range(5)]  # of another phase, and very bad
-    vars(history)["slis"] = before + [line(first + EVERY * k, value) for k, value in enumerate(values)]
+    history.give("slis.jsonl", before + [line(first + EVERY * k, value) for k, value in enumerate(values)])
     return history
 
 
@@ -53,7 +53,8 @@ RECORD = Record(run([], []))
 
 def measured(values: list[float | None], expected: dict[str, Any], first: float = 31.0) -> tuple[Measure, Verdict]:
     """The check alone, with what was said in the phase."""
-    RECORD.slis = [line(first + EVERY * k, value) for k, value in enumerate(values)]
+    seen = [line(first + EVERY * k, value) for k, value in enumerate(values)]
+    RECORD._lines = lambda name: seen
     check = catalogue.of(expected["metric"])
     assert isinstance(check, Check)
     from chaos.checks.record import _expectations
@@ -120,7 +121,7 @@ def test_the_last_value_is_that_of_the_last_answer() -> None:
 def test_an_answer_that_came_in_the_next_phase_belongs_to_none() -> None:
     target = wanted("max", "<", 0.01)
     record = Record(run([0.001] * 7, [target]))
-    record.slis.append(line(69.0, 0.5, took_ms=2000.0))
+    record.lines("slis.jsonl").append(line(69.0, 0.5, took_ms=2000.0))
     (one,) = record.expectations
     check = catalogue.of(one.metric)
     assert check is not None
@@ -142,7 +143,9 @@ def test_what_was_seen_to_be_missed_stands_whatever_is_missing() -> None:
 
 def test_what_is_said_instead_of_a_value_is_quoted_in_one_line() -> None:
     history = run([], [wanted("max", "<", 0.01)])
-    history.slis.extend(line(31 + EVERY * k, None, why="the query is refused", said="parse\nerror") for k in range(8))
+    history.lines("slis.jsonl").extend(
+        line(31 + EVERY * k, None, why="the query is refused", said="parse\nerror") for k in range(8)
+    )
     assert finding(evaluate(history)).says.endswith("the query is refused (8 of 8), “parse error”")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from fakes import Log
 
 from chaos.definitions.actions import ExcludeVotes, IncludeVotes
 from chaos.faults.actions import perform
-from chaos.faults.ledger import Ledger, standing
-from chaos.observe.configuration import Configuration
+from chaos.faults.ledger import Ledger, moves, standing
+from chaos.instruments.settings import Configuration
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_there_is_nothing_to_give_back_where_none_was_taken(lab: Any, ledger: Le
 def test_a_third_hand_is_told_apart_from_votes_that_we_took(lab: Any, ledger: Ledger) -> None:
     told: list[str] = []
     log: Any = Log()
-    watch = Configuration(lab, log, "chaos", ledger.path, told.append)
+    watch = Configuration(lab, log, "chaos", partial(moves, ledger.path), told.append)
     assert watch.look()
     assert done(lab, ledger, exclude("node a-cm"))[0] and watch.look() and told == []
     lab.votes.append("c-cm")

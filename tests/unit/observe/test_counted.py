@@ -13,8 +13,8 @@ from synthetic import Chapter, Story, expect
 
 from chaos.checks import evaluate
 from chaos.history import others
+from chaos.instruments.sampler import Sampler
 from chaos.observe.counted import Counted
-from chaos.observe.sampler import Sampler
 from chaos.opensearch.views import ShardCopy, View
 
 OWN = "oschaos-1a2b-load"

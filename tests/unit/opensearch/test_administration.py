@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ from fake_cluster import FakeCluster
 from fakes import Log
 
 from chaos.base.errors import LabError
-from chaos.faults.ledger import Ledger
-from chaos.observe.configuration import Configuration
+from chaos.faults.ledger import Ledger, moves
+from chaos.instruments import controllers
+from chaos.instruments.settings import Configuration
 from chaos.opensearch import administration
 from chaos.opensearch.cluster import Zoning
 from chaos.opensearch.foreign import CANARY
 from chaos.opensearch.requests import weights_path
 from chaos.providers.rest import restore
-from chaos.run import controllers
 
 WINDOWS = [range(begin, begin + length) for begin in range(7) for length in (1, 2, 5)]
 """Which of the next answers come from a manager that hides its state: before, amid and after what is asked."""
@@ -70,7 +71,7 @@ def test_an_undo_is_done_whenever_a_new_manager_is_elected(cluster: FakeCluster,
 def test_nobody_is_named_for_what_a_new_manager_hides(cluster: FakeCluster, tmp_path: Path, window: range) -> None:
     told: list[str] = []
     lab: Any = cluster
-    watch = Configuration(lab, Log(), "chaos", Ledger(tmp_path / "ledger.jsonl").path, told.append)  # type: ignore[arg-type]
+    watch = Configuration(lab, Log(), "chaos", partial(moves, Ledger(tmp_path / "ledger.jsonl").path), told.append)  # type: ignore[arg-type]
     assert watch.look()
     cluster.forgetful = window
     for _ in range(4):
@@ -83,7 +84,7 @@ def test_nobody_is_named_for_what_a_new_manager_hides(cluster: FakeCluster, tmp_
 def test_a_watch_that_begins_under_a_new_manager_learns_how_things_are(cluster: FakeCluster, tmp_path: Path) -> None:
     told: list[str] = []
     lab: Any = cluster
-    watch = Configuration(lab, Log(), "chaos", Ledger(tmp_path / "ledger.jsonl").path, told.append)  # type: ignore[arg-type]
+    watch = Configuration(lab, Log(), "chaos", partial(moves, Ledger(tmp_path / "ledger.jsonl").path), told.append)  # type: ignore[arg-type]
     cluster.forgetful = range(0, 3)
     assert watch.look() and watch.look() and told == []
 

@@ -24,11 +24,10 @@ from chaos.base.netsock import Endpoint
 from chaos.faults.kinds.settings import effective
 from chaos.faults.unread import Heap
 from chaos.history import EventWriter
+from chaos.instruments.sampler import Sampler
 from chaos.load.workloads.documents import WORKLOAD
-from chaos.observe import counters
 from chaos.observe.readback import read_back
-from chaos.observe.sampler import Sampler
-from chaos.opensearch import administration, rest, views
+from chaos.opensearch import administration, counters, rest, views
 from chaos.opensearch.rest import LARGEST, Garbled, NodeClient, opensearch
 from chaos.providers import process
 from chaos.providers import rest as rest_faults

@@ -22,7 +22,7 @@ from rich.console import Console
 from screens import flat, in_headline
 from synthetic import Chapter, Compared, Story, constant, expect, healthy, mixed
 from unit.checks import test_disks, test_ends, test_standing, test_usable
-from unit.observe import test_configuration
+from unit.instruments import test_settings
 
 from chaos.checks import evaluate, summary, validity, verdict
 from chaos.checks.reasons import Cause
@@ -216,12 +216,12 @@ CAUSES: dict[str, tuple[Cause, Callable[[], Any], str]] = {
     "a full disk of a cluster that exists": (Cause.DISK, full_there, "Make room on the cluster's disks"),
     "somebody changed settings": (
         Cause.SETTINGS,
-        lambda: test_configuration.recorded(test_configuration.changed),
+        lambda: test_settings.recorded(test_settings.changed),
         "who else works on the cluster",
     ),
     "nobody watched settings": (
         Cause.SETTINGS,
-        lambda: test_configuration.recorded(watched=False),
+        lambda: test_settings.recorded(watched=False),
         "why nobody watched the cluster's settings",
     ),
     "a fault that nobody proved": (Cause.FAULT, synthetic.unproven, "why the fault is not proven"),

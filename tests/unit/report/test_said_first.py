@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import synthetic
 from synthetic import Chapter, Story, expect
-from unit.report.test_foreign_section import lines as foreign_lines
-from unit.report.test_foreign_section import seen
+from unit.instruments.test_foreign_traffic import lines as foreign_lines
+from unit.instruments.test_foreign_traffic import seen
 
 from chaos.checks import evaluate, theirs
 from chaos.checks.record import SECOND, Record

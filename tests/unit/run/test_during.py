@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from chaos.base.console import Reporter
 from chaos.base.errors import Aborted, FaultError, InvalidInput, LabError
 from chaos.base.units import Duration
+from chaos.checks.instrument import ClusterSight, Instrument, Observer, Permission
 from chaos.definitions.during import During
 from chaos.definitions.experiment import Phase
 from chaos.definitions.selectors import NodeSelector
@@ -28,6 +29,7 @@ from chaos.observe import restarted
 from chaos.observe.restarted import Process, Processes
 from chaos.run import during as module
 from chaos.run.during import Waiting, say_done
+from chaos.run.instruments import Instruments
 from chaos.run.stopping import Stop, Unproven
 
 NODES = ("a-data", "b-data", "c-data")
@@ -36,6 +38,33 @@ BEFORE: Processes = {node: Process(f"{node}-1", "3.8.0", 1000) for node in (*NOD
 
 def anew(*nodes: str) -> Processes:
     return BEFORE | {node: Process(f"{node}-2", "3.8.1", 2000) for node in nodes}
+
+
+INSTRUMENT = Instrument("told", "what it is told", lambda context: None)
+
+
+class Told(Observer):
+    """Says what it was told, in turn."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        self._name, self._order = name, order
+
+    def permit(self, permission: Permission) -> None:
+        self._order.append(f"{self._name}: {permission.phase} {permission.nodes} {permission.settings}")
+
+    def permit_no_more(self, *, patient: bool = True) -> None:
+        self._order.append(f"{self._name}: no more")
+
+
+class Seen(Observer, ClusterSight):
+    """How the cluster was last seen."""
+
+    def __init__(self, nodes: frozenset[str], heard: float) -> None:
+        self._nodes, self.heard = nodes, heard
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return self._nodes
 
 
 class Bench:
@@ -52,15 +81,12 @@ class Bench:
         made.lab = FakeLab("3az")
         made.experiment = SimpleNamespace(topology=made.lab.topology)
         made.lifecycle = SimpleNamespace(active=[], vanished={})
-        made.there = made.sampler = None
+        made.there = None
 
-        def note(kind: str) -> Callable[..., None]:
-            return lambda *given, **_: self.order.append(" ".join([kind, *map(str, given)]))
-
-        made.ends = SimpleNamespace(allow=note("ends"), allow_no_more=note("no more ends"))
-        made.configuration = SimpleNamespace(allow=note("settings"), allow_no_more=note("no more settings"))
+        made.instruments = Instruments(
+            [(INSTRUMENT, Told("exits", self.order)), (INSTRUMENT, Told("settings", self.order))]
+        )
         made.driver = SimpleNamespace(alive=True, status={}, error=None)
-        made.controllers = made.echo = SimpleNamespace(check=lambda: None)
         self.run = made
 
     def read(self, cluster: Any) -> Processes:
@@ -68,6 +94,10 @@ class Bench:
         if isinstance(found, Exception):
             raise found
         return found  # type: ignore[no-any-return]
+
+    def sees(self, nodes: set[str], heard: float) -> None:
+        """From now on the cluster was last seen so."""
+        self.run.instruments = Instruments([(INSTRUMENT, Seen(frozenset(nodes), heard))])
 
     def hold(self, **given: Any) -> str:
         during = During(**{"within": Duration(30), **given})
@@ -101,7 +131,8 @@ def test_a_command_that_restarts_what_it_names(bench: Callable[..., Bench]) -> N
     away = {name: process for name, process in anew(*NODES).items() if name != "c-data"}
     at = bench(BEFORE, LabError("nobody answers"), away, anew(*NODES))
     assert at.hold(command=("sh", "-c", "echo done"), restarts=DATA, changes=("a.b",)) == "done"
-    assert at.order == ["settings roll ('a.b',)", f"ends roll {NODES}", "no more ends", "no more settings"]
+    told = f"roll {NODES} ('a.b',)"
+    assert at.order == [f"settings: {told}", f"exits: {told}", "exits: no more", "settings: no more"]
     begun, over, proof = (at.event(kind) for kind in (words.BEGUN, words.OVER, words.PROOF))
     assert (begun["nodes"], begun["settings"], begun["grade"]) == (list(NODES), ["a.b"], "path")
     assert (over["ok"], over["exit_code"], over["last"], over["log"]) == (True, 0, ["done"], "during-roll.log")
@@ -193,7 +224,7 @@ def test_a_command_that_does_not_end_well_ends_the_run(
     with pytest.raises(Unproven, match=says):
         at.hold(command=words_of_it, within=Duration(within), restarts=DATA)
     assert at.event(words.OVER)["ok"] is False and at.run.events.of(words.PROOF) == []
-    assert standing(at.run.ledger.path) == [] and at.order[-2:] == ["no more ends", "no more settings"]
+    assert standing(at.run.ledger.path) == [] and at.order[-2:] == ["exits: no more", "settings: no more"]
 
 
 def test_a_stop_ends_it_before_anything_else_happens(bench: Callable[..., Bench]) -> None:
@@ -231,14 +262,16 @@ def test_on_a_cluster_that_is_not_ours_two_nodes_away_at_once_end_the_run(bench:
     at = bench()
     now = time.monotonic()
     at.run.there = SimpleNamespace(lab=SimpleNamespace(target=SimpleNamespace(file="staging.yaml")))
-    at.run.sampler = SimpleNamespace(nodes=frozenset({"c-data"}), status="", heard=now)
+    at.sees({"c-data"}, now)
     with pytest.raises(Aborted, match="a-data and b-data are away at the same time"):
         at.hold(command=("sleep", "600"), restarts=DATA)
     assert at.run.stop.guard == "target"
-    at.run.stop, at.run.sampler = Stop(), SimpleNamespace(nodes=frozenset(NODES), status="", heard=now - 31)
+    at.run.stop = Stop()
+    at.sees(set(NODES), now - 31)
     with pytest.raises(Aborted, match="for 30 s nobody has said which nodes are away"):
         at.hold(command=("sleep", "600"), restarts=DATA)
-    at.run.stop, at.run.sampler = Stop(), SimpleNamespace(nodes=frozenset({"b-data", "c-data"}), status="", heard=now)
+    at.run.stop = Stop()
+    at.sees({"b-data", "c-data"}, now)
     at.looks = [BEFORE, anew(*NODES)]
     assert at.hold(command=("true",), restarts=DATA) == "done"
 

@@ -26,10 +26,12 @@ from chaos.definitions.experiment import Phase
 from chaos.faults.ledger import Ledger, Registration, registrations, standing
 from chaos.faults.lifecycle import Lifecycle, undo_entries
 from chaos.history import ends
+from chaos.instruments.process_exits import telling
 from chaos.load import workloads
 from chaos.registry import load_experiment
 from chaos.run import closing, options, space
 from chaos.run.execution import Execution
+from chaos.run.instruments import Instruments
 from chaos.run.leftovers import sole_run
 from chaos.run.options import new_folder
 from chaos.run.stopping import Stop, Unasked
@@ -54,13 +56,8 @@ def execution(tmp_path: Path, stop: Stop | None = None, **given: Any) -> Any:
     made.lab = FakeLab()  # type: ignore[assignment]
     made.ledger = Ledger(tmp_path / "ledger.jsonl")
     made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.was_asked)
-    made.controllers = SimpleNamespace(stop=lambda: None, check=lambda: None)  # type: ignore[assignment]
     made.outcome, made.early, made.labels, made.action_count = "finished", False, {}, 0
-    made.configuration = SimpleNamespace(start=lambda: None, stop=lambda **_: None)  # type: ignore[assignment]
-    for watch in ("processors", "disks"):
-        setattr(made, watch, SimpleNamespace(start=lambda: None, stop=lambda: None, sets=lambda: []))
-    made.passages = None
-    made.slis = SimpleNamespace(start=lambda: None, stop=lambda: None)  # type: ignore[assignment]
+    made.instruments = Instruments()
     made.for_undo = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
     made.workload = workloads.named(workloads.DEFAULT)
     for name, value in given.items():
@@ -162,8 +159,8 @@ def end(what: str = "node", **given: Any) -> dict[str, Any]:
 
 def test_an_end_that_nobody_asked_for_cuts_the_run(tmp_path: Path) -> None:
     made = execution(tmp_path)
-    made.unasked(end())
-    made.unasked(end(name="b-data"))
+    telling(made.cut)(end())
+    telling(made.cut)(end(name="b-data"))
     with pytest.raises(Unasked, match=r"node a-data was ended from outside \(SIGKILL\)"):
         made.stop.check()
     assert made.stop.is_over() and not made.stop.was_asked()
@@ -175,7 +172,7 @@ def test_an_end_that_nobody_asked_for_cuts_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["driver", "controller"])
 def test_one_of_ours_that_failed_by_itself_is_an_error(tmp_path: Path, what: str) -> None:
     made = execution(tmp_path)
-    made.unasked(end(what, signal=None, exit_code=1))
+    telling(made.cut)(end(what, signal=None, exit_code=1))
     with pytest.raises(ChaosError) as raised:
         made.stop.check()
     assert not isinstance(raised.value, Unasked)
@@ -186,7 +183,7 @@ def test_one_of_ours_that_failed_by_itself_is_an_error(tmp_path: Path, what: str
 def test_nothing_is_injected_once_a_process_has_ended(tmp_path: Path) -> None:
     made = execution(tmp_path)
     made.lifecycle = Lifecycle(made.lab, made.ledger, made.events, stopped=made.stop.is_over)
-    made.unasked(end())
+    telling(made.cut)(end())
     assert made.lifecycle.inject(a_fault("f1", [block("a-data", "c-data")])) is False
     assert made.lab.effects == set()
 
@@ -199,7 +196,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     made = execution(tmp_path)
 
     def settling(lab: Any, seconds: float, *, stopped: Any, **_: Any) -> tuple[bool, float]:
-        made.unasked(end())
+        telling(made.cut)(end())
         waited.append(seconds)
         while not stopped():
             time.sleep(0.01)
@@ -207,8 +204,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
 
     (tmp_path / "history").mkdir()
     driver = SimpleNamespace(stop=lambda: True, error=None)
-    sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None, status="yellow")
-    made.driver, made.sampler, made.folder, made.index = driver, sampler, tmp_path, "chaos"
+    made.driver, made.folder, made.index = driver, tmp_path, "chaos"
     made.seed = 1
     made.experiment = SimpleNamespace(load=SimpleNamespace(documents=1, cas=None, writer=None))
     monkeypatch.setattr(closing, "await_green", settling)
@@ -217,7 +213,7 @@ def test_after_an_end_nothing_is_waited_for_and_what_is_there_is_read(
     monkeypatch.setattr(closing, "read_back", lambda *_, **__: {"complete": True})
     monkeypatch.setattr(Execution, "await_known_dead", lambda self: waited.append(0.0))
     if when == "in a phase":
-        made.unasked(end())
+        telling(made.cut)(end())
         made.ended_early(Unasked("node a-data was ended from outside (SIGKILL)"))
     made.settle_and_read_back()
     assert waited == ([0.0] if when == "in a phase" else [closing.SETTLE_SECONDS, 0.0])
@@ -329,7 +325,6 @@ def test_the_driver_is_told_of_the_checks_on_data_and_what_they_wrote_is_read_ba
     monkeypatch.setattr(closing, "await_green", lambda *_, **__: (True, 0.1))
     monkeypatch.setattr(closing, "patiently", lambda work, *_: work())
     made.driver = SimpleNamespace(stop=lambda: True, error=None)
-    made.sampler = SimpleNamespace(stop=lambda: None, returned=lambda: None)
     made.settle_and_read_back()
     (written,) = asked
     assert {"c-0", "c-4", "p-0"} <= written.acknowledged and written.open == {"v-0"} == written.probes
@@ -352,9 +347,8 @@ def refused_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, began: bool)
     made = execution(folder, there=there, own_lab=False, folder=folder, index="oschaos-0123-load", dirt=[])
     nothing = SimpleNamespace(start=lambda: None, stop=lambda: None, release=lambda: None)
     made.registration, made.recording, made.for_report = registration, nothing, nothing
-    made.ends = made.echo = nothing
     made.events.close = lambda: None
-    made.sampler, made.identity = None, nothing
+    made.identity = nothing
     made.logged = lambda: nullcontext()
     made.keep_logs = lambda: None
     made.lab.write_logs = lambda: None

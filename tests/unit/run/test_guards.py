@@ -10,6 +10,7 @@ import pytest
 
 from chaos.base.errors import InvalidInput
 from chaos.definitions.experiment import Guards
+from chaos.instruments.sampler import ClusterRed
 from chaos.run import guards
 from chaos.target.labs.processes import wait_until
 
@@ -89,7 +90,7 @@ def test_a_driver_that_falls_silent_ends_the_run() -> None:
 
 def test_red_and_the_longest_run() -> None:
     since: list[float | None] = [None]
-    red = guards.ClusterRed(20.0, "20s", lambda: since[0])
+    red = ClusterRed(20.0, "20s", lambda: since[0])
     longest = guards.Longest(60.0, "1m", lambda: since[0])
     assert red.tripped(1e9) is None and longest.tripped(1e9) is None  # never red; the phases have not begun
     since[0] = 100.0
@@ -191,11 +192,9 @@ def test_an_experiment_gets_the_guards_that_it_asks_for(tmp_path: Path) -> None:
         "stop_file": str(tmp_path / "stop"),
     }
     nothing: dict[str, Any] = {}
-    made = guards.guards_of(wanted(**given), phases_began=lambda: None, red_since=lambda: None, status=lambda: nothing)
-    assert [guard.name for guard in made] == ["max", "cluster.red", "read.good", "write.good", "stop_file"]
-    assert [
-        guard.name
-        for guard in guards.guards_of(
-            wanted(), phases_began=lambda: None, red_since=lambda: None, status=lambda: nothing
-        )
-    ] == ["max"]
+    made = guards.guards_of(wanted(**given), phases_began=lambda: None, status=lambda: nothing)
+    assert [guard.name for guard in made] == ["max", "read.good", "write.good", "stop_file"]
+    assert [guard.name for guard in guards.guards_of(wanted(), phases_began=lambda: None, status=lambda: nothing)] == [
+        "max"
+    ]
+    assert guards.asked_of_instruments(wanted(**given)) == ["cluster.red"]

@@ -20,8 +20,10 @@ from chaos.base.paths import STATE_VARIABLE, ProcessIdentity, write_json
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import undo_entries
 from chaos.faults.moves import Move, Reversible
+from chaos.history.controllers import LEDGER as CONTROLLERS
+from chaos.history.controllers import NOTHING, SILENT_SECONDS
+from chaos.instruments.controllers import BEAT_SECONDS
 from chaos.run import commanding, keeper, noted, recovering_on
-from chaos.run.controllers import BEAT_SECONDS, CONTROLLERS, NOTHING, SILENT_SECONDS
 from chaos.run.noted import FORGET, HOLDERS, NotedLedger, Notes, opening
 from chaos.run.on_target import LEASE_SECONDS, refused_beside
 from chaos.target.existing.target import folder_of, unreached

@@ -11,6 +11,7 @@ import pytest
 from fakes import ROOT, FakeLab
 from making import FAULTS, OFFERS, built
 
+from chaos.checks.instrument import ClusterSight, Instrument, Observer
 from chaos.definitions import Experiment, load_topology
 from chaos.definitions.detection import Detection
 from chaos.definitions.steps import Scene
@@ -18,6 +19,7 @@ from chaos.faults.kinds import settings
 from chaos.opensearch.views import View
 from chaos.registry import load_experiment
 from chaos.run import noticing, phases, plan
+from chaos.run.instruments import Instruments
 from chaos.run.noticing import SECOND, Wait
 from chaos.target.wiring import Wiring
 
@@ -151,12 +153,19 @@ def test_a_wait_is_over_when_it_was_seen_or_must_have_been() -> None:
     assert not wait.over(136 * SECOND - 1, None) and wait.over(136 * SECOND, None)
 
 
+class Seen(Observer, ClusterSight):
+    """How the cluster was last seen."""
+
+    def __init__(self, worse: int | None) -> None:
+        self.worse, self.version = worse, 5
+
+
 class Held(phases.Phases):
     """The part of a run that knows what was made."""
 
     def __init__(self, active: tuple[str, ...], worse: int | None = None) -> None:
         self.lifecycle = SimpleNamespace(active=[SimpleNamespace(id=id) for id in active])  # type: ignore[assignment]
-        self.sampler = SimpleNamespace(worse=worse, version=5)  # type: ignore[assignment]
+        self.instruments = Instruments([(Instrument("seen", "", lambda context: None), Seen(worse))])
 
 
 def test_the_runner_waits_for_what_is_active_or_lingers_and_writes_it_down() -> None:

@@ -21,8 +21,10 @@ from chaos.checks.reasons import Cause
 from chaos.faults.ledger import Ledger, standing
 from chaos.faults.lifecycle import Lifecycle
 from chaos.history import EventWriter, History, seal
+from chaos.history.events import RunEnd
 from chaos.run import recording as module
 from chaos.run.execution import Execution
+from chaos.run.instruments import Instruments
 from chaos.run.recording import Recording
 from chaos.run.stopping import Stop
 from chaos.target.labs.processes import wait_until
@@ -38,10 +40,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (folder / "history").mkdir(parents=True)
     run = object.__new__(Execution)
     run.folder, run.stop, run.reporter = folder, Stop(), Reporter(quiet=True)
-    run.driver, run.sampler, run.outcome, run.early, run.dirt = None, None, "finished", False, []
+    run.driver, run.outcome, run.early, run.dirt = None, "finished", False, []
     run.lab = FakeLab()  # type: ignore[assignment]
     run.for_undo = run.for_report = SimpleNamespace(release=lambda: None)  # type: ignore[assignment]
-    run.controllers = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
+    run.instruments = Instruments()
     run.events = EventWriter(folder / "history" / "events.jsonl", run.broken)
     run.ledger = Ledger(folder / "ledger.jsonl", run.broken)
     run.recording = Recording(folder, run.events, run.ledger, run.broken)
@@ -96,7 +98,7 @@ def test_a_record_that_is_taken_away_ends_the_run_undone_and_reported(
     says = ended(made)
     assert str(made.folder) in says and says.endswith("while the run went on")
     assert made.lab.effects == set() and made.outcome == "error" and made.dirt == []
-    made.note("run.end", reason=made.outcome)
+    made.note(RunEnd(reason=made.outcome))
     seal.write(made.folder, "run", "the run ended: error")
     findings = evaluate(History.open(made.folder))
     assert findings.outcome.value == "error" and findings.reasons[0].cause is Cause.ERROR

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.observe import counters
-from chaos.opensearch import views
+from chaos.opensearch import counters, views
 from chaos.target.existing.door import PATIENCE, asked_of
 
 
