@@ -1,47 +1,25 @@
-"""All checks by the metrics that expectations name: ours first, then those of other packages."""
+"""All checks by the metrics that expectations name: those of this room, found in its files, then other packages'."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Iterable, Iterator, Mapping
-from types import ModuleType
 
 from chaos.base import plugins
 from chaos.base.errors import InvalidInput
-from chaos.checks import (
-    availability,
-    failovers,
-    good,
-    headroom,
-    ladder,
-    latency,
-    movement,
-    outage,
-    recovered,
-    regained,
-    slis,
-    writes,
-)
+from chaos.checks import slis
 from chaos.checks.check import Check, Rests, Scope
-from chaos.checks.data import answers, cas, staleness, visibility
 
-OURS: tuple[ModuleType, ...] = (
-    good,
-    regained,
-    outage,
-    latency,
-    availability,
-    movement,
-    failovers,
-    headroom,
-    writes,
-    cas,
-    staleness,
-    answers,
-    visibility,
-    recovered,
-    ladder,
-)
-"""In the order in which the grammar lists their metrics."""
+FOLDERS = ("chaos.checks", "chaos.checks.data")
+"""A file in one of these brings the checks of its ``CHECKS``, if it has any."""
+
+
+def ours() -> Iterator[Check]:
+    """The checks of this room, by their order."""
+    modules = (module for name in FOLDERS for module in plugins.modules(importlib.import_module(name)))
+    found: list[Check] = [check for module in modules for check in vars(module).get("CHECKS", ())]
+    yield from sorted(found, key=lambda check: check.order)
 
 
 def discover() -> dict[str, Check]:
@@ -49,7 +27,7 @@ def discover() -> dict[str, Check]:
 
     Raises InvalidInput for what a package brings and that is no check, or whose metric is there already.
     """
-    found: list[Check] = [check for module in OURS for check in module.CHECKS]
+    found = list(ours())
     for name, brought in plugins.brought("checks"):
         if not isinstance(brought, Check):
             raise InvalidInput(
@@ -64,14 +42,23 @@ def discover() -> dict[str, Check]:
     return {check.metric: check for check in named}
 
 
-CHECKS: Mapping[str, Check] = discover()
+@functools.cache
+def checks() -> Mapping[str, Check]:
+    """:func:`discover`, once: when they are first asked for, since files of this room import this one."""
+    return discover()
+
+
+def __getattr__(name: str) -> Mapping[str, Check]:
+    if name == "CHECKS":
+        return checks()
+    raise AttributeError(name)
 
 
 def metrics(operations: Iterable[str]) -> Iterator[tuple[str, str | None, Check]]:
     """Each metric as an expectation names it, the operation that it is of (None: of no one), its check."""
-    of_operations = [check for check in CHECKS.values() if check.scope is Scope.OPERATION]
+    of_operations = [check for check in checks().values() if check.scope is Scope.OPERATION]
     yield from ((f"{op}.{check.metric}", op, check) for op in operations for check in of_operations)
-    yield from ((metric, None, check) for metric, check in CHECKS.items() if check.scope is not Scope.OPERATION)
+    yield from ((metric, None, check) for metric, check in checks().items() if check.scope is not Scope.OPERATION)
 
 
 def of(metric: str) -> Check | None:
@@ -82,10 +69,10 @@ def of(metric: str) -> Check | None:
     """
     if (own := slis.check_of(metric)) is not None:
         return own
-    check = CHECKS.get(metric)
+    check = checks().get(metric)
     if check is not None:
         return None if check.scope is Scope.OPERATION else check
-    check = CHECKS.get(metric.partition(".")[2])
+    check = checks().get(metric.partition(".")[2])
     return check if check is not None and check.scope is Scope.OPERATION else None
 
 
@@ -108,4 +95,4 @@ def group_of(metric: str) -> str | None:
 
 def of_scope(scope: Scope) -> Iterable[str]:
     """The metrics of a scope."""
-    return (metric for metric, check in CHECKS.items() if check.scope is scope)
+    return (metric for metric, check in checks().items() if check.scope is scope)

@@ -46,7 +46,7 @@ def expectations(record: Record) -> tuple[Expected, ...]:
     named = {expectation.metric for expectation in record.expectations}
     return tuple(
         _expected(metric)
-        for metric, check in catalogue.CHECKS.items()
+        for metric, check in catalogue.checks().items()
         if check.promise and metric not in named and _measured(record, metric, check)
     )
 
@@ -72,7 +72,7 @@ def foreseen(experiment: Mapping[str, Any]) -> tuple[str, ...]:
     writes = any(models.writes(name, given) for name, given in models.operations(load).items())
     return tuple(
         metric
-        for metric, check in catalogue.CHECKS.items()
+        for metric, check in catalogue.checks().items()
         if check.promise
         and metric not in named
         and (any(load.get(name) for name in check.needs) if check.needs else writes or metric not in WRITTEN)
@@ -106,7 +106,7 @@ def _acknowledged(record: Record) -> int:
 
 def misses(record: Record, metric: str, measure: Measure) -> bool:
     """Whether a value breaks what every run promises of this metric, whatever a line allows."""
-    check = catalogue.CHECKS.get(metric)
+    check = catalogue.checks().get(metric)
     if record.rules < RULES or check is None or not check.promise or measure.value is None:
         return False
     return judge(measure, PROMISED, 0.0) is not Verdict.PASS

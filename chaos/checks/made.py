@@ -39,7 +39,7 @@ def _sources() -> Iterator[Path]:
     for name in ROOMS:
         (folder,) = importlib.util.find_spec(name).submodule_search_locations  # type: ignore[union-attr, misc]
         yield from Path(folder).rglob("*.py")
-    brought = {check.measure.__module__ for check in catalogue.CHECKS.values()}
+    brought = {check.measure.__module__ for check in catalogue.checks().values()}
     for name in (*ALSO, *(each for each in brought if not each.startswith(ROOMS))):
         if (spec := importlib.util.find_spec(name)) is not None and spec.origin is not None:
             yield Path(spec.origin)
