@@ -710,14 +710,15 @@ def _run(config: pytest.Config, experiment: Experiment, second_of: dict[str, Any
     from chaos.registry import PROVIDERS
     from chaos.run.execution import refuse_lacking
     from chaos.run.plan import lab_topology
-    from chaos.run.spec import RunSpec, carry_out
+    from chaos.run.spec import On, RunSpec, carry_out
 
     refuse_lacking(experiment, PROVIDERS, kind=_kind(config))  # before a lab is made for nothing
     pool = _pool(config)
     if second_of is not None:
         pool.close()
     lab = pool.get(lab_topology(experiment))
-    spec = RunSpec.of(experiment, config.getoption("--chaos-seed"), topology=config.getoption("--chaos-topology"))
+    seed, topology = config.getoption("--chaos-seed"), config.getoption("--chaos-topology")
+    spec = RunSpec.of(experiment, seed, on=On(_kind(config)), topology=topology)
     return carry_out(
         spec,
         out=Path(config.getoption("--chaos-out")),

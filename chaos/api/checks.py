@@ -2,7 +2,8 @@
 
 ``Record`` is the run, ``Span`` a phase, ``Expected`` the line of ``expect``, ``Measure`` what came out. ``BLIND`` and
 ``longest_blind``: for how long the cluster was seen by none, and from when on that is too long to say that nothing
-happened. ``text`` has the functions that put numbers and lists into words.
+happened. ``Trial`` says what an ``Altered`` record must be found out by. ``text`` has the functions that put numbers
+and lists into words.
 """
 
 from __future__ import annotations
@@ -12,6 +13,20 @@ from chaos.checks.check import Check
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import Expected, Record, Span
+from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words
 
-__all__ = ["BLIND", "Bound", "Check", "Expected", "Measure", "Record", "Span", "Words", "longest_blind", "text"]
+__all__ = [
+    "BLIND",
+    "Altered",
+    "Bound",
+    "Check",
+    "Expected",
+    "Measure",
+    "Record",
+    "Span",
+    "Trial",
+    "Words",
+    "longest_blind",
+    "text",
+]

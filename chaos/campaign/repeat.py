@@ -20,7 +20,7 @@ from chaos.definitions import Experiment
 from chaos.faults.offers import Providers
 from chaos.run import plan
 from chaos.run.options import RunResult
-from chaos.run.spec import RunSpec, carry_out
+from chaos.run.spec import On, RunSpec, carry_out
 from chaos.run.stopping import Stop, signals
 from chaos.statistics.store import new_series, write_series
 from chaos.target.labs.base import BaseLab
@@ -128,7 +128,8 @@ def make(
 
 
 def _one(each: Arm, number: int, lab: BaseLab, providers: Providers, reporter: Reporter) -> RunResult:
-    spec = RunSpec(each.experiment, each.seed + number, topology=each.topology, controlled=each.controlled)
+    on = On(lab.kind)
+    spec = RunSpec(each.experiment, each.seed + number, on, topology=each.topology, controlled=each.controlled)
     result = carry_out(spec, out=each.folder, providers=providers, reporter=reporter, lab=lab)
     each.runs.append(result.folder.name)
     each.write()  # after every run: a killed series is one of fewer runs than planned

@@ -44,7 +44,18 @@ from chaos.checks.record import (
     per_window,
     windows,
 )
+from chaos.checks.trial import (
+    Altered,
+    Trial,
+    answers_were_garbled,
+    clients_of_one_zone_were_refused,
+    five_seconds_without_an_answer,
+    late_answers,
+    rejected_for_ten_seconds,
+    shards_failed_under_status_200,
+)
 from chaos.checks.words import Words
+from chaos.history.format import Outcome
 
 THETA = 0.95
 """A slice with at least this share of its arrivals good was up: one late answer of twenty does not take it down."""
@@ -331,6 +342,29 @@ def _foresee_worst(prospect: Prospect) -> Iterator[str]:
         yield f"{prospect.what} will be inconclusive: the phase lasts {lasts}, and {WORST} s are needed"
 
 
+MEANS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "slices": (
+        (
+            "The share of slices of time (1 s) in which enough arrivals were good. It says for how long it was bad, "
+            "not how bad it was."
+        ),
+        ("failure-detection", "zone-failover", "client-retries", "headroom"),
+    ),
+    "uptime": (
+        (
+            "The share of time that users had: up after a good answer, down after a bad one until the next (Hauer "
+            "et al., NSDI 2020). Busy users count no more than others."
+        ),
+        ("failure-detection", "zone-failover", "client-retries", "headroom"),
+    ),
+    "worst_10s": (
+        "The availability of the worst window of 10 s, whatever the rest of the run was.",
+        ("failure-detection", "zone-failover", "client-retries", "headroom"),
+    ),
+}
+"""Each with what it means, and what helps."""
+
+
 def _check(
     metric: str,
     said: str,
@@ -343,7 +377,40 @@ def _check(
         promise=f"{said[0].upper()}{said[1:]}{{inside}}: {{want}}",
         short=metric,
     )
-    return Check(metric, "percent", measure, words, group="users", scope=Scope.OPERATION, late=True, foresee=foresee)
+    return Check(
+        metric,
+        "percent",
+        measure,
+        words,
+        group="users",
+        scope=Scope.OPERATION,
+        late=True,
+        foresee=foresee,
+        meaning=MEANS[metric][0],
+        helps=MEANS[metric][1],
+        order=50,
+        trial=TRIALS[metric],
+    )
+
+
+def a_tenth_late_for_six_seconds(run: Altered, op: str = "write") -> None:
+    run.hit(op, "dead", 20, 26, share=0.1, outcome=Outcome.OK, seconds=0.15)
+
+
+TRIALS = {
+    "slices": Trial(">= 90%", "dead", (five_seconds_without_an_answer, a_tenth_late_for_six_seconds)),
+    "uptime": Trial(
+        ">= 98%",
+        "dead",
+        (
+            late_answers,
+            shards_failed_under_status_200,
+            answers_were_garbled,
+            clients_of_one_zone_were_refused,
+        ),
+    ),
+    "worst_10s": Trial(">= 90%", "dead", (five_seconds_without_an_answer, rejected_for_ten_seconds)),
+}
 
 
 CHECKS = (

@@ -1,48 +1,25 @@
-"""All checks by the metrics that expectations name: ours first, then those of other packages."""
+"""All checks by the metrics that expectations name: those of this room, found in its files, then other packages'."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Iterable, Iterator, Mapping
-from types import ModuleType
 
 from chaos.base import plugins
 from chaos.base.errors import InvalidInput
-from chaos.checks import (
-    availability,
-    failovers,
-    good,
-    headroom,
-    instruments,
-    ladder,
-    latency,
-    movement,
-    outage,
-    recovered,
-    regained,
-    writes,
-)
+from chaos.checks import instruments
 from chaos.checks.check import Check, Rests, Scope
-from chaos.checks.data import answers, cas, staleness, visibility
 
-OURS: tuple[ModuleType, ...] = (
-    good,
-    regained,
-    outage,
-    latency,
-    availability,
-    movement,
-    failovers,
-    headroom,
-    writes,
-    cas,
-    staleness,
-    answers,
-    visibility,
-    recovered,
-    ladder,
-)
-"""In the order in which the grammar lists their metrics."""
+FOLDERS = ("chaos.checks", "chaos.checks.data")
+"""A file in one of these brings the checks of its ``CHECKS``, if it has any."""
+
+
+def ours() -> Iterator[Check]:
+    """The checks of this room, by their order."""
+    modules = (module for name in FOLDERS for module in plugins.modules(importlib.import_module(name)))
+    found: list[Check] = [check for module in modules for check in vars(module).get("CHECKS", ())]
+    yield from sorted(found, key=lambda check: check.order)
 
 
 def discover() -> dict[str, Check]:
@@ -51,7 +28,7 @@ def discover() -> dict[str, Check]:
 
     Raises InvalidInput for what a package brings and that is no check, or whose metric is there already.
     """
-    found: list[Check] = [check for module in OURS for check in module.CHECKS]
+    found = list(ours())
     for name, brought in plugins.brought("checks"):
         if not isinstance(brought, Check):
             raise InvalidInput(
@@ -69,7 +46,8 @@ def discover() -> dict[str, Check]:
 
 @functools.cache
 def checks() -> Mapping[str, Check]:
-    """:func:`discover`, once: when they are first asked for, since instruments are made of words of this room."""
+    """:func:`discover`, once: when they are first asked for, since files of this room, and instruments, import this
+    one."""
     return discover()
 
 

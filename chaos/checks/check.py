@@ -1,18 +1,21 @@
 """A check: everything about one metric, in the file that judges it.
 
 Its name and unit make the grammar of expectations, its measure judges a phase, what it rests on says which gaps in the
-evidence take its worth, its words tell people of it. :mod:`chaos.checks.catalogue` has them all.
+evidence take its worth, its words tell people of it, its trial says which changes of a record it must notice. A file of
+this room whose ``CHECKS`` it is in, is found (:mod:`chaos.checks.catalogue`); nothing lists it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import Expected, Record, Span
+from chaos.checks.trial import Trial
 from chaos.checks.words import Words
 
 
@@ -49,9 +52,10 @@ class Check:
     that made answers late are held against its verdict. ``doubt``: (record, span, same) → the value without what this
     machine made late, and why, where the verdict hangs on that. ``of_controllers``: it has a value only where failover
     controllers are part of the run. ``foresee``: what the plan does not give it, in words and with the number that is
-    needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: names of remedies of ``meanings.yaml``,
-    first things first. ``promise``: a count that every run which measures it wants to be 0, whether a line of
-    ``expect`` says so or not (:mod:`.defaults`).
+    needed. ``meaning``: what it stands for, in a sentence or two; ``helps``: remedies of ``report/meanings.yaml``, in
+    the order in which to try them. ``promise``: a count that every run which measures it wants to be 0, whether a line
+    of ``expect`` says so or not (:mod:`.defaults`). ``tables``: its figures in findings.json by name, whether somebody
+    expects something of it or not; None is left out. ``order``: its place among all; equals stand as their files do.
     """
 
     metric: str
@@ -67,5 +71,15 @@ class Check:
     of_controllers: bool = False
     foresee: Callable[[Prospect], Iterable[str]] | None = None
     meaning: str = ""
-    helps: tuple[str, ...] = ()
     promise: bool = False
+    helps: tuple[str, ...] = ()
+    tables: Mapping[str, Callable[[Record], Any]] = field(default_factory=dict)
+    trial: Trial | None = None
+    order: int = 1000
+
+
+def rows(row: Callable[[Record, str, Span], Any]) -> Callable[[Record], dict[str, dict[str, Any]]]:
+    """A table of operations and phases from what one of them comes to."""
+    return lambda record: {
+        op.name: {span.name: row(record, op.name, span) for span in record.spans} for op in record.operations
+    }

@@ -15,6 +15,7 @@ from chaos.checks.clocks import Clock
 from chaos.checks.measure import Measure
 from chaos.checks.record import SECOND, Record, Span
 from chaos.checks.timeline import Ladder
+from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words
 
 STEPS = ("noticed", "decided", "acted")
@@ -153,6 +154,14 @@ def _first(ladder: Ladder, nothing: str, says: Any, *kinds: str) -> Measure:
     return ladder.not_reached(nothing)
 
 
+def a_second_failover(run: Altered) -> None:
+    run.add("dead", 20.0, "failover.done", controller="controller-b", step="decommission", against="a", says="done")
+
+
+def one_that_would_have_acted_too(run: Altered) -> None:
+    run.add("dead", 20.0, "failover.recommends", controller="controller-b", evidence=[{"kind": "probe"}])
+
+
 CHECKS = (
     Check(
         "failovers",
@@ -167,5 +176,12 @@ CHECKS = (
         group="recovery",
         doubt=in_doubt,
         of_controllers=True,
+        meaning=(
+            "How often failover controllers led reads or writes away from a zone, or would have. One that was not "
+            "needed costs cold caches and a third of the capacity; rotations on schedule are none."
+        ),
+        helps=("zone-failover", "headroom"),
+        order=70,
+        trial=Trial("<= 1", "dead", (a_second_failover, one_that_would_have_acted_too)),
     ),
 )

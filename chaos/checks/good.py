@@ -13,10 +13,17 @@ from collections.abc import Iterator
 
 from chaos.base import text
 from chaos.checks import wrong
-from chaos.checks.check import Check, Scope
+from chaos.checks.check import Check, Scope, rows
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import OUTCOMES, Expected, Record, Span
+from chaos.checks.trial import (
+    Trial,
+    answers_were_garbled,
+    clients_of_one_zone_were_refused,
+    late_answers,
+    shards_failed_under_status_200,
+)
 from chaos.checks.words import Item, Words, bites, filled
 
 FEWEST = 100
@@ -100,5 +107,26 @@ CHECKS = (
         scope=Scope.OPERATION,
         late=True,
         foresee=_foresee,
+        meaning=(
+            "The share of scheduled arrivals that were answered fully and within their objective, counted from the "
+            "moment at which they were due. Slow, partial, wrong, garbled, refused and unanswered arrivals are all "
+            "not good: this is what users saw. Wrong is an answer that is whole by its own word and not what was "
+            "asked for: another document, hits that do not match, fewer shards than the index has. Garbled is one "
+            "that cannot be read: cut short, no JSON, no HTTP. Where no process died in the middle of one, look at "
+            "what stands between clients and nodes."
+        ),
+        helps=("failure-detection", "balancer-probe", "client-retries", "headroom"),
+        tables={"good": rows(table)},
+        order=10,
+        trial=Trial(
+            ">= 98%",
+            "dead",
+            (
+                late_answers,
+                shards_failed_under_status_200,
+                answers_were_garbled,
+                clients_of_one_zone_were_refused,
+            ),
+        ),
     ),
 )

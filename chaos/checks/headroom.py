@@ -25,6 +25,7 @@ from chaos.checks.check import Check
 from chaos.checks.measure import Measure
 from chaos.checks.movement import BLIND, longest_blind
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words
 
 EDGE = 5.0
@@ -183,6 +184,15 @@ def _idle(record: Record) -> dict[str, float]:
     return found
 
 
+def a_survivor_had_too_much_to_do(run: Altered) -> None:
+    for event in run.of_kind("nodes.cpu"):
+        event["nodes"]["a-data"]["ms"] *= 2
+
+
+def a_survivor_may_use_one_processor_only(run: Altered) -> None:
+    run.of_kind("nodes.processors")[0]["nodes"]["b-data"] = 1
+
+
 CHECKS = (
     Check(
         "cpu.survivors",
@@ -195,5 +205,15 @@ CHECKS = (
             short="processors used by the busiest zone",
         ),
         group="recovery",
+        meaning=(
+            "The mean share of its processors that the busiest zone used, of the data nodes that were in the "
+            "cluster all through the phase. What a lost zone carried falls on the others. So that they stay below "
+            "80 to 90 %, each may use 53 to 60 % before where there are three zones, 40 to 45 % with two. In a lab "
+            "whose nodes share a machine, room of a node is no room of the machine."
+        ),
+        helps=("headroom",),
+        tables={"cpu": table},
+        order=80,
+        trial=Trial("<= 60%", "dead", (a_survivor_had_too_much_to_do, a_survivor_may_use_one_processor_only)),
     ),
 )

@@ -41,8 +41,19 @@ from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Bools, Expected, Ints, Record, Span, per_window, windows
 from chaos.checks.semantics import number_of_shards
 from chaos.checks.timeline import Ladder
+from chaos.checks.trial import (
+    Altered,
+    Mutation,
+    Trial,
+    five_seconds_without_an_answer,
+    green_much_later,
+    lost_once_more_later,
+    never_green_again,
+    red_once_more,
+)
 from chaos.checks.words import Words
 from chaos.history.during import BEGUN
+from chaos.history.format import Outcome
 from chaos.opensearch.routing import default_routing_shards, shard_of
 
 TITLES = {
@@ -419,6 +430,146 @@ def foresee(prospect: Prospect) -> Iterator[str]:
     yield from prospect.decides(watch, f"it is watched for {text.seconds(watch)}, until the next command")
 
 
+def the_fault_took_seven_seconds(run: Altered) -> None:
+    run.of_kind("fault.in_effect")[0]["t"] = run.moment("dead", 7)
+    run.of_kind("fault.evidence", stage="effect")[0]["t"] = run.moment("dead", 7)
+
+
+def users_noticed_nothing(run: Altered) -> None:
+    for op in ("read", "write"):
+        run.hit(op, "dead", outcome=Outcome.OK, seconds=0.01)
+
+
+def the_controllers_never_noticed(run: Altered) -> None:
+    run.drop("failover.evidence")
+
+
+def the_controllers_decided_late(run: Altered) -> None:
+    for event in run.of_kind("failover.step"):
+        event["t"] = run.moment("dead", 9.9)
+
+
+def the_step_never_took_effect(run: Altered) -> None:
+    run.drop("failover.done")
+
+
+def the_cluster_never_noticed(run: Altered) -> None:
+    run.drop("cluster.node_left")
+
+
+def the_cluster_noticed_late(run: Altered) -> None:
+    for event in run.of_kind("cluster.node_left"):
+        event["t"] = run.moment("dead", 9.9)
+
+
+def nobody_was_elected(run: Altered) -> None:
+    run.drop("cluster.leader", leader="a-cm")
+
+
+def a_dead_leader_stayed(run: Altered) -> None:
+    run.drop("cluster.leader", since=run.span("dead")[0])
+
+
+def a_second_election(run: Altered) -> None:
+    run.add("dead", 8.9, "cluster.leader", leader=None)
+    run.add("dead", 11.9, "cluster.leader", leader="b-cm")
+
+
+def a_shard_has_no_primary(run: Altered) -> None:
+    run.of_kind("cluster.primary", node="a-data")[-1]["node"] = None
+
+
+def the_primary_stayed_on_the_dead_node(run: Altered) -> None:
+    run.drop("cluster.primary", since=run.span("dead")[0])
+
+
+def promoted_late(run: Altered) -> None:
+    run.of_kind("cluster.primary")[-1]["t"] = run.moment("dead", 9.9)
+
+
+def one_shard_takes_no_writes_for_nine_seconds(run: Altered) -> None:
+    run.hit("write", "dead", 1, 10, shard=2)
+
+
+def latency_stayed_high(run: Altered) -> None:
+    run.hit("write", "dead", 1.4, 20, share=0.2, outcome=Outcome.OK, seconds=0.09)
+
+
+BROKEN_BY: dict[str, tuple[Mutation, ...]] = {
+    "in_effect": (the_fault_took_seven_seconds,),
+    "impact": (users_noticed_nothing,),
+    "noticed": (the_controllers_never_noticed,),
+    "decided": (the_controllers_decided_late,),
+    "acted": (the_step_never_took_effect,),
+    "node_left": (the_cluster_never_noticed, the_cluster_noticed_late),
+    "leader_elected": (nobody_was_elected, a_dead_leader_stayed, a_second_election),
+    "primaries_promoted": (a_shard_has_no_primary, the_primary_stayed_on_the_dead_node, promoted_late),
+    "first_writes": (one_shard_takes_no_writes_for_nine_seconds,),
+    "regained": (lost_once_more_later, five_seconds_without_an_answer),
+    "green": (green_much_later, never_green_again, red_once_more),
+    "latency": (latency_stayed_high,),
+}
+
+
+WANTED = {"green": ("<= 20s", "returned")}
+"""Of a sound record, where it is another than of most steps."""
+MEANS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "in_effect": (
+        ("From the first command until the fault was proven to be in effect. This is our own time, not the cluster's."),
+        ("failure-detection",),
+    ),
+    "impact": (
+        "Until users noticed first. Late is good; never is best.",
+        ("failure-detection", "client-retries", "headroom"),
+    ),
+    "noticed": (
+        "Until a failover controller had evidence against a zone, by one kind at least.",
+        ("zone-failover",),
+    ),
+    "decided": (
+        ("Until a failover controller took a step, or would have. It waits until two kinds of evidence have lasted."),
+        ("zone-failover",),
+    ),
+    "acted": (
+        (
+            "Until the cluster showed that the last step of a failover controller was in effect. A step is a change "
+            "of the cluster's state, so it waits for a cluster manager, and for publications to nodes that do not "
+            "answer."
+        ),
+        ("failure-detection", "three-managers"),
+    ),
+    "node_left": (
+        "Until the cluster removed the first lost node. Until then requests that need it hang.",
+        ("failure-detection", "file-health", "tcp-retries"),
+    ),
+    "leader_elected": (
+        "Until there was a cluster manager again. Without one nothing is removed and nothing promoted.",
+        ("failure-detection", "three-managers"),
+    ),
+    "primaries_promoted": (
+        "Until every shard had an active primary again. Until then its writes wait.",
+        ("failure-detection", "zone-failover", "replicas", "three-managers"),
+    ),
+    "first_writes": (
+        "Until a write to every shard was good again.",
+        ("failure-detection", "zone-failover", "client-retries"),
+    ),
+    "regained": (
+        "Until the last bad second was over, for all operations.",
+        ("failure-detection", "zone-failover", "balancer-probe", "client-retries"),
+    ),
+    "green": (
+        "Until every copy of every shard was active again.",
+        ("rejoin-sooner", "search-contexts", "retention-leases", "delayed-allocation", "recovery-speed"),
+    ),
+    "latency": (
+        "Until latencies were what they had been. Caches are cold and copies catch up until then.",
+        ("headroom", "recovery-speed", "zone-failover"),
+    ),
+}
+"""Each with what it means, and what helps."""
+
+
 CHECKS = tuple(
     Check(
         f"recovery.{step}",
@@ -434,6 +585,11 @@ CHECKS = tuple(
         late=True,
         of_controllers=step in failovers.STEPS,
         foresee=foresee,
+        meaning=MEANS[step][0],
+        helps=MEANS[step][1],
+        tables={"ladder": table} if step == NAMES[0] else {},
+        order=150,
+        trial=Trial(*WANTED.get(step, ("<= 5s", "dead")), BROKEN_BY[step]),
     )
     for step in NAMES
 )

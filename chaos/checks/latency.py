@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from chaos.base import text
-from chaos.checks.check import Check, Scope
+from chaos.checks.check import Check, Scope, rows
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import Expected, Floats, Record, Span
+from chaos.checks.trial import Altered, Mutation, Trial
 from chaos.checks.words import Words
+from chaos.history.format import Outcome
 
 QUANTILES: dict[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
@@ -57,6 +60,16 @@ def measure(record: Record, op: str, span: Span, name: str) -> Measure:
     return Measure(value, "seconds", says, evidence=evidence)
 
 
+def row(record: Record, op: str, span: Span) -> dict[str, Any]:
+    """All quantiles of one operation in one phase."""
+    arrivals = record.in_phase(op, span)
+    found: dict[str, Any] = {"scheduled": len(arrivals), "answered": arrivals.answered}
+    for name in QUANTILES:
+        known = measure(record, op, span, name)
+        found[name] = {"value": known.value, "text": known.text, "bound": known.bound.value}
+    return found
+
+
 def _measure(record: Record, wanted: Expected, span: Span) -> Measure:
     return measure(record, str(wanted.op), span, wanted.quantity)
 
@@ -68,6 +81,42 @@ def foresee(prospect: Prospect) -> Iterator[str]:
     if prospect.timeout is not None:
         says = f"clients wait {text.seconds(prospect.timeout)}, and of what takes longer no more is known"
         yield from prospect.decides(prospect.timeout, says)
+
+
+def _slower(share: float, seconds: float) -> Mutation:
+    def a_share_of_answers_slower(run: Altered, op: str = "write") -> None:
+        run.hit(op, "returned", share=share, outcome=Outcome.OK, seconds=seconds)
+
+    return a_share_of_answers_slower
+
+
+TRIALS = {
+    "p50": Trial("<= 30ms", "returned", (_slower(0.6, 0.04),)),
+    "p90": Trial("<= 50ms", "returned", (_slower(0.2, 0.06),)),
+    "p99": Trial("<= 85ms", "returned", (_slower(0.03, 0.09),)),
+    "p99.9": Trial("<= 90ms", "returned", (_slower(0.003, 1.0),)),
+}
+
+
+MEANS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "p50": (
+        "Half of the arrivals were answered within this time, unanswered ones counting as slower than any.",
+        ("headroom", "zone-failover", "adaptive-replicas"),
+    ),
+    "p90": (
+        "9 of 10 arrivals were answered within this time, unanswered ones counting as slower than any.",
+        ("headroom", "zone-failover", "adaptive-replicas"),
+    ),
+    "p99": (
+        "99 of 100 arrivals were answered within this time, unanswered ones counting as slower than any.",
+        ("failure-detection", "client-retries", "adaptive-replicas", "headroom"),
+    ),
+    "p99.9": (
+        "999 of 1000 arrivals were answered within this time, unanswered ones counting as slower than any.",
+        ("failure-detection", "client-retries", "adaptive-replicas", "headroom"),
+    ),
+}
+"""Each with what it means, and what helps."""
 
 
 CHECKS = tuple(
@@ -85,6 +134,11 @@ CHECKS = tuple(
         scope=Scope.OPERATION,
         late=True,
         foresee=foresee,
+        meaning=MEANS[name][0],
+        helps=MEANS[name][1],
+        tables={"latency": rows(row)} if name == "p50" else {},
+        order=40,
+        trial=TRIALS[name],
     )
     for name in QUANTILES
 )

@@ -20,7 +20,7 @@ from chaos.checks.standing import Stoppage
 
 CHECK = 1.0
 """Seconds without a free processor in a row that can fail a health check: the shortest that topologies here set."""
-CHECKS = 35.0
+HEALTH_CHECKS = 35.0
 """Seconds back from a node's leaving in which its checks failed: three of 10 s (OpenSearch's own), and a little."""
 SETTLES = 5.0
 """Seconds after a stoppage in which the cluster may still do what it made up its mind to meanwhile: publish, elect."""
@@ -38,7 +38,7 @@ def pushed(record: Record, span: Span) -> str | None:
         at, node = int(event["t"]), str(event.get("node"))
         if at >= span.end or _asked_for(record, node, at):
             continue
-        longest = max((min(e, at) - max(s, at - int(CHECKS * SECOND)) for s, e in stretches), default=0) / SECOND
+        longest = max((min(e, at) - max(s, at - int(HEALTH_CHECKS * SECOND)) for s, e in stretches), default=0) / SECOND
         if longest >= CHECK:
             when = text.seconds(record.since_start(at) or 0.0)
             found.append(

@@ -69,6 +69,16 @@ class Measure:
         shown = _SHOWN[self.unit](self.value)
         return {Bound.EXACT: "", Bound.MORE_THAN: "> ", Bound.AT_LEAST: "≥ "}[self.bound] + shown
 
+    def to_json(self) -> dict[str, Any]:
+        """A row of a table of findings.json."""
+        return {
+            "value": self.value,
+            "text": self.text,
+            "bound": self.bound.value,
+            "says": self.says,
+            "trigger": self.evidence.get("trigger") or self.evidence.get("from"),
+        }
+
 
 def judge(measure: Measure, comparison: str, target: float) -> Verdict:
     """Compare. ``comparison`` is one of ``>= > <= < ==``; raises ``ValueError`` for another one.

@@ -12,6 +12,7 @@ import itertools
 from chaos.checks.check import Check, Rests
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words, filled, many
 
 BLIND = 10.0
@@ -48,6 +49,10 @@ def measure(record: Record, span: Span) -> Measure:
     return Measure(float(len(moves)), "count", "copies that began to be built elsewhere", evidence=evidence)
 
 
+def a_shard_moved(run: Altered) -> None:
+    run.add("dead", 12.0, "cluster.shard_moved", index="chaos", shard=1, node="a-data")
+
+
 CHECKS = (
     Check(
         "shards.moved",
@@ -63,5 +68,13 @@ CHECKS = (
         ),
         group="movement",
         rests=Rests.COPIES,
+        meaning=(
+            "Shard copies that began to be built on a node that had none of them. During an outage this costs disk, "
+            "network and processors when they are scarcest, and it takes as long as the shards are large."
+        ),
+        helps=("forced-awareness", "delayed-allocation", "retention-leases"),
+        tables={"moved": lambda record: {span.name: measure(record, span).to_json() for span in record.spans}},
+        order=60,
+        trial=Trial("0", "dead", (a_shard_moved,)),
     ),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from chaos.base import text
 from chaos.checks.check import Check, Scope
@@ -17,6 +18,7 @@ from chaos.checks.good import FEWEST
 from chaos.checks.measure import Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Record, Span, per_window, windows
+from chaos.checks.trial import Trial, five_seconds_without_an_answer, rejected_for_ten_seconds
 from chaos.checks.words import Words
 
 MONTH = 30 * 24 * 3600.0
@@ -70,6 +72,22 @@ def budget_shares(lost: float) -> dict[str, float]:
     return {name: lost / budget for name, budget in BUDGETS.items()}
 
 
+def tables(record: Record) -> dict[str, Any]:
+    """Seconds of each operation by phase, their sums, and what they take of monthly budgets."""
+    found = {op.name: of_run(record, op.name) for op in record.operations}
+    return {
+        op: {
+            "phases": out.phases,
+            "scripted": out.scripted,
+            "own": out.own,
+            "total": out.total,
+            "budget": budget_shares(out.total),
+            "budget_own": budget_shares(out.own),
+        }
+        for op, out in found.items()
+    }
+
+
 def measure(record: Record, op: str, span: Span) -> Measure:
     """D of one phase as an expectation sees it."""
     scheduled = len(record.in_phase(op, span))
@@ -114,5 +132,13 @@ CHECKS = (
         scope=Scope.OPERATION,
         late=True,
         foresee=_foresee,
+        meaning=(
+            "For how long nobody would have been served, had the loss been total: the seconds weighed with the "
+            "share that was lost. Half of the users for 10 s are 5 s. It can be set against a monthly budget."
+        ),
+        helps=("failure-detection", "zone-failover", "client-retries", "headroom"),
+        tables={"outage": tables},
+        order=30,
+        trial=Trial("<= 2s", "dead", (five_seconds_without_an_answer, rejected_for_ten_seconds)),
     ),
 )

@@ -8,6 +8,7 @@ recommission, say). An unknown status is not green. Not green at the phase's end
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from chaos.base import text
 from chaos.checks.check import Check
@@ -15,6 +16,7 @@ from chaos.checks.measure import Bound, Measure
 from chaos.checks.movement import longest_blind
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Record, Span
+from chaos.checks.trial import Trial, green_much_later, never_green_again, red_once_more
 from chaos.checks.words import Words
 from chaos.history.events import ClusterStatus
 
@@ -27,6 +29,12 @@ def measure(record: Record, span: Span) -> Measure:
     if longest_blind(record, span) is None:
         return Measure.missing("seconds", "the cluster answered no sample in this phase")
     return since(record, int(starts[0]["t"]), span.end, record.words(starts[0]))
+
+
+def table(record: Record) -> dict[str, Any]:
+    """The phases in which something was given back, or acted."""
+    spans = [span for span in record.spans if record.within(span, "fault.undo", "action.command")]
+    return {span.name: measure(record, span).to_json() for span in spans}
 
 
 def since(record: Record, start: int, end: int, what: str) -> Measure:
@@ -74,5 +82,13 @@ CHECKS = (
         group="recovery",
         late=True,
         foresee=_foresee,
+        meaning=(
+            "From the first undo, or the first action, until the cluster was green again: every copy of every shard "
+            "active. Until then the next fault may meet the last copy."
+        ),
+        helps=("rejoin-sooner", "search-contexts", "retention-leases", "delayed-allocation", "recovery-speed"),
+        tables={"recovered": table},
+        order=140,
+        trial=Trial("<= 20s", "returned", (green_much_later, never_green_again, red_once_more)),
     ),
 )

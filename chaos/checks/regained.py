@@ -29,11 +29,12 @@ from functools import lru_cache
 import numpy as np
 
 from chaos.base import text
-from chaos.checks.check import Check, Scope
+from chaos.checks.check import Check, Scope, rows
 from chaos.checks.good import FEWEST
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, TRIGGERS, Bools, Ints, Record, Span, per_window, window_width, windows
+from chaos.checks.trial import Trial, five_seconds_without_an_answer, lost_once_more_later
 from chaos.checks.words import Item, Words, filled
 
 ALPHA = 1e-3
@@ -232,5 +233,13 @@ CHECKS = (
         scope=Scope.OPERATION,
         late=True,
         foresee=foresee,
+        meaning=(
+            "From what was done in the phase until the last bad second was over. A second is bad when chance does "
+            "not explain its failures."
+        ),
+        helps=("failure-detection", "zone-failover", "balancer-probe", "client-retries"),
+        tables={"regained": rows(lambda record, op, span: measure(record, op, span).to_json())},
+        order=20,
+        trial=Trial("<= 10s", "dead", (lost_once_more_later, five_seconds_without_an_answer)),
     ),
 )

@@ -34,22 +34,14 @@ from chaos.checks import (
     enough,
     evidence,
     forgiving,
-    good,
     gravity,
-    headroom,
     instruments,
-    ladder,
-    latency,
     leaving,
     made,
-    movement,
     noticed,
     others,
-    outage,
     projection,
-    recovered,
     refused,
-    regained,
     returned,
     rules,
     sealed,
@@ -60,7 +52,6 @@ from chaos.checks import (
     swaps,
     validity,
     within,
-    writes,
 )
 from chaos.checks.check import Rests, Scope
 from chaos.checks.measure import Bound, Measure, Verdict, judge
@@ -699,32 +690,16 @@ def _tables(record: Record) -> dict[str, Any]:
             }
             for span in record.spans
         ],
-        "good": {},
-        "latency": {},
-        "outage": {},
-        "regained": {},
-        "availability": {},
         "within": within.table(record),
+        "availability": {},
     }
+    for check in catalogue.checks().values():
+        tables |= {name: found for name, table in check.tables.items() if (found := table(record)) is not None}
     projected = {op.name: found for op in record.operations if (found := projection.projection(record, op.name))}
     if projected:
         tables["projection"] = projected
     for op in record.operations:
         name = op.name
-        tables["good"][name] = {span.name: good.table(record, name, span) for span in record.spans}
-        tables["latency"][name] = {span.name: _latency_row(record, name, span) for span in record.spans}
-        out = outage.of_run(record, name)
-        tables["outage"][name] = {
-            "phases": out.phases,
-            "scripted": out.scripted,
-            "own": out.own,
-            "total": out.total,
-            "budget": outage.budget_shares(out.total),
-            "budget_own": outage.budget_shares(out.own),
-        }
-        tables["regained"][name] = {
-            span.name: _measure_json(regained.measure(record, name, span)) for span in record.spans
-        }
         counts = availability.tally(record, name)
         tables["availability"][name] = availability.table(record, name, counts) | {
             "semantics": semantics.by_phase(record, counts),
@@ -734,29 +709,13 @@ def _tables(record: Record) -> dict[str, Any]:
     opened = {span.name: found for span in record.spans if (found := semantics.fail_open(record, span))}
     if opened:
         tables["fail_open"] = opened
-    tables["ladder"] = ladder.table(record)
     if came_back := returned.table(record):
         tables["returned"] = came_back
     if swapped := swaps.table(record):
         tables["swaps"] = swapped
     if echoed := deciding.table(record):
         tables["echo"] = echoed
-    if used := headroom.table(record):
-        tables["cpu"] = used
-    tables["moved"] = {span.name: _measure_json(movement.measure(record, span)) for span in record.spans}
-    tables["recovered"] = {
-        span.name: _measure_json(recovered.measure(record, span))
-        for span in record.spans
-        if record.within(span, "fault.undo", "action.command")
-    }
     tables["steady"] = steady.table(record)
-    lost = writes.measure(record)
-    differing = sum(int(lost.evidence.get(f"{name}_count") or 0) for name in ("diverged", "wrong_content"))
-    tables["writes"] = _measure_json(lost) | {
-        "differing": differing,
-        "wrong": lost.evidence.get("wrong_content_count"),
-        "acknowledged": lost.evidence.get("acknowledged"),
-    }
     tables["data"] = data.tables(record)
     if asked := coverage.table(record):
         tables["coverage"] = asked
@@ -765,25 +724,6 @@ def _tables(record: Record) -> dict[str, Any]:
     for instrument in instruments.every():
         tables |= {name: found for name, table in instrument.tables.items() if (found := table(record))}
     return tables
-
-
-def _measure_json(measure: Measure) -> dict[str, Any]:
-    return {
-        "value": measure.value,
-        "text": measure.text,
-        "bound": measure.bound.value,
-        "says": measure.says,
-        "trigger": measure.evidence.get("trigger") or measure.evidence.get("from"),
-    }
-
-
-def _latency_row(record: Record, op: str, span: Span) -> dict[str, Any]:
-    arrivals = record.in_phase(op, span)
-    row: dict[str, Any] = {"scheduled": len(arrivals), "answered": arrivals.answered}
-    for name in latency.QUANTILES:
-        found = latency.measure(record, op, span, name)
-        row[name] = {"value": found.value, "text": found.text, "bound": found.bound.value}
-    return row
 
 
 def _fault_json(record: Record, fault: evidence.FaultRecord) -> FaultItem:

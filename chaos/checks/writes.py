@@ -22,6 +22,7 @@ from chaos.checks import contents, coverage, dated, strangers
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
+from chaos.checks.trial import Altered, Trial, first, read_back
 from chaos.checks.words import Item, Tables, Words
 
 SHOWN = 100
@@ -194,10 +195,82 @@ def beyond_count(tables: Tables) -> int:
     return int((((tables.get("data") or {}).get("copies") or {}).get("beyond") or {}).get("value") or 0)
 
 
+def table(record: Record) -> dict[str, Any]:
+    """What became of acknowledged writes."""
+    lost = measure(record)
+    return lost.to_json() | {
+        "differing": sum(int(lost.evidence.get(f"{name}_count") or 0) for name in ("diverged", "wrong_content")),
+        "wrong": lost.evidence.get("wrong_content_count"),
+        "acknowledged": lost.evidence.get("acknowledged"),
+    }
+
+
 def beyond(item: Item) -> str:
     """How documents that should not be there read."""
     shown = "1 document is" if item.get("measured") == 1 else f"{item['measured_text']} documents are"
     return f"{shown} there that should not be there"
+
+
+def _in_one_place(run: Altered, way: str, *on: str) -> None:
+    """One document is wrong in one place, on some of its copies."""
+    right = [node for node in ("a-data", "b-data", "c-data") if node not in on]
+    item = {"id": "w-9", "on": list(on), "right_on": right, "says": "text: expected 1, found 2"}
+    read_back(run, wrong_content=["w-9"], wrong_content_count=1)
+    read_back(run, **{f"wrong_{way}": [item], f"wrong_{way}_count": 1})
+
+
+def the_sources_could_not_be_compared(run: Altered) -> None:
+    assert run.readback is not None
+    run.readback["content"]["reason"] = "1 of 9 copies, the first shard 1 on c-data: status 503"
+
+
+def an_acknowledged_id_is_on_no_copy(run: Altered) -> None:
+    read_back(run, lost=["w-5"], lost_count=1)
+
+
+def one_copy_lacks_an_id(run: Altered) -> None:
+    read_back(run, diverged=[{"id": "w-9", "missing_on": ["c-data"]}], diverged_count=1)
+
+
+def a_copy_has_other_content(run: Altered) -> None:
+    read_back(run, wrong_content=["w-9"], wrong_content_count=1)
+
+
+def a_source_is_another(run: Altered) -> None:
+    _in_one_place(run, "source", "a-data", "b-data", "c-data")
+
+
+def its_own_words_do_not_find_a_document_on_one_copy(run: Altered) -> None:
+    _in_one_place(run, "index", "c-data")
+
+
+def a_doc_value_is_another_on_one_copy(run: Altered) -> None:
+    _in_one_place(run, "doc_values", "b-data")
+
+
+def a_source_is_another_and_not_all_could_be_compared(run: Altered) -> None:
+    _in_one_place(run, "source", "c-data")
+    the_sources_could_not_be_compared(run)
+
+
+def lost_and_the_read_back_is_incomplete(run: Altered) -> None:
+    read_back(run, lost=["w-5"], lost_count=1, complete=False, reason="c-data did not answer")
+
+
+def a_refused_write_is_there(run: Altered) -> None:
+    read_back(run, resurrected=["w-5"], resurrected_count=1)
+
+
+def a_document_that_nobody_sent(run: Altered) -> None:
+    read_back(run, unexpected=["w-999999"], unexpected_count=1)
+
+
+def two_documents_of_one_id(run: Altered) -> None:
+    read_back(run, duplicated=["w-5"], duplicated_count=1)
+
+
+def a_search_found_one_id_twice(run: Altered) -> None:
+    first(run.probes, kind="seen")["hits"] = 2
 
 
 CHECKS = (
@@ -215,6 +288,28 @@ CHECKS = (
         scope=Scope.RUN,
         rests=Rests.DATA,
         promise=True,
+        meaning=(
+            "Writes that OpenSearch said yes to and that are gone, differ between copies or have other content (in "
+            "their source, in what was indexed from it, or in their doc values), looked up on every copy after "
+            "recovery. Clients will never repeat them."
+        ),
+        helps=("investigate", "durability", "replicas", "active-shards"),
+        tables={"writes": table},
+        order=90,
+        trial=Trial(
+            "0",
+            None,
+            (
+                an_acknowledged_id_is_on_no_copy,
+                one_copy_lacks_an_id,
+                a_copy_has_other_content,
+                a_source_is_another,
+                its_own_words_do_not_find_a_document_on_one_copy,
+                a_doc_value_is_another_on_one_copy,
+                a_source_is_another_and_not_all_could_be_compared,
+                lost_and_the_read_back_is_incomplete,
+            ),
+        ),
     ),
     Check(
         "documents.unexpected",
@@ -230,5 +325,21 @@ CHECKS = (
         scope=Scope.RUN,
         rests=Rests.DATA,
         promise=True,
+        meaning=(
+            "Documents that must not be there: written by nobody, twice, or back after they were deleted. One is "
+            "enough to trust no count."
+        ),
+        helps=("investigate", "explicit-ids", "durability"),
+        order=90,
+        trial=Trial(
+            "0",
+            None,
+            (
+                a_refused_write_is_there,
+                a_document_that_nobody_sent,
+                two_documents_of_one_id,
+                a_search_found_one_id_twice,
+            ),
+        ),
     ),
 )

@@ -147,7 +147,13 @@ def run(
             reporter = Reporter(quiet=quiet)
             reporter.line(f"experiment {experiment.name} on {experiment.topology.name}")
             return carry_out(
-                RunSpec.of(experiment, seed, on=On(kind), topology=topology, controlled=controlled),
+                RunSpec.of(
+                    experiment,
+                    seed,
+                    on=On(kind if lab is None else lab.kind),
+                    topology=topology,
+                    controlled=controlled,
+                ),
                 out=out_folder,
                 providers=PROVIDERS,
                 reporter=reporter,

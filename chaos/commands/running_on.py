@@ -173,7 +173,7 @@ class Runs:
                 raise Lacking(lacks(made))
             refuse([made])
             there = ExistingTarget.of(made.target, made.experiment.topology)
-            on = On(file=made.target.file)
+            on = On(there.kind, made.target.file)
             loaded = {"topology": self.topology, "controlled": self.controlled}
             reporter = Reporter(quiet=quiet)
             reporter.line(f"experiment {experiment.name} on {made.target.written.name}")

@@ -1,4 +1,4 @@
-"""What findings mean, what usually helps in OpenSearch and its price: read from ``meanings.yaml``, for page and docs.
+"""What findings mean, what usually helps in OpenSearch and its price: from each check's file and ``meanings.yaml``.
 
 A remedy is advised for a finding when the fault (or the operator's action) that it was measured under, or the
 metric itself, names it, and when it is for that kind of finding: what speeds up recovery is no answer to lost
@@ -89,6 +89,11 @@ def group_of(metric: str) -> str | None:
     return catalogue.group_of(metric) or _OTHERS.get(metric.partition(".")[0])
 
 
+def _of_checks() -> dict[str, Meaning]:
+    """What each check of ours says in its own file; ``meanings.yaml`` has what no check is of."""
+    return {check.metric: Meaning(check.metric, check.meaning, "", check.helps) for check in catalogue.ours()}
+
+
 @cache
 def meanings() -> Meanings:
     """The file, read once."""
@@ -112,7 +117,7 @@ def meanings() -> Meanings:
             )
             for id, item in data["remedies"].items()
         },
-        metrics=listed("metrics"),
+        metrics={**_of_checks(), **listed("metrics")},
         actions=listed("actions"),
         faults=listed("faults"),
     )
@@ -129,8 +134,9 @@ def markdown() -> str:
 def _page(all_: Meanings) -> Iterator[str]:
     yield "# What findings mean, and what helps"
     yield ""
-    yield f"Made by `{COMMAND}` from `chaos/report/meanings.yaml`; a test fails when it is not current. Defaults and"
-    yield "facts are those of OpenSearch 3.8.0. A remedy has a price: measure it in your own lab before you take it."
+    yield f"Made by `{COMMAND}` from `chaos/checks` and `chaos/report/meanings.yaml`; a test fails when it is not"
+    yield "current. Defaults and facts are those of OpenSearch 3.8.0. A remedy has a price: measure it in your own lab"
+    yield "before you take it."
     for title, part in (
         ("Metrics", all_.metrics),
         ("Kinds of fault", all_.faults),

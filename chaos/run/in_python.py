@@ -14,10 +14,9 @@ from chaos.definitions import Client, Duration, Experiment, Load, Operation, Rat
 from chaos.definitions import objectives as overriding
 from chaos.definitions.expectations import Expectation
 from chaos.faults.offers import Providers
-from chaos.run import space
+from chaos.run import space, spec
 from chaos.run.execution import Execution
-from chaos.run.options import RunOptions, new_folder
-from chaos.run.stopping import Stop
+from chaos.run.spec import On, RunSpec
 from chaos.target.labs.base import BaseLab
 
 
@@ -71,6 +70,5 @@ def python_execution(
     command = [f"pytest -m chaos {file.name}::{name}", *(f"{option}={each}" for each in overriding.options(experiment))]
     experiment = experiment.model_copy(update={"good_in_file": {}})  # the test states none that would be replaced
     space.refuse_scarce(space.wanted([experiment], out, own_lab=False))
-    options = RunOptions(out, " ".join(command), providers, seed=seed, lab=lab)
-    folder = new_folder(out, experiment.name)
-    return Execution(experiment, options, lab.manifest.parts, folder, reporter, Stop())
+    run = RunSpec(experiment, seed, On(lab.kind), command_given=" ".join(command))
+    return spec.in_python(run, out=out, providers=providers, reporter=reporter, lab=lab)

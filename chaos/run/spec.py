@@ -21,8 +21,10 @@ from chaos.base.errors import InvalidInput
 from chaos.definitions import Experiment, objectives
 from chaos.faults.offers import Providers
 from chaos.run import execution, plan
+from chaos.run.execution import Execution
 from chaos.run.guards import Guard
-from chaos.run.options import Permits, RunOptions, RunResult
+from chaos.run.options import Permits, RunOptions, RunResult, new_folder
+from chaos.run.stopping import Stop
 from chaos.target.labs import kinds
 from chaos.target.labs.base import BaseLab
 from chaos.target.parts import Parts
@@ -145,12 +147,24 @@ def carry_out(
         lab=lab,
         parts=parts,
         opensearch_home=opensearch_home,
-        kind=spec.on.kind,
         second_of=second_of,
         guards=guards,
         permits=permits,
     )
+    if lab is None:
+        options.kind = spec.on.kind
     try:
         return execution.run(spec.experiment, options, reporter)
     finally:
         reporter.close()
+
+
+def in_python(spec: RunSpec, *, out: Path, providers: Providers, reporter: Reporter, lab: BaseLab) -> Execution:
+    """The run of a test in Python, with its folder in ``out``. The test makes the phases
+    (:meth:`.Execution.in_python`), so its spec says what was asked for and cannot be carried out without the test.
+
+    Raises InvalidInput where the folder cannot be made.
+    """
+    options = RunOptions(out, spec.command, providers, seed=spec.seed, lab=lab)
+    folder = new_folder(out, spec.experiment.name)
+    return execution.Execution(spec.experiment, options, lab.manifest.parts, folder, reporter, Stop())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from controls import DOC, PLANTED, ROOT, tables
+from controls import DOC, PLANTED, ROOT, markdown, tables
 from negative.test_mutated import BREAKS, METRICS
 
 from chaos.registry import load_experiment
@@ -43,6 +43,7 @@ def test_every_planted_mode_of_the_stub_is_listed() -> None:
 
 
 def test_every_mutation_of_every_metric_is_listed() -> None:
+    assert markdown(TEXT) == TEXT, "run: python tests/support/controls.py"
     listed = {
         metric: names.split("; ")
         for metrics, names in tables(TEXT)[2]

@@ -17,10 +17,7 @@ from mutations import Mutation, Stored, counts
 from negative.test_mutated import (
     BLINDS,
     BREAKS,
-    _read_back,
     _sound,
-    a_whole_answer_lacked_documents,
-    an_acknowledged_id_is_on_no_copy,
     the_driver_sent_late,
     the_driver_was_busy,
     the_runner_was_starved,
@@ -32,10 +29,13 @@ from unit.report.test_first_screen import named
 from chaos.base.errors import Exit
 from chaos.checks import Findings, catalogue, defaults, gravity
 from chaos.checks import Outcome as Run
+from chaos.checks.data.staleness import a_whole_answer_lacked_documents
 from chaos.checks.measure import Bound, Measure, Verdict, judge
 from chaos.checks.reasons import Cause
 from chaos.checks.record import Record
+from chaos.checks.trial import read_back
 from chaos.checks.verdict import Counts
+from chaos.checks.writes import an_acknowledged_id_is_on_no_copy
 from chaos.history import ends
 from chaos.history.format import Outcome
 from chaos.report.junit import junit_xml
@@ -139,7 +139,7 @@ def few_writes(run: Stored) -> None:
     """A load of which so few writes are acknowledged that a line about lost ones could not be decided."""
     rows = [*run.rows("write", "healthy"), *run.rows("write", "dead"), *run.rows("write", "returned")]
     run.answer(rows[250:], Outcome.TIMEOUT, 5.0)
-    _read_back(run, acknowledged=250)
+    read_back(run, acknowledged=250)
 
 
 def test_a_load_that_writes_little_keeps_its_promises_or_breaks_them_and_lines_ask_for_more() -> None:
@@ -217,7 +217,7 @@ def test_an_instrument_that_spoils_time_alone_spoils_no_promise(spoil: Mutation)
 
 def lose(number: int) -> Mutation:
     def mutate(run: Stored) -> None:
-        _read_back(run, lost=[f"w-{n}" for n in range(number)], lost_count=number)
+        read_back(run, lost=[f"w-{n}" for n in range(number)], lost_count=number)
 
     return mutate
 
@@ -256,7 +256,7 @@ def test_a_line_without_its_reason_relaxes_nothing_by_rules_2() -> None:
 
 def test_a_relaxed_loss_that_was_not_counted_to_its_end_is_open() -> None:
     def incomplete(run: Stored) -> None:
-        _read_back(run, complete=False, reason="c-data did not answer")
+        read_back(run, complete=False, reason="c-data did not answer")
 
     findings = by_rules(2, lose(3), incomplete).judged(READS, relaxed())
     assert counts(findings)["acknowledged.lost"] == "inconclusive" and findings.outcome is Run.INCONCLUSIVE

@@ -8,14 +8,17 @@ from __future__ import annotations
 import pytest
 from mutations import Mutation, Stored
 from negative import test_mutated as made
-from negative.test_mutated import _read_back, _sound, expected
+from negative.test_mutated import _sound, expected
 
 from chaos.checks import evaluate
+from chaos.checks.data.cas import the_loser_was_acknowledged_too
+from chaos.checks.trial import read_back
+from chaos.checks.writes import a_refused_write_is_there
 from chaos.history.format import Outcome
 
 
 def lost(run: Stored) -> None:
-    _read_back(run, lost=[f"w-{n}" for n in range(27)], lost_count=27)
+    read_back(run, lost=[f"w-{n}" for n in range(27)], lost_count=27)
 
 
 def judged(metrics: tuple[str, ...], *mutations: Mutation):  # type: ignore[no-untyped-def]
@@ -26,10 +29,10 @@ def judged(metrics: tuple[str, ...], *mutations: Mutation):  # type: ignore[no-u
 
 BROKEN: dict[str, Mutation] = {
     "acknowledged.lost": lost,
-    "documents.unexpected": made.a_refused_write_is_there,
+    "documents.unexpected": a_refused_write_is_there,
     "dirty.reads": next(iter(made.BREAKS["dirty.reads"].values())),
     "stale.reads": next(iter(made.BREAKS["stale.reads"].values())),
-    "cas.violations": made.the_loser_was_acknowledged_too,
+    "cas.violations": the_loser_was_acknowledged_too,
 }
 """In the order of what they mean for users."""
 SAYS = ("27 acknowledged writes were lost", "should not be there", "dirty", "stale", "ompare-and-set")
@@ -37,7 +40,7 @@ FULL = ("were lost", "should not be there", "never", "did not show", "Compare-an
 
 
 def test_lost_writes_are_named_before_the_compare_and_set_that_witnessed_them() -> None:
-    findings = judged(("cas.violations", "acknowledged.lost"), lost, made.the_loser_was_acknowledged_too)
+    findings = judged(("cas.violations", "acknowledged.lost"), lost, the_loser_was_acknowledged_too)
     assert findings.headline.startswith("27 acknowledged writes were lost. Besides: ")
     assert "violation of compare-and-set" in findings.headline
     assert [reason.finding for reason in findings.reasons] == ["acknowledged.lost", "cas.violations"]
@@ -54,7 +57,7 @@ def test_the_graver_of_two_is_first_in_whatever_order_they_are_expected(first: i
 
 
 def test_documents_that_no_line_asks_about_stand_before_a_witness() -> None:
-    findings = judged(("cas.violations",), made.a_refused_write_is_there, made.the_loser_was_acknowledged_too)
+    findings = judged(("cas.violations",), a_refused_write_is_there, the_loser_was_acknowledged_too)
     assert findings.headline.startswith("1 document is there that should not be there. Besides: 1 violation of compare")
 
 
@@ -88,7 +91,7 @@ def test_lost_writes_are_in_the_headline_of_what_is_not_proven() -> None:
     ],
 )
 def test_each_way_in_which_writes_are_not_as_acknowledged_has_its_number(values: dict[str, int], says: str) -> None:
-    assert says in judged(("acknowledged.lost",), lambda run: _read_back(run, **values)).headline
+    assert says in judged(("acknowledged.lost",), lambda run: read_back(run, **values)).headline
 
 
 # -- all of nothing --------------------------------------------------------------------------------
@@ -97,7 +100,7 @@ def test_each_way_in_which_writes_are_not_as_acknowledged_has_its_number(values:
 def nothing_read(run: Stored) -> None:
     """The index was deleted before the read-back."""
     nothing = {"documents": 0, "of": 0, "copies": 0, "phrases": 0, "most": 20_000, "seed": 7, "reason": None}
-    _read_back(run, copies=[], documents=0, content=nothing, recovered_count=0, unacknowledged_present=0)
+    read_back(run, copies=[], documents=0, content=nothing, recovered_count=0, unacknowledged_present=0)
 
 
 def test_an_index_that_was_deleted_has_no_write_on_every_copy() -> None:
@@ -112,7 +115,7 @@ def test_an_index_that_was_deleted_has_no_write_on_every_copy() -> None:
 
 
 def test_no_write_acknowledged_is_not_all_of_them() -> None:
-    findings = judged(("acknowledged.lost",), lambda run: _read_back(run, acknowledged=0))
+    findings = judged(("acknowledged.lost",), lambda run: read_back(run, acknowledged=0))
     assert "all 0" not in findings.findings[0].says and "no write was acknowledged" in findings.findings[0].says
 
 

@@ -25,3 +25,33 @@ def tables(text: str) -> list[list[list[str]]]:
 
 PLANTED = {control.strip("`"): finding.strip("`") for _, _, finding, control in tables(DOC.read_text())[0]}
 """Each control in experiments/controls and the id of the finding that must be a weakness."""
+
+
+def mutations() -> list[str]:
+    """The rows of docs/controls.md of all metrics, from what each check's file says breaks it."""
+    from chaos.base.operations import names
+    from chaos.checks import catalogue
+    from chaos.registry import WORKLOADS
+
+    rows: dict[str, list[str]] = {}
+    for metric, _, check in catalogue.metrics(names(WORKLOADS)):
+        if check.trial is not None:
+            said = "; ".join(each.__name__.replace("_", " ") for each in check.trial.broken_by)
+            rows.setdefault(said, []).append(f"`{metric}`")
+    return [f"| {', '.join(metrics)} | {said} |" for said, metrics in rows.items()]
+
+
+HEAD = "| metric | mutations, each of which must be a weakness |"
+REST = "| `until` (a phase's own condition)"
+
+
+def markdown(text: str) -> str:
+    """docs/controls.md with the rows of metrics as they are now."""
+    before, head, after = text.partition(f"{HEAD}\n|---|---|\n")
+    _, rest, end = after.partition(REST)
+    return before + head + "\n".join(mutations()) + "\n" + rest + end
+
+
+if __name__ == "__main__":
+    DOC.write_text(markdown(DOC.read_text()))
+    print(DOC)

@@ -11,7 +11,9 @@ from chaos.checks import coverage, wrong
 from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import OUTCOMES, Record
+from chaos.checks.trial import Altered, Trial
 from chaos.checks.words import Words, many
+from chaos.history.format import Outcome
 
 _ANSWERED = [OUTCOMES[name] for name in ("ok", "partial", "wrong")]
 
@@ -37,6 +39,15 @@ def measure(record: Record) -> Measure:
     return Measure(float(number), "count", "; ".join([says, *lacking]), bound, evidence)
 
 
+def one_answer_was_about_another_document(run: Altered) -> None:
+    run.answer(run.rows("read", "dead", 5, 25)[:1], Outcome.WRONG, 0.01)
+
+
+def a_key_was_shown_whose_fields_contradict_each_other(run: Altered) -> None:
+    says = "get of c-1 answered with other content: {}"
+    run.wrong.append({"t": run.moment("dead", 5), "kind": "wrong", "op": "cas.read", "node": "a-data", "says": says})
+
+
 CHECKS = (
     Check(
         "wrong.answers",
@@ -52,5 +63,21 @@ CHECKS = (
         scope=Scope.RUN,
         rests=Rests.DATA,
         promise=True,
+        meaning=(
+            "Answers with status 2xx that count themselves whole and are not what was asked for: another document "
+            "or index, hits that do not match, are twice there or are fewer than counted, fewer shards than the "
+            "index has, a write that no copy took. The row of the data checks says what came. Who sent it cannot be "
+            "told from the client's end: look at what stands between clients and nodes first."
+        ),
+        helps=("manager-block", "balancer-probe"),
+        order=120,
+        trial=Trial(
+            "0",
+            None,
+            (
+                one_answer_was_about_another_document,
+                a_key_was_shown_whose_fields_contradict_each_other,
+            ),
+        ),
     ),
 )

@@ -31,6 +31,7 @@ from chaos.checks.data.linearizability import Call, Linearizable, check, registe
 from chaos.checks.data.operations import CasOperation, by_key, final, planned
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Record
+from chaos.checks.trial import Altered, Trial, first
 from chaos.checks.words import Words
 
 SHOWN = 50
@@ -200,6 +201,30 @@ def _seq_no(each: CasOperation) -> int:
     return each.version[0]
 
 
+def the_loser_was_acknowledged_too(run: Altered) -> None:
+    lost = first(run.cas, run.moment("dead", 5), kind="info")
+    process = (lost["op"] - 1) // 2
+    lost |= {"kind": "ok", "status": 200, "outcome": "ok", "seq_no": 100 + process // 2, "primary_term": 2}
+
+
+def the_last_acknowledged_value_is_gone(run: Altered) -> None:
+    """Every copy went back to the one before."""
+    assert run.readback is not None
+    writes = [line for line in run.cas if line["kind"] == "invoke" and line["f"] == "cas" and line["key"] == "c-0"]
+    last = writes[-1]
+    old = {"value": last["value"][0], "seq_no": last["if_seq_no"], "primary_term": last["if_primary_term"]}
+    run.readback["cas"]["c-0"] = [{**copy, **old} for copy in run.readback["cas"]["c-0"]]
+
+
+def one_version_has_another_value_on_a_copy(run: Altered) -> None:
+    assert run.readback is not None
+    run.readback["cas"]["c-1"][2]["value"] = 77_777
+
+
+def a_seq_no_went_back(run: Altered) -> None:
+    first(run.cas, run.moment("dead", 5), kind="ok", value=None)["seq_no"] = 3
+
+
 CHECKS = (
     Check(
         "cas.violations",
@@ -216,5 +241,21 @@ CHECKS = (
         rests=Rests.DATA,
         promise=True,
         needs=("cas",),
+        meaning=(
+            "Answers to compare-and-set (if_seq_no, if_primary_term) that no order of the operations explains: two "
+            "writers were both told that they won, or a read went back."
+        ),
+        helps=("investigate", "explicit-ids", "three-managers", "manager-block"),
+        order=100,
+        trial=Trial(
+            "0",
+            None,
+            (
+                the_loser_was_acknowledged_too,
+                the_last_acknowledged_value_is_gone,
+                one_version_has_another_value_on_a_copy,
+                a_seq_no_went_back,
+            ),
+        ),
     ),
 )

@@ -26,6 +26,7 @@ from chaos.checks.check import Check, Rests, Scope
 from chaos.checks.data.operations import CasOperation, by_key, final, line_of_descent, planned
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.record import Expected, Record, Span
+from chaos.checks.trial import Altered, Mutation, Trial, first, read_back
 from chaos.checks.words import Words, many, upper
 from chaos.history.format import Outcome
 
@@ -214,12 +215,72 @@ def _shown(record: Record, found: Sequence[Read]) -> dict[str, Any]:
     }
 
 
-def _check(metric: str, kept: str, missed: str, measure: Callable[[Record, Expected, Span | None], Measure]) -> Check:
+MEANS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "stale.reads": (
+        "Reads that answered with less than had been acknowledged, or seen, before.",
+        ("replication-type", "segment-pressure", "manager-block", "balancer-probe"),
+    ),
+    "dirty.reads": (
+        "Reads of what was never acknowledged and was gone afterwards.",
+        ("replication-type", "explicit-ids", "manager-block"),
+    ),
+}
+"""Each with what it means, and what helps."""
+
+
+def _check(
+    metric: str,
+    kept: str,
+    missed: str,
+    measure: Callable[[Record, Expected, Span | None], Measure],
+    broken_by: tuple[Mutation, ...],
+) -> Check:
     words = Words(
         lambda item, _: f"{many(item, 'read', 'reads')} {missed}", lambda _: kept, lambda _: upper(kept), metric
     )
     needs = ("cas", "visibility")
-    return Check(metric, "count", measure, words, "data", Scope.RUN, Rests.DATA, needs, promise=True)
+    return Check(
+        metric,
+        "count",
+        measure,
+        words,
+        "data",
+        Scope.RUN,
+        Rests.DATA,
+        needs,
+        promise=True,
+        meaning=MEANS[metric][0],
+        helps=MEANS[metric][1],
+        order=110,
+        trial=Trial("0", None, broken_by),
+    )
+
+
+def a_get_did_not_find_what_was_acknowledged(run: Altered) -> None:
+    first(run.probes, run.moment("dead", 5), kind="get")["found"] = False
+
+
+def a_key_was_read_as_it_had_been(run: Altered) -> None:
+    read = first([line for line in run.cas if "value" in line], run.moment("dead", 5), kind="ok")
+    read |= {"value": 0, "seq_no": 0}
+
+
+def a_whole_answer_lacked_documents(run: Altered) -> None:
+    run.stale.append({"t": run.moment("dead", 5), "kind": "stale", "k": 4711, "op": "read", "node": "a-data"})
+
+
+def a_value_was_read_that_did_not_stay(run: Altered) -> None:
+    """The loser of a pair was shown, and is in nobody's line of descent."""
+    lost = first(run.cas, run.moment("dead", 5), kind="info")
+    value = (lost["op"] - 1) // 2 + 1
+    read = first([line for line in run.cas if "value" in line], lost["t"] + 1, kind="ok")
+    read |= {"value": value, "seq_no": read["seq_no"] + 1_000}
+
+
+def a_document_was_found_that_never_was_acknowledged(run: Altered) -> None:
+    written = first(run.probes, run.moment("dead", 5), kind="written")
+    written |= {"acknowledged": False, "outcome": "timeout", "status": 0}
+    read_back(run, watched={"count": 1, "absent": [f"v-{written['n']}"], "unknown": []})
 
 
 CHECKS = (
@@ -228,11 +289,13 @@ CHECKS = (
         "reads showed what had been acknowledged before",
         "did not show a write that had been acknowledged before",
         lambda record, *_: stale_measure(record),
+        (a_get_did_not_find_what_was_acknowledged, a_key_was_read_as_it_had_been, a_whole_answer_lacked_documents),
     ),
     _check(
         "dirty.reads",
         "reads showed nothing that was never acknowledged",
         "showed a write that was never done",
         lambda record, *_: dirty_measure(record),
+        (a_value_was_read_that_did_not_stay, a_document_was_found_that_never_was_acknowledged),
     ),
 )

@@ -26,6 +26,7 @@ from chaos.checks.latency import QUANTILES, needed, quantile
 from chaos.checks.measure import Bound, Measure
 from chaos.checks.prospect import Prospect
 from chaos.checks.record import SECOND, Expected, Record, Span
+from chaos.checks.trial import Altered, Event, Mutation, Trial
 from chaos.checks.words import Words
 
 NAMES = ("p50", "p90", "p99")
@@ -135,6 +136,35 @@ def foresee(prospect: Prospect) -> Iterator[str]:
     return prospect.needs(needed(QUANTILES[prospect.quantity.partition(".")[2]]), prospect.looks, "looks at documents")
 
 
+def _seen(run: Altered, share: int) -> list[Event]:
+    begin, end = run.span("dead")
+    return [e for e in run.probes if e["kind"] == "seen" and begin <= e["t"] < end - 3 * SECOND][::share]
+
+
+def found_three_seconds_later(run: Altered) -> None:
+    for event in _seen(run, 1):
+        event["t"] += 3 * SECOND
+
+
+def never_found_on_one_node(run: Altered) -> None:
+    for event in _seen(run, 1):
+        if event["node"] == "c-data":
+            del event["hits"]
+            event |= {"kind": "unseen", "missed": event["t"] + 30 * SECOND}
+
+
+def a_few_found_late(run: Altered) -> None:
+    for event in _seen(run, 10):
+        event["t"] += 3 * SECOND
+
+
+BROKEN_BY: dict[str, tuple[Mutation, ...]] = {
+    "p50": (found_three_seconds_later,),
+    "p90": (found_three_seconds_later, never_found_on_one_node),
+    "p99": (found_three_seconds_later, never_found_on_one_node, a_few_found_late),
+}
+
+
 CHECKS = tuple(
     Check(
         f"visible.{name}",
@@ -150,6 +180,13 @@ CHECKS = tuple(
         needs=("visibility",),
         late=True,
         foresee=foresee,
+        meaning=(
+            "How long acknowledged writes took until a search found them. With segment replication replicas show a "
+            "write only after a segment was copied."
+        ),
+        helps=("replication-type", "segment-pressure", "zone-failover", "headroom"),
+        order=130,
+        trial=Trial("<= 2s", "dead", BROKEN_BY[name]),
     )
     for name in NAMES
 )

@@ -221,8 +221,8 @@ def test_runs_that_are_made_already_are_compared_as_they_are(
 def test_a_load_in_python_takes_the_option_and_its_command_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_python, "Execution", lambda experiment, options, *_: (experiment, options))
-    lab = SimpleNamespace(topology=topology("3az"), manifest=SimpleNamespace(parts=PARTS))
+    monkeypatch.setattr(running, "Execution", lambda experiment, options, *_: (experiment, options))
+    lab = SimpleNamespace(kind="local", topology=topology("3az"), manifest=SimpleNamespace(parts=PARTS))
 
     def made(given: list[str], write: str | None = "10/s") -> Any:
         return in_python.python_execution(

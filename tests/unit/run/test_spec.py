@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from chaos.base.errors import ChaosError, InvalidInput
 from chaos.registry import GRAMMAR, PROVIDERS, load_experiment
 from chaos.run import execution, plan
 from chaos.run.options import RunOptions, RunResult
-from chaos.run.spec import On, RunSpec, carry_out
+from chaos.run.spec import On, RunSpec, carry_out, in_python
+from chaos.target.labs import kinds
 
 SHIPPED = sorted(p for p in (ROOT / "experiments").rglob("*.yaml") if p.parent.name not in ("upstream", "gamedays"))
 LOADED = {path: load_experiment(path) for path in SHIPPED}
@@ -125,7 +127,35 @@ def test_nothing_else_calls_the_runner() -> None:
                 found += [file for alias in node.names if alias.name in ("run", "_run")]
             if isinstance(node, ast.Attribute) and node.attr == "run" and getattr(node.value, "id", "") == "execution":
                 found.append(file)
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RunOptions":
+            called = node.func if isinstance(node, ast.Call) else None
+            if getattr(called, "id", getattr(called, "attr", "")) in ("RunOptions", "Execution"):
                 found.append(file)
     names = {str(file.relative_to(ROOT / "chaos")) for file in found}
-    assert names == {"run/spec.py", "run/in_python.py"}, names  # the phases of the second are a test's own
+    assert names == {"run/spec.py", "run/execution.py"}, names
+
+
+def test_a_lab_that_is_up_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``kind`` of the options is of a lab that is still to be made, as it always was; the spec says what it runs on."""
+    seen: list[RunOptions] = []
+    result = RunResult(tmp_path, {"outcome": "pass", "exit_code": 0}, True)  # type: ignore[typeddict-item]
+    monkeypatch.setattr(execution, "run", lambda experiment, options, reporter: seen.append(options) or result)
+    lab: Any = SimpleNamespace(kind="docker")
+    spec = RunSpec.of(LOADED[SHIPPED[0]], on=On(lab.kind))
+    carry_out(spec, out=tmp_path, providers=PROVIDERS, reporter=Reporter(quiet=True), lab=lab)
+    assert seen[0].lab is lab and seen[0].kind == kinds.DEFAULT
+    assert spec.to_json()["on"] == {"kind": "docker", "file": None}
+    assert spec.digest != RunSpec.of(LOADED[SHIPPED[0]]).digest
+
+
+def test_a_test_in_python_has_a_spec_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    experiment = LOADED[SHIPPED[0]].model_copy(update={"phases": (), "expect": (), "file": Path("test_x.py")})
+    spec = RunSpec.of(experiment, 5, command_given="pytest -m chaos test_x.py::test_x")
+    again = RunSpec.from_json(json.loads(json.dumps(spec.to_json())), GRAMMAR.experiment)
+    assert (again, again.digest) == (spec, spec.digest)
+    monkeypatch.setattr(execution, "Execution", lambda *given: given)
+    lab: Any = SimpleNamespace(manifest=SimpleNamespace(parts="parts"))
+    made: Any = in_python(again, out=tmp_path, providers=PROVIDERS, reporter=Reporter(quiet=True), lab=lab)
+    assert (made[0], made[1].command, made[1].seed, made[1].lab, made[2]) == (
+        experiment, spec.command, 5, lab, "parts"
+    )  # fmt: skip
+    assert made[3].parent == tmp_path and made[3].is_dir()

@@ -276,6 +276,12 @@ def test_export_hands_the_run_to_the_exporter(
 # ---- making runs ---------------------------------------------------------------------------------------------
 
 
+class Lab(str):
+    """A lab by its name alone."""
+
+    kind = "docker"
+
+
 class Labs:
     """Gives numbers instead of labs; ``fails`` at the n-th."""
 
@@ -291,7 +297,7 @@ class Labs:
         if self.fails == len(self.given):
             raise LabError("the lab did not come up")
         self.given.append(topology.name)
-        return f"lab {len(self.given)}"
+        return Lab(f"lab {len(self.given)}")
 
     def close(self) -> None:
         self.closed = True
