@@ -47,7 +47,8 @@ def looked(every: Sequence[Planned]) -> list[Planned]:
     mine = [bool(on_target.faults_by(on_target.FIS, each.experiment, offers)) for each in every]
     if not any(mine):
         return list(every)
-    rows, notes = list[tuple[str, Row]](), (hung(target.written.fis),)
+    rows: list[tuple[str, Row]] = []
+    notes: tuple[str, ...] = (hung(target.written.fis),)
     try:
         of_runs, by_hand = Fis(target.written.fis, target.written.name, attempts=1).remaining()
     except ChaosError as error:

@@ -103,7 +103,7 @@ def _answer(given: dict[str, list[str]], policies: list[Policy]) -> str:
 
 
 def _members(given: dict[str, list[str]], name: str) -> list[str]:
-    found = []
+    found: list[str] = []
     while (key := f"{name}.member.{len(found) + 1}") in given:
         found.append(given[key][0])
     return found

@@ -38,6 +38,7 @@ from chaos.checks.verdict import Counts
 from chaos.checks.writes import an_acknowledged_id_is_on_no_copy
 from chaos.history import ends
 from chaos.history.format import Outcome
+from chaos.instruments.process_exits import promised
 from chaos.report.junit import junit_xml
 
 PROMISES = sorted(metric for metric, check in catalogue.CHECKS.items() if check.promise)
@@ -342,7 +343,7 @@ def test_rules_of_before_know_no_default(monkeypatch: pytest.MonkeyPatch) -> Non
     record = Record(by_rules(2).history())
     assert {each.metric for each in defaults.expectations(record)} >= {"acknowledged.lost"}
     record.rules = 1
-    assert defaults.expectations(record) == () and defaults.processes(record) is None
+    assert defaults.expectations(record) == () and promised(record) is None
     check = replace(catalogue.CHECKS["acknowledged.lost"], promise=False)
     monkeypatch.setitem(catalogue.CHECKS, "acknowledged.lost", check)  # type: ignore[arg-type]
     record.rules = 2

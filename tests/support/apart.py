@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import socketserver
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -17,6 +20,18 @@ from chaos.target.labs import cgroups
 
 command_of = cache(typer.main.get_command)
 """A process of ours builds its command line once, and hundreds of tests in one process need it no oftener."""
+
+
+_told = socketserver.BaseServer.handle_error
+
+
+def _quiet_about_clients_that_go(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
+    """A server of one test that outlives it by a moment would print into the output of the next one."""
+    if not isinstance(sys.exc_info()[1], ConnectionError):
+        _told(server, request, client_address)
+
+
+socketserver.BaseServer.handle_error = _quiet_about_clients_that_go  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
